@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What every kernelwright C function shares: status codes, element types, devices, errors.
+ *
+ * The library links nothing but glibc. It finds libcuda.so.1 by itself on the first call
+ * for a GPU, so a program that only uses KW_CPU never touches a driver.
+ *
+ * KW_API at the start of a line begins a declaration that ends at the next semicolon; the build
+ * reads these to make kernelwright.h and the table that Python binds from.
+ */
+#ifndef KERNELWRIGHT_BASE_H
+#define KERNELWRIGHT_BASE_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+#define KW_EXTERN_C extern "C"
+#else
+#define KW_EXTERN_C extern
+#endif
+#define KW_API KW_EXTERN_C __attribute__((visibility("default")))
+
+/* What every kw_ function that can fail returns. The numbers never change. */
+typedef int32_t kw_status;
+enum {
+  KW_OK = 0,
+  KW_ERROR_INVALID_ARGUMENT = 1, /* the call is wrong whatever the machine */
+  KW_ERROR_UNSUPPORTED = 2,      /* right, but this build or this device cannot do it */
+  KW_ERROR_NO_DRIVER = 3,        /* libcuda.so.1 is not there or lacks a function */
+  KW_ERROR_DRIVER_TOO_OLD = 4,   /* the driver is older than the wheel's toolkit accepts */
+  KW_ERROR_NO_DEVICE = 5,        /* no such GPU */
+  KW_ERROR_NO_IMAGE = 6,         /* the wheel has no kernel for this GPU */
+  KW_ERROR_IMAGE_MISSING = 7,    /* a kernel file is not where it should be */
+  KW_ERROR_IMAGE_CORRUPT = 8,    /* a kernel file is not the one this library was built with */
+  KW_ERROR_CUDA = 9,             /* the driver said no; its words are in kw_last_error() */
+  KW_ERROR_FORKED = 10,          /* CUDA was used before fork(); this child cannot use it */
+  KW_ERROR_OUT_OF_MEMORY = 11,
+  KW_ERROR_SYSTEM = 12           /* a system call failed */
+};
+
+/* Element types. */
+enum { KW_FLOAT32 = 0, KW_FLOAT16 = 1, KW_BFLOAT16 = 2, KW_FLOAT64 = 3 };
+
+/* Where a call runs: a CUDA device ordinal, or this. */
+enum { KW_CPU = -1 };
+
+/* Version of this library, such as "0.1.0". */
+KW_API const char *kw_version(void);
+
+/* Number of this ABI; a change that breaks callers raises it. */
+KW_API int32_t kw_abi(void);
+
+/* What went wrong in this thread's last failed call; "" if nothing did. Valid until its next failure. */
+KW_API const char *kw_last_error(void);
+
+/* The name of a status code, such as "KW_ERROR_NO_IMAGE". */
+KW_API const char *kw_status_name(kw_status status);
+
+/*
+ * Sets an option of the process: "kernels" (a directory to load kernel files from instead of
+ * the wheel's own; their hashes are then not checked), "arch" (force one image, such as the
+ * name of a cubin or PTX row), "threads" (CPU threads, "0" is the default). An empty value
+ * resets it. Options for the GPU take effect for operators that were not used yet.
+ */
+KW_API kw_status kw_set_option(const char *name, const char *value);
+
+/* Threads the CPU path uses from now on; 0 returns to the default (OMP_NUM_THREADS, else all cores allowed). */
+KW_API kw_status kw_set_num_threads(int32_t threads);
+
+/* Threads the CPU path would use now. */
+KW_API int32_t kw_num_threads(void);
+
+/* Which instruction set the CPU path picked: "avx512", "avx2", "neon" or "scalar". */
+KW_API const char *kw_cpu_isa(void);
+
+/* Number of CUDA devices; 0 with KW_ERROR_NO_DRIVER where there is no driver. */
+KW_API kw_status kw_device_count(int32_t *count);
+
+/* The CUDA level of the driver, such as 12020. */
+KW_API kw_status kw_driver_version(int32_t *version);
+
+/* Compute capability of a device, major*10+minor. */
+KW_API kw_status kw_device_capability(int32_t device, int32_t *capability);
+
+/* Which image (such as the name of a cubin row) operator `op` would load for a device of this capability. */
+KW_API kw_status kw_image_for(const char *op, int32_t capability, const char **image);
+
+#endif

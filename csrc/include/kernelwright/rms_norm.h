@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* RMS normalisation of rows: y = h / sqrt(mean(h^2) + eps) * weight, where h = x, or x + residual. */
+#ifndef KERNELWRIGHT_RMS_NORM_H
+#define KERNELWRIGHT_RMS_NORM_H
+
+#include <kernelwright/base.h>
+
+/*
+ * rows, cols         h has `rows` rows of `cols` elements, 1 <= cols <= 65536; rows may be 0
+ * y                  result, of `dtype`
+ * x                  input, of `dtype`
+ * residual           added to x first; NULL if there is none
+ * sum                where h is stored, rounded to `dtype`; required with residual, else NULL. May be `residual` itself
+ *                    (in place) or, like y, be `x` itself; any other overlap is undefined
+ * weight             `cols` elements of `weight_dtype`; NULL for none
+ * rstd               1 / sqrt(mean(h^2) + eps) of each row, for a backward pass; NULL if not wanted
+ * *_stride           elements from one row to the next; within a row elements are adjacent
+ * dtype              KW_FLOAT32, KW_FLOAT16, KW_BFLOAT16; sums are kept in float32
+ * weight_dtype       `dtype` or KW_FLOAT32
+ * stream             a CUstream of `device` (NULL: the default stream); not used on KW_CPU
+ *
+ * The norm is that of the unrounded float32 sum h; pointers need only their element's alignment.
+ */
+KW_API kw_status kw_rms_norm(int32_t device, void *stream, void *y, int64_t y_stride, void *sum, int64_t sum_stride, const void *x, int64_t x_stride, const void *residual, int64_t residual_stride, const void *weight, float *rstd, int64_t rows, int64_t cols, int32_t dtype, int32_t weight_dtype, double eps);
+
+#endif
