@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: MIT
+"""Reads the images a device compiler made: what they are for, what is in them, what that needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolchain.cubin.elf import CubinError
+from toolchain.cubin.ptx import Ptx, read_ptx
+from toolchain.cubin.read import Cubin, Kernel, read
+
+if TYPE_CHECKING:
+    from toolchain.targets import Code
+
+__all__ = ["Cubin", "CubinError", "Kernel", "Ptx", "check", "read", "read_ptx"]
+
+
+def check(image: bytes, code: Code) -> Cubin | Ptx:
+    """The image's facts if it is for the code that was asked for, else CubinError."""
+    facts = read(image) if code.kind == "cubin" else read_ptx(image)
+    if facts.arch != code.number:
+        raise CubinError(f"this {code.kind} is for GPU architecture {facts.arch}, not for {code.name}")
+    return facts

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""From a request to its images: rules, cache, then compilers side by side."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from toolchain.cubin import CubinError
+from toolchain.device.cache import Cache, key_of
+from toolchain.device.compiler import Job
+from toolchain.device.environment import cache_dir, job_limit
+from toolchain.device.image import Image, finish
+from toolchain.device.memory import available
+from toolchain.device.progress import Progress
+from toolchain.device.schedule import Task, describe, run_all
+from toolchain.device.sources import read_sources
+from toolchain.targets import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from toolchain.device.compiler import DeviceCompiler
+    from toolchain.request import Request
+
+
+@dataclass(frozen=True)
+class Built:
+    """Images sorted by op, then in the table's order of codes; `note` says how many ran at once and why."""
+
+    images: tuple[Image, ...]
+    seconds: float
+    note: str
+
+
+def _jobs(request: Request, root: Path) -> list[Job]:
+    return [Job(root, op, code, request.debug) for op in request.ops for code in request.codes]
+
+
+class _Builder:
+    def __init__(self, compiler: DeviceCompiler, cache: Cache, progress: Progress, jobs: list[Job]) -> None:
+        self.compiler, self.cache, self.progress, self.jobs = compiler, cache, progress, jobs
+        self.images: dict[int, Image] = {}
+        sources = {job.op: read_sources(job.root, job.source) for job in jobs}  # refuses before anything compiles
+        self.keys = [key_of(job, compiler, sources[job.op]) for job in jobs]
+
+    def from_cache(self, index: int) -> bool:
+        """Takes the image from the cache if it is there and still reads as what it should be."""
+        job = self.jobs[index]
+        known = self.cache.load(self.keys[index], job)
+        if known is None:
+            return False
+        try:
+            self.images[index] = replace(finish(job, known), cached=True)
+        except CubinError as error:
+            self.cache.notes.append(f"cache: the entry of {job} is not what it should be ({error}); compiling it again")
+            return False
+        self.progress.finished(self.images[index])
+        return True
+
+    def compile(self, index: int) -> Image:
+        job = self.jobs[index]
+        self.progress.started(f"{job.op} for {job.code.name}")
+        compiled = self.compiler.compile(job)
+        image = finish(job, compiled)
+        self.cache.store(self.keys[index], job, compiled)
+        self.cache.learn(job, self.compiler, compiled)
+        return image
+
+    def finished(self, index: int, image: Image) -> None:
+        self.images[index] = image
+        self.progress.finished(image, f"{image.op} for {image.code}")
+
+
+def build_images(
+    request: Request,
+    compiler: DeviceCompiler,
+    *,
+    root: Path = ROOT,
+    cache_at: Path | None = None,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Built:
+    """Every image of the request, compiled or out of the cache."""
+    started = time.monotonic()
+    limit = job_limit(jobs)
+    todo = _jobs(request, root)
+    cache = Cache(cache_dir(cache_at))
+    shown = progress or Progress(len(todo))
+    builder = _Builder(compiler, cache, shown, todo)
+    missing = [index for index in range(len(todo)) if not builder.from_cache(index)]
+    note = "every image was in the cache"
+    if missing:
+        tasks = [Task(partial(builder.compile, index), cache.peak(todo[index], compiler)) for index in missing]
+        budget = available()
+        note = describe(limit, budget, tasks)
+        shown.say(note)
+        try:
+            run_all(tasks, limit.count, budget.size, lambda place, image: builder.finished(missing[place], image))
+        finally:
+            shown.close()
+    for said in cache.notes:
+        shown.say(said)
+    images = tuple(builder.images[index] for index in range(len(todo)))
+    return Built(images, time.monotonic() - started, note)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT
+"""Compiled images, kept under a hash of everything that decides them. Machines may share one directory.
+
+An entry is one file: a line with the sha256 of the rest, a line of JSON, the image.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from toolchain.device.compiler import Compiled
+from toolchain.device.files import write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from toolchain.device.compiler import DeviceCompiler, Job
+    from toolchain.device.sources import File
+
+SCHEMA = 1  # raise it when an entry or the meaning of a key changes
+
+
+def key_of(job: Job, compiler: DeviceCompiler, sources: Iterable[File]) -> str:
+    """sha256 over sources, options, code and compiler; no path of this machine is in it."""
+    parts = {
+        "schema": SCHEMA,
+        "op": job.op,
+        "code": job.code.name,
+        "compiler": [compiler.name, compiler.version, compiler.digest],
+        "options": compiler.options(job),
+        "sources": [[file.path.as_posix(), hashlib.sha256(file.data).hexdigest()] for file in sources],
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+class Cache:
+    """`notes` gathers what a person should hear: damaged entries, a directory that cannot be written."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.notes: list[str] = []
+
+    def _entry(self, key: str) -> Path:
+        return self.root / "images" / key[:2] / key
+
+    def load(self, key: str, job: Job) -> Compiled | None:
+        """What was stored, or None; a damaged entry is said, and counts as none."""
+        try:
+            data = self._entry(key).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self.notes.append(f"cache: the entry of {job} cannot be read ({error}); compiling it again")
+            return None
+        digest, _, rest = data.partition(b"\n")
+        if hashlib.sha256(rest).hexdigest().encode() != digest:
+            self.notes.append(f"cache: the entry of {job} is damaged ({self._entry(key)}); compiling it again")
+            return None
+        facts, _, image = rest.partition(b"\n")
+        known = json.loads(facts)
+        return Compiled(image, known["log"], known["seconds"], known["peak"])
+
+    def store(self, key: str, job: Job, compiled: Compiled) -> None:
+        facts = {"job": str(job), "log": compiled.log, "seconds": compiled.seconds, "peak": compiled.peak}
+        rest = json.dumps(facts).encode() + b"\n" + compiled.image
+        self._write(self._entry(key), hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest)
+
+    def _peak(self, job: Job, compiler: DeviceCompiler) -> Path:
+        name = json.dumps([job.op, job.code.name, compiler.name, compiler.version])
+        return self.root / "peaks" / hashlib.sha256(name.encode()).hexdigest()
+
+    def peak(self, job: Job, compiler: DeviceCompiler) -> int | None:
+        """Bytes the last compile of this op for this code took, whatever its source was then."""
+        with suppress(OSError, ValueError):
+            return max(0, int(self._peak(job, compiler).read_text(encoding="ascii")))
+        return None
+
+    def learn(self, job: Job, compiler: DeviceCompiler, compiled: Compiled) -> None:
+        self._write(self._peak(job, compiler), str(compiled.peak).encode())
+
+    def _write(self, path: Path, data: bytes) -> None:
+        try:
+            write_atomically(path, data)
+        except OSError as error:
+            note = f"cache: {self.root} cannot be written ({error.strerror}); this build keeps nothing for the next"
+            if note not in self.notes:
+                self.notes.append(note)

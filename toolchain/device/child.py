@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+"""Runs one compile in a process of its own: its memory is measured, its crash is ours to tell, its words are kept."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+# What would slip options or headers into a compile that the cache key does not know.
+_UNWANTED = (
+    "NVCC_PREPEND_FLAGS",
+    "NVCC_APPEND_FLAGS",
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "CPLUS_INCLUDE_PATH",
+    "DEPENDENCIES_OUTPUT",
+    "SUNPRO_DEPENDENCIES",
+)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a child ended; `code` is negative for a signal."""
+
+    code: int
+    output: str
+    seconds: float
+    peak: int  # bytes, of the largest process among the child and those it waited for
+
+    def why(self) -> str:
+        if self.code >= 0:
+            return f"exit code {self.code}"
+        name = signal.Signals(-self.code).name
+        hint = " (out of memory? try -j 1)" if -self.code == signal.SIGKILL else ""
+        return f"ended by {name}{hint}"
+
+
+@contextmanager
+def workspace() -> Iterator[Path]:
+    """A private directory that is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="kernelwright-") as name:
+        yield Path(name)
+
+
+def environment(scratch: Path) -> Mapping[str, str]:
+    """This process's environment, less what changes a compile unseen; English messages, private temporary files."""
+    kept = {key: value for key, value in os.environ.items() if key not in _UNWANTED and not key.startswith("LC_")}
+    return {**kept, "LANG": "C", "LC_ALL": "C", "TMPDIR": str(scratch)}
+
+
+def run(command: Sequence[str], *, cwd: Path, scratch: Path, stdin: bytes = b"") -> Ended:
+    """Runs the command to its end. The output is standard output and error together."""
+    started = time.monotonic()
+    with (scratch / "output").open("w+b") as output, (scratch / "input").open("w+b") as given:
+        given.write(stdin)
+        given.seek(0)
+        child = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=environment(scratch),
+            stdin=given,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        text = output.read().decode("utf-8", "replace")
+    return Ended(child.returncode, text, time.monotonic() - started, usage.ru_maxrss * 1024)
