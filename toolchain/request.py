@@ -82,7 +82,9 @@ def find_ops(root: Path = ROOT) -> tuple[str, ...]:
     return found
 
 
-def _target(table: Table, name: str | None, machine: str) -> Target:
+def find_target(table: Table, name: str | None = None, machine: str | None = None) -> Target:
+    """The row of this name, else the released one of this machine."""
+    machine = machine or platform.machine()
     known = ", ".join(table.targets)
     if name is not None:
         if name not in table.targets:
@@ -185,7 +187,7 @@ def resolve(
     machine: str | None = None,
 ) -> Request:
     """The request behind the options of a command line, or a RequestError that says what there is."""
-    row = _target(table, target, machine or platform.machine())
+    row = find_target(table, target, machine)
     kit = _toolkit(table, row, toolkit)
     if provider != AUTO and provider not in kit.hosts:
         raise RequestError(f"provider {provider!r} does not exist; there are {', '.join((*kit.hosts, AUTO))}")

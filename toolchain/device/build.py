@@ -9,14 +9,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from toolchain.cubin import CubinError
+from toolchain.device import child
 from toolchain.device.cache import Cache, key_of
-from toolchain.device.compiler import Job
+from toolchain.device.compiler import INCLUDE, Job
 from toolchain.device.environment import cache_dir, job_limit
 from toolchain.device.image import Image, finish
 from toolchain.device.memory import available
 from toolchain.device.progress import Progress
 from toolchain.device.schedule import Task, describe, run_all
 from toolchain.device.sources import read_sources
+from toolchain.files import write_atomically
 from toolchain.targets import ROOT
 
 if TYPE_CHECKING:
@@ -43,8 +45,8 @@ class _Builder:
     def __init__(self, compiler: DeviceCompiler, cache: Cache, progress: Progress, jobs: list[Job]) -> None:
         self.compiler, self.cache, self.progress, self.jobs = compiler, cache, progress, jobs
         self.images: dict[int, Image] = {}
-        sources = {job.op: read_sources(job.root, job.source) for job in jobs}  # refuses before anything compiles
-        self.keys = [key_of(job, compiler, sources[job.op]) for job in jobs]
+        self.sources = {job.op: read_sources(job.root, job.source) for job in jobs}  # refuses before anything compiles
+        self.keys = [key_of(job, compiler, self.sources[job.op]) for job in jobs]
 
     def from_cache(self, index: int) -> bool:
         """Takes the image from the cache if it is there and still reads as what it should be."""
@@ -63,11 +65,24 @@ class _Builder:
     def compile(self, index: int) -> Image:
         job = self.jobs[index]
         self.progress.started(f"{job.op} for {job.code.name}")
-        compiled = self.compiler.compile(job)
+        with child.workspace() as scratch:
+            compiled = self.compiler.compile(self._isolated(job, scratch))
         image = finish(job, compiled)
         self.cache.store(self.keys[index], job, compiled)
         self.cache.learn(job, self.compiler, compiled)
         return image
+
+    def _isolated(self, job: Job, scratch: Path) -> Job:
+        """The job in a tree of just the files its key covers, as they were when it was made.
+
+        Line tables name the directory, and whoever profiles wants the real one; so a debug build stays in place.
+        """
+        if job.debug:
+            return job
+        for file in self.sources[job.op]:
+            write_atomically(scratch / file.path, file.data)
+        (scratch / INCLUDE).mkdir(parents=True, exist_ok=True)
+        return replace(job, root=scratch)
 
     def finished(self, index: int, image: Image) -> None:
         self.images[index] = image

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from toolchain.device.compiler import Compiled
-from toolchain.device.files import write_atomically
+from toolchain.files import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from toolchain.device import child
 from toolchain.device.compiler import INCLUDE, STANDARD, Compiled, Job, check_options, defines
 from toolchain.device.environment import cache_dir
-from toolchain.device.files import digest_of, remembered
 from toolchain.errors import CompileError, ToolMissing
+from toolchain.files import digest_of, remembered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -40,15 +40,14 @@ def describe(limit: JobLimit, budget: Budget, tasks: Sequence[Task[T]]) -> str:
         room -= needs[fits]
         fits += 1
     at_once = max(1, min(limit.count, fits, len(tasks)))
-    memory = f"{budget.size / (1 << 30):.1f} GB ({budget.source})"
+    memory = f"memory {budget.size / (1 << 30):.1f} GB ({budget.source})"
+    room_for = "all" if fits == len(tasks) else str(fits)
     if at_once == len(tasks):
-        why = f"all of them; up to {limit.source}, memory {memory}"
+        why = f"no limit reached; {limit.source}, {memory}"
     elif at_once == limit.count:
-        why = (
-            f"limited by {limit.source}; memory {memory} has room for {fits}{' or more' if fits == len(tasks) else ''}"
-        )
+        why = f"limited by {limit.source}; {memory} has room for {room_for}"
     else:
-        why = f"limited by memory, {memory}; {limit.source} would allow more"
+        why = f"limited by {memory}; {limit.source} would allow more"
     return f"compiling {len(tasks)} image{'s' if len(tasks) > 1 else ''}, {at_once} at a time: {why}"
 
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolchain.device.compiler import INCLUDE
-from toolchain.device.tokens import Directive, Token, split, tokens
 from toolchain.errors import DeterminismError
+from toolchain.tokens import Directive, Token, split, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""C++ text as tokens, as far as the rules on device sources need it: comments gone, strings whole, lines known."""
+"""C and C++ text as tokens: comments gone, strings whole, lines known.
+
+As far as the rules on device sources and the reader of the C ABI need it, and no further.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT
+"""Compiles device sources to images, with the files that describe them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolchain import abi, manifest
+from toolchain.device import build_images
+from toolchain.files import write_if_changed
+from toolchain.request import DEFAULT_PROVIDER, find_target, resolve
+from toolchain.targets import ROOT, load
+
+if TYPE_CHECKING:
+    import argparse
+
+    from toolchain.device import Built, DeviceCompiler
+    from toolchain.request import Request
+    from toolchain.targets import Table
+
+HEADERS = Path("csrc/include/kernelwright")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--out", type=Path, required=True, metavar="DIR", help="what to fill")
+    add("--target", help="a [target.…] row; default: this machine's")
+    add("--toolkit", help="a [toolkit.…] row; default: the target's")
+    add("--archs", help='such as "89;90": cubins by number, PTX by name; default: the target\'s set')
+    add("--ops", help="such as a,b; default: all")
+    add("--provider", default=DEFAULT_PROVIDER, help="pip (default), system, auto")
+    add("--debug", action="store_true", help="with line tables; labelled, never to be shipped")
+    add("--label", help="local version label; default: what the request deserves")
+    add("--cache", type=Path, metavar="DIR", help="default: KERNELWRIGHT_CACHE, else .kw/cache")
+    add("-j", dest="jobs", type=int, metavar="N", help="compilers at once, at most; default: CPUs, memory allowing")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from toolchain.providers import device_compiler, settle
+
+    table = load()
+    target = find_target(table, arguments.target)
+    provider, toolkit = settle(table, arguments.provider, arguments.toolkit, target.toolkit)
+    request = resolve(
+        table,
+        target=target.name,
+        toolkit=toolkit,
+        archs=arguments.archs,
+        ops=arguments.ops,
+        provider=provider,
+        debug=arguments.debug,
+    )
+    compiler = device_compiler(provider, request.toolkit, table)
+    built = build_images(request, compiler, cache_at=arguments.cache, jobs=arguments.jobs)
+    write_outputs(arguments.out, table, request, compiler, built, given_label=arguments.label)
+    return 0
+
+
+def write_outputs(
+    out: Path,
+    table: Table,
+    request: Request,
+    compiler: DeviceCompiler,
+    built: Built,
+    *,
+    root: Path = ROOT,
+    given_label: str | None = None,
+) -> None:
+    """Fills `out`; images of an earlier request that are not of this one go."""
+    version = manifest.build_version(root, request, given_label)
+    headers = abi.read_headers(root / HEADERS)
+    files = {manifest.image_path(image, request): image.data for image in built.images}
+    files |= {
+        "manifest.json": manifest.manifest(request, compiler, version, built.images),
+        "targets.json": manifest.targets_json(table),
+        "signatures.json": abi.signatures(headers),
+        "include/kernelwright/kernelwright.h": abi.umbrella(headers),
+        "kw_images.inc": manifest.images_inc(request, table, version, built.images),
+        "report.json": manifest.report(built, request),
+    }
+    for name, data in files.items():
+        write_if_changed(out / name, data)
+    for path in (out / "kernels").glob("*/*"):
+        if path.relative_to(out).as_posix() not in files:
+            path.unlink()
+    for directory in (out / "kernels").iterdir():
+        if not any(directory.iterdir()):
+            directory.rmdir()
