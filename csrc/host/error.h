@@ -13,8 +13,8 @@ namespace kw {
 }  // namespace kw
 
 // Returns from the calling function with the status unless it is KW_OK.
-#define KW_TRY(call)                           \
-  do {                                         \
-    const kw_status kw_status_ = (call);       \
+#define KW_TRY(call)                            \
+  do {                                          \
+    const kw_status kw_status_ = (call);        \
     if (kw_status_ != KW_OK) return kw_status_; \
   } while (0)

@@ -59,8 +59,9 @@ KW_API const char *kw_status_name(kw_status status);
 /*
  * Sets an option of the process: "kernels" (a directory to load kernel files from instead of
  * the wheel's own; their hashes are then not checked), "arch" (force one image, such as the
- * name of a cubin or PTX row), "threads" (CPU threads, "0" is the default). An empty value
- * resets it. Options for the GPU take effect for operators that were not used yet.
+ * name of a cubin or PTX row), "threads" (CPU threads, "0" is the default), "cpu_isa" (force one
+ * of what kw_cpu_isa() names). An empty value resets it. Options for the GPU take effect for
+ * operators that were not used yet.
  */
 KW_API kw_status kw_set_option(const char *name, const char *value);
 
@@ -73,10 +74,10 @@ KW_API int32_t kw_num_threads(void);
 /* Which instruction set the CPU path picked: "avx512", "avx2", "neon" or "scalar". */
 KW_API const char *kw_cpu_isa(void);
 
-/* Number of CUDA devices; 0 with KW_ERROR_NO_DRIVER where there is no driver. */
+/* Number of CUDA devices; 0 where the driver sees none, and 0 with KW_ERROR_NO_DRIVER where there is no driver. */
 KW_API kw_status kw_device_count(int32_t *count);
 
-/* The CUDA level of the driver, such as 12020. */
+/* The CUDA level of the driver, such as 12020; also with KW_ERROR_DRIVER_TOO_OLD. Does not start CUDA. */
 KW_API kw_status kw_driver_version(int32_t *version);
 
 /* Compute capability of a device, major*10+minor. */

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: MIT
+# Device images and everything that is generated with them: one run of `python -m toolchain device`, whenever a file
+# that it reads has changed. It leaves files alone whose bytes would be the same.
+
+file(GLOB kw_device_sources CONFIGURE_DEPENDS csrc/cuda/*.cu csrc/cuda/include/* csrc/include/kernelwright/*.h)
+file(GLOB_RECURSE kw_toolchain CONFIGURE_DEPENDS toolchain/*.py)
+
+set(kw_device_command "${KW_PYTHON_COMMAND}" -m toolchain device --out "${KW_PACKAGE}" --provider "${KW_PROVIDER}")
+foreach(option TARGET TOOLKIT ARCHS OPS)
+  if(KW_${option})
+    string(TOLOWER "${option}" name)
+    list(APPEND kw_device_command "--${name}" "${KW_${option}}")
+  endif()
+endforeach()
+if(KW_DEBUG)
+  list(APPEND kw_device_command --debug)
+endif()
+if(KW_JOBS)
+  list(APPEND kw_device_command -j "${KW_JOBS}")
+endif()
+
+set(kw_device_stamp "${PROJECT_BINARY_DIR}/device.stamp")
+add_custom_command(
+  OUTPUT "${kw_device_stamp}"
+  BYPRODUCTS "${KW_PACKAGE}/kw_images.inc"
+  COMMAND ${kw_device_command}
+  COMMAND "${CMAKE_COMMAND}" -E touch "${kw_device_stamp}"
+  DEPENDS ${kw_device_sources} ${kw_toolchain} targets.toml pyproject.toml
+  WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
+  COMMENT "Compiling device images"
+  USES_TERMINAL VERBATIM
+)
+add_custom_target(kw_device ALL DEPENDS "${kw_device_stamp}")

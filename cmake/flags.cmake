@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: MIT
+# kw_flags: what every C++ file of ours is compiled with. C++17 without its library, no path of the build machine
+# in the result, warnings are errors.
+
+set(CMAKE_CXX_STANDARD 17)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS ON) # GNU forms of the C library: strdup, dladdr
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+# The library is linked as C; without this CMake would add the C++ runtime for the C++ objects in it.
+set(CMAKE_CXX_IMPLICIT_LINK_LIBRARIES "")
+
+add_library(kw_flags INTERFACE)
+target_compile_options(
+  kw_flags
+  INTERFACE
+    -fno-exceptions
+    -fno-rtti
+    -fno-threadsafe-statics
+    -fvisibility=hidden
+    -fvisibility-inlines-hidden
+    -Wall
+    -Wextra
+    -Wconversion
+    -Werror
+    "-ffile-prefix-map=${PROJECT_SOURCE_DIR}=."
+    "-ffile-prefix-map=${PROJECT_BINARY_DIR}=build"
+)
+target_include_directories(
+  kw_flags INTERFACE "${PROJECT_SOURCE_DIR}/csrc/include" "${PROJECT_SOURCE_DIR}/csrc" "${PROJECT_SOURCE_DIR}/csrc/host"
+)
+find_package(Threads REQUIRED)
+target_link_libraries(kw_flags INTERFACE Threads::Threads ${CMAKE_DL_LIBS} m)
+
+if(KW_SANITIZE)
+  string(REPLACE ";" "," kw_sanitize "${KW_SANITIZE}")
+  target_compile_options(kw_flags INTERFACE "-fsanitize=${kw_sanitize}" -fno-omit-frame-pointer -g)
+  target_link_options(kw_flags INTERFACE "-fsanitize=${kw_sanitize}")
+endif()
