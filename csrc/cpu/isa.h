@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// One op file, several instruction sets: its copies are named here, and the one to run is picked here.
+//
+// The build compiles csrc/cpu/<op>.cpp once for each entry of KW_CPU_ISAS, with -DKW_ISA=<entry> and that set's flags.
+// All code of a copy lives in namespace kw::cpu::KW_ISA, inline functions too: the linker keeps one of several equal
+// inline functions, and must never keep one with AVX-512 in it for code that runs everywhere.
+#pragma once
+
+#include <kernelwright/base.h>
+
+// Slowest first; the first is the baseline that every CPU of this machine type runs.
+#if defined(__x86_64__)
+#define KW_CPU_ISAS(X, ...) X(scalar, __VA_ARGS__) X(avx2, __VA_ARGS__) X(avx512, __VA_ARGS__)
+#elif defined(__aarch64__)
+#define KW_CPU_ISAS(X, ...) X(neon, __VA_ARGS__)
+#else
+#define KW_CPU_ISAS(X, ...) X(scalar, __VA_ARGS__)
+#endif
+
+namespace kw::cpu {
+
+using Range = void (*)(const void* context, int64_t begin, int64_t end);
+
+// Place in KW_CPU_ISAS of the set that runs: what set_isa() said, else the best this CPU and its kernel allow.
+int isa();
+
+// Forces a set by name, "" returns to the best one; refuses what this build or this CPU lacks.
+kw_status set_isa(const char* name);
+
+// Bytes of the last cache before memory.
+int64_t last_cache();
+
+}  // namespace kw::cpu
+
+#define KW_CPU_DECLARE_(isa, name)                            \
+  namespace isa {                                             \
+  void name(const void* context, int64_t begin, int64_t end); \
+  }
+#define KW_CPU_ENTRY_(isa, name) &isa::name,
+
+// At the top of an op file, in namespace kw::cpu: declares the copies of its range function, and picked_<name>() that
+// gives the one to run.
+#define KW_CPU_RANGE(name)                                                 \
+  KW_CPU_ISAS(KW_CPU_DECLARE_, name)                                       \
+  [[maybe_unused]] static Range picked_##name() {                          \
+    static constexpr Range kCopies[] = {KW_CPU_ISAS(KW_CPU_ENTRY_, name)}; \
+    return kCopies[isa()];                                                 \
+  }
+
+// KW_CPU_BASELINE is 1 in exactly one of an op's compilations: there the op's entry point is defined.
+#define KW_CPU_JOIN_(a, b) a##b
+#define KW_CPU_JOIN(a, b) KW_CPU_JOIN_(a, b)
+#define KW_CPU_BASELINE_scalar 1
+#define KW_CPU_BASELINE_neon 1
+#define KW_CPU_BASELINE_avx2 0
+#define KW_CPU_BASELINE_avx512 0
+#define KW_CPU_BASELINE KW_CPU_JOIN(KW_CPU_BASELINE_, KW_ISA)

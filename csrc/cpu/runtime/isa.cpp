@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+// Which instruction set runs. Own CPUID and XGETBV: zig's builds have no runtime for __builtin_cpu_supports.
+#include "../isa.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "../../host/error.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace kw::cpu {
+namespace {
+
+#if defined(__x86_64__)
+struct Registers {
+  uint32_t a, b, c, d;
+  bool has(uint32_t Registers::* which, uint32_t bits) const { return (this->*which & bits) == bits; }
+};
+
+Registers cpuid(uint32_t leaf) {
+  Registers r = {};
+  __get_cpuid_count(leaf, 0, &r.a, &r.b, &r.c, &r.d);
+  return r;
+}
+
+// The register state that the operating system saves; the CPU's own word is not enough.
+bool saves(uint32_t state) {
+  if (!cpuid(1).has(&Registers::c, bit_OSXSAVE)) return false;
+  uint32_t low, high;
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (low & state) == state;
+}
+
+bool has_scalar() { return true; }
+
+bool has_avx2() {
+  constexpr uint32_t kYmm = 0x6;
+  return saves(kYmm) && cpuid(1).has(&Registers::c, bit_AVX | bit_FMA | bit_F16C) &&
+         cpuid(7).has(&Registers::b, bit_AVX2);
+}
+
+bool has_avx512() {
+  constexpr uint32_t kZmm = 0xe6;
+  return has_avx2() && saves(kZmm) &&
+         cpuid(7).has(&Registers::b, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL);
+}
+#elif defined(__aarch64__)
+bool has_neon() { return true; }
+#else
+bool has_scalar() { return true; }
+#endif
+
+struct Set {
+  const char* name;
+  bool (*supported)();
+};
+
+#define KW_CPU_SET_(isa, ...) {#isa, has_##isa},
+constexpr Set kSets[] = {KW_CPU_ISAS(KW_CPU_SET_, )};
+#undef KW_CPU_SET_
+constexpr int kCount = static_cast<int>(sizeof kSets / sizeof kSets[0]);
+
+constexpr int kUndecided = -1;
+int chosen = kUndecided;
+
+int best() {
+  int i = kCount - 1;
+  while (i > 0 && !kSets[i].supported()) --i;
+  return i;
+}
+
+}  // namespace
+
+int isa() {
+  int i = __atomic_load_n(&chosen, __ATOMIC_RELAXED);
+  if (i == kUndecided) {
+    i = best();
+    __atomic_store_n(&chosen, i, __ATOMIC_RELAXED);
+  }
+  return i;
+}
+
+kw_status set_isa(const char* name) {
+  if (!name || !*name) {
+    __atomic_store_n(&chosen, kUndecided, __ATOMIC_RELAXED);
+    return KW_OK;
+  }
+  for (int i = 0; i < kCount; ++i) {
+    if (strcmp(name, kSets[i].name) != 0) continue;
+    if (!kSets[i].supported()) {
+      return fail(KW_ERROR_UNSUPPORTED,
+                  "cpu_isa: this CPU, or its operating system, lacks \"%s\"; the best it runs is \"%s\" "
+                  "(an empty value picks that)",
+                  name, kSets[best()].name);
+    }
+    __atomic_store_n(&chosen, i, __ATOMIC_RELAXED);
+    return KW_OK;
+  }
+  return fail(KW_ERROR_UNSUPPORTED,
+              "cpu_isa: this build has no code for \"%s\"; the best this CPU runs of what it has is \"%s\" "
+              "(an empty value picks that)",
+              name, kSets[best()].name);
+}
+
+int64_t last_cache() {
+  static int64_t known;  // asking may trap into a hypervisor, so only once
+  int64_t bytes = __atomic_load_n(&known, __ATOMIC_RELAXED);
+  if (bytes > 0) return bytes;
+#ifdef _SC_LEVEL3_CACHE_SIZE
+  bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+#endif
+  if (bytes <= 0) bytes = 32 << 20;
+  __atomic_store_n(&known, bytes, __ATOMIC_RELAXED);
+  return bytes;
+}
+
+}  // namespace kw::cpu
+
+const char* kw_cpu_isa(void) { return kw::cpu::kSets[kw::cpu::isa()].name; }

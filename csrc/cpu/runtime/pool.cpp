@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+// One caller at a time owns the workers. It fills in the job, opens the gate, and takes parts like everybody else; a
+// worker that finds the gate open goes in, takes parts until none is left, and leaves. The caller shuts the gate and
+// waits for those inside only: a worker that wakes too late finds the gate shut, and no job waits for it.
+#include "../pool.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "modes.h"
+
+namespace kw::cpu {
+namespace {
+
+constexpr uint32_t kOpen = 1u << 31;     // gate: a job is to be done
+constexpr uint32_t kWaiting = 1u << 30;  // gate: the caller sleeps until the last worker leaves
+constexpr int64_t kSpinNanoseconds = 20000;
+constexpr int64_t kPartsPerThread =
+    4;  // so that a thread which lost its core for a while holds up a quarter of its share
+
+struct Job {
+  void (*body)(const void*, int64_t, int64_t);
+  const void* context;
+  int64_t count, part;
+  Modes modes;
+};
+
+struct Pool {
+  alignas(64) uint32_t owned;  // by a caller
+  alignas(64) uint32_t calls;  // counts jobs; idle workers sleep on it
+  uint32_t asleep;             // workers that do
+  alignas(64) uint32_t gate;   // kOpen, kWaiting, and the number of workers inside
+  uint32_t limit;              // how many may be
+  alignas(64) int64_t next;    // the first item that nobody took
+  alignas(64) Job job;         // written while the gate is shut and nobody is inside
+  uint32_t stopping, refused;
+  int workers;
+  pid_t process;
+  pthread_t threads[kMaxThreads - 1];
+};
+
+Pool pool;
+
+void sleep_on(uint32_t* word, uint32_t value) {
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+}
+
+void wake(uint32_t* word, int threads) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, threads, nullptr, nullptr, 0); }
+
+int64_t now() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<int64_t>(t.tv_sec) * 1000000000 + t.tv_nsec;
+}
+
+// Waits a moment for `word` to become another value; false if it did not.
+bool spin_until_not(const uint32_t* word, uint32_t value) {
+  const int64_t end = now() + kSpinNanoseconds;
+  do {
+    for (int i = 0; i < 16; ++i) {
+      if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value) return true;
+      relax();
+    }
+  } while (now() < end);
+  return false;
+}
+
+void take_parts() {
+  const Job& job = pool.job;
+  for (;;) {
+    const int64_t begin = __atomic_fetch_add(&pool.next, job.part, __ATOMIC_RELAXED);
+    if (begin >= job.count) return;
+    job.body(job.context, begin, job.part < job.count - begin ? begin + job.part : job.count);
+  }
+}
+
+bool enter() {
+  uint32_t gate = __atomic_load_n(&pool.gate, __ATOMIC_ACQUIRE);
+  do {
+    const uint32_t inside = gate & ~(kOpen | kWaiting);
+    if (!(gate & kOpen) || inside >= __atomic_load_n(&pool.limit, __ATOMIC_RELAXED)) return false;
+  } while (!__atomic_compare_exchange_n(&pool.gate, &gate, gate + 1, true, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE));
+  return true;
+}
+
+void leave() {
+  if (__atomic_sub_fetch(&pool.gate, 1, __ATOMIC_ACQ_REL) == kWaiting) wake(&pool.gate, 1);
+}
+
+// Returns the count of jobs once it is no longer `seen`.
+uint32_t await_job(uint32_t seen) {
+  if (!spin_until_not(&pool.calls, seen)) {
+    __atomic_add_fetch(&pool.asleep, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&pool.calls, __ATOMIC_SEQ_CST) == seen) sleep_on(&pool.calls, seen);
+    __atomic_sub_fetch(&pool.asleep, 1, __ATOMIC_SEQ_CST);
+  }
+  return __atomic_load_n(&pool.calls, __ATOMIC_ACQUIRE);
+}
+
+void* work(void* first) {
+  auto seen = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(first));
+  for (;;) {
+    seen = await_job(seen);
+    if (__atomic_load_n(&pool.stopping, __ATOMIC_ACQUIRE)) return nullptr;
+    if (!enter()) continue;
+    set_modes(pool.job.modes);
+    take_parts();
+    leave();
+  }
+}
+
+// The child has none of the parent's workers, and nobody in it owns the pool.
+void forget_all() {
+  pool.owned = pool.asleep = pool.gate = pool.refused = 0;
+  pool.workers = 0;
+}
+
+bool start_one() {
+  // Signals are for the program's own threads; those that a fault raises stay, so that its crash handler sees them.
+  sigset_t blocked, before;
+  sigfillset(&blocked);
+  constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+  for (const int fault : kFaults) sigdelset(&blocked, fault);
+  pthread_sigmask(SIG_SETMASK, &blocked, &before);
+  const uintptr_t seen = __atomic_load_n(&pool.calls, __ATOMIC_RELAXED);
+  const int error = pthread_create(&pool.threads[pool.workers], nullptr, work, reinterpret_cast<void*>(seen));
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (error != 0) return false;
+  pthread_setname_np(pool.threads[pool.workers], "kernelwright");
+  ++pool.workers;
+  return true;
+}
+
+// Starts workers up to `wanted`; returns how many of these there are. Asks a system that refused once not again.
+int ensure_workers(int wanted) {
+  static bool watching_fork;
+  if (!watching_fork) watching_fork = pthread_atfork(nullptr, nullptr, forget_all) == 0;
+  while (watching_fork && pool.workers < wanted && !__atomic_load_n(&pool.refused, __ATOMIC_RELAXED)) {
+    pool.process = getpid();
+    if (!start_one()) __atomic_store_n(&pool.refused, 1, __ATOMIC_RELAXED);
+  }
+  return pool.workers < wanted ? pool.workers : wanted;
+}
+
+void wait_for_workers() {
+  uint32_t gate = __atomic_and_fetch(&pool.gate, ~kOpen, __ATOMIC_ACQ_REL);
+  while (gate != 0 && spin_until_not(&pool.gate, gate)) gate = __atomic_load_n(&pool.gate, __ATOMIC_ACQUIRE);
+  if (gate != 0) {
+    gate = __atomic_or_fetch(&pool.gate, kWaiting, __ATOMIC_ACQ_REL);
+    for (; gate != kWaiting; gate = __atomic_load_n(&pool.gate, __ATOMIC_ACQUIRE)) sleep_on(&pool.gate, gate);
+  }
+  __atomic_store_n(&pool.gate, 0, __ATOMIC_RELAXED);
+}
+
+void run(const Job& job, int workers) {
+  pool.job = job;
+  __atomic_store_n(&pool.next, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&pool.limit, static_cast<uint32_t>(workers), __ATOMIC_RELAXED);
+  __atomic_store_n(&pool.gate, kOpen, __ATOMIC_RELEASE);
+  __atomic_add_fetch(&pool.calls, 1, __ATOMIC_SEQ_CST);
+  if (__atomic_load_n(&pool.asleep, __ATOMIC_SEQ_CST) != 0) wake(&pool.calls, workers);
+  take_parts();
+  wait_for_workers();
+}
+
+bool own() { return __atomic_exchange_n(&pool.owned, 1, __ATOMIC_ACQUIRE) == 0; }
+
+void disown() { __atomic_store_n(&pool.owned, 0, __ATOMIC_RELEASE); }
+
+// At exit and before the library is unmapped. Keeps the pool, so that whoever still calls stays on its own thread.
+// Never hangs: after a second without getting it, the process is left as it is.
+[[gnu::destructor]] void shut_down() {
+  for (int i = 0; !own(); ++i) {
+    if (i == 1000) return;
+    usleep(1000);
+  }
+  if (pool.workers == 0 || pool.process != getpid()) return;
+  __atomic_store_n(&pool.stopping, 1, __ATOMIC_RELEASE);
+  __atomic_add_fetch(&pool.calls, 1, __ATOMIC_SEQ_CST);
+  wake(&pool.calls, kMaxThreads);
+  for (int i = 0; i < pool.workers; ++i) pthread_join(pool.threads[i], nullptr);
+  pool.workers = 0;
+}
+
+}  // namespace
+
+void forget_refusal() { __atomic_store_n(&pool.refused, 0, __ATOMIC_RELAXED); }
+
+void parallel_for(int64_t count, int64_t grain, void (*body)(const void*, int64_t, int64_t), const void* context) {
+  if (count <= 0) return;
+  const int64_t parts = grain > 1 ? count / grain : count;
+  if (parts < 2) return body(context, 0, count);
+  const int64_t most = kw_num_threads();
+  const int64_t threads = parts < most ? parts : most;
+  if (threads < 2 || !own()) return body(context, 0, count);
+  const int workers = ensure_workers(static_cast<int>(threads) - 1);
+  if (workers > 0) {
+    const int64_t share = parts < threads * kPartsPerThread ? parts : threads * kPartsPerThread;
+    run(Job{body, context, count, (count + share - 1) / share, modes()}, workers);
+  } else {
+    body(context, 0, count);
+  }
+  disown();
+}
+
+}  // namespace kw::cpu

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// AVX2 with FMA and F16C: 8 lanes. Included by simd.h alone.
+#pragma once
+
+#if !defined(__AVX2__) || !defined(__FMA__) || !defined(__F16C__)
+#error "KW_ISA=avx2 needs the flags -mavx2 -mfma -mf16c: csrc/cpu/runtime/isa.cpp checks the CPU for these three"
+#endif
+
+#include <immintrin.h>
+
+namespace kw::cpu::avx2 {
+
+constexpr int kLanes = 8;
+constexpr bool kStreams = true;
+
+using Vec = __m256;
+
+inline Vec zero() { return _mm256_setzero_ps(); }
+inline Vec all(float value) { return _mm256_set1_ps(value); }
+inline Vec add(Vec a, Vec b) { return _mm256_add_ps(a, b); }
+inline Vec mul(Vec a, Vec b) { return _mm256_mul_ps(a, b); }
+inline Vec mul_add(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
+
+inline float total(Vec v) {
+  __m128 r = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  r = _mm_add_ps(r, _mm_movehl_ps(r, r));
+  return _mm_cvtss_f32(_mm_add_ss(r, _mm_movehdup_ps(r)));
+}
+
+inline double root(double value) { return _mm_cvtsd_f64(_mm_sqrt_sd(_mm_setzero_pd(), _mm_set_sd(value))); }
+
+inline Vec load(const float* p) { return _mm256_loadu_ps(p); }
+
+inline Vec load(const Half* p) { return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
+
+inline Vec load(const BFloat16* p) {
+  const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+}
+
+inline __m128i half_bits(Vec v) { return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+
+inline __m128i bfloat16_bits(Vec v) {
+  const __m256i bits = _mm256_castps_si256(v);
+  const __m256i upper = _mm256_srli_epi32(bits, 16);
+  const __m256i odd = _mm256_and_si256(upper, _mm256_set1_epi32(1));
+  const __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
+  const __m256i quiet = _mm256_or_si256(upper, _mm256_set1_epi32(0x40));
+  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+  const __m256i wide = _mm256_blendv_epi8(_mm256_srli_epi32(rounded, 16), quiet, nan);
+  return _mm_packus_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
+}
+
+inline void store(float* p, Vec v) { _mm256_storeu_ps(p, v); }
+inline void store(Half* p, Vec v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), half_bits(v)); }
+inline void store(BFloat16* p, Vec v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bfloat16_bits(v)); }
+
+inline void stream(float* p, Vec v) { _mm256_stream_ps(p, v); }
+inline void stream(Half* p, Vec v) { _mm_stream_si128(reinterpret_cast<__m128i*>(p), half_bits(v)); }
+inline void stream(BFloat16* p, Vec v) { _mm_stream_si128(reinterpret_cast<__m128i*>(p), bfloat16_bits(v)); }
+
+inline void fence() { _mm_sfence(); }
+
+}  // namespace kw::cpu::avx2

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+// AVX-512 F, BW, DQ and VL: 16 lanes and masked access. Included by simd.h alone.
+#pragma once
+
+#if !defined(__AVX512F__) || !defined(__AVX512BW__) || !defined(__AVX512DQ__) || !defined(__AVX512VL__)
+#error \
+    "KW_ISA=avx512 needs the flags -mavx512f -mavx512bw -mavx512dq -mavx512vl: csrc/cpu/runtime/isa.cpp checks the CPU for these"
+#endif
+
+// GCC 12's header initialises its "undefined" vectors with themselves, and warns of that wherever they are inlined.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#include <immintrin.h>
+#pragma GCC diagnostic pop
+#else
+#include <immintrin.h>
+#endif
+
+namespace kw::cpu::avx512 {
+
+constexpr int kLanes = 16;
+constexpr bool kStreams = true;
+
+using Vec = __m512;
+
+inline Vec zero() { return _mm512_setzero_ps(); }
+inline Vec all(float value) { return _mm512_set1_ps(value); }
+inline Vec add(Vec a, Vec b) { return _mm512_add_ps(a, b); }
+inline Vec mul(Vec a, Vec b) { return _mm512_mul_ps(a, b); }
+inline Vec mul_add(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
+inline float total(Vec v) { return _mm512_reduce_add_ps(v); }
+
+inline double root(double value) { return _mm_cvtsd_f64(_mm_sqrt_sd(_mm_setzero_pd(), _mm_set_sd(value))); }
+
+inline __mmask16 first(int64_t n) { return static_cast<__mmask16>((1u << n) - 1u); }
+
+inline Vec float_of_half(__m256i bits) { return _mm512_cvtph_ps(bits); }
+
+inline Vec float_of_bfloat16(__m256i bits) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+}
+
+inline __m256i half_bits(Vec v) { return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+
+// Not vcvtneps2bf16: that one takes subnormal inputs for zero.
+inline __m256i bfloat16_bits(Vec v) {
+  const __m512i bits = _mm512_castps_si512(v);
+  const __m512i upper = _mm512_srli_epi32(bits, 16);
+  const __m512i odd = _mm512_and_si512(upper, _mm512_set1_epi32(1));
+  const __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+  const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+  const __m512i wide = _mm512_mask_or_epi32(_mm512_srli_epi32(rounded, 16), nan, upper, _mm512_set1_epi32(0x40));
+  return _mm512_cvtepi32_epi16(wide);
+}
+
+inline Vec load(const float* p) { return _mm512_loadu_ps(p); }
+inline Vec load(const Half* p) { return float_of_half(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
+inline Vec load(const BFloat16* p) {
+  return float_of_bfloat16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+
+inline void store(float* p, Vec v) { _mm512_storeu_ps(p, v); }
+inline void store(Half* p, Vec v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), half_bits(v)); }
+inline void store(BFloat16* p, Vec v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), bfloat16_bits(v)); }
+
+inline void stream(float* p, Vec v) { _mm512_stream_ps(p, v); }
+inline void stream(Half* p, Vec v) { _mm256_stream_si256(reinterpret_cast<__m256i*>(p), half_bits(v)); }
+inline void stream(BFloat16* p, Vec v) { _mm256_stream_si256(reinterpret_cast<__m256i*>(p), bfloat16_bits(v)); }
+
+inline void fence() { _mm_sfence(); }
+
+inline Vec load_part(const float* p, int64_t n) { return _mm512_maskz_loadu_ps(first(n), p); }
+inline Vec load_part(const Half* p, int64_t n) { return float_of_half(_mm256_maskz_loadu_epi16(first(n), p)); }
+inline Vec load_part(const BFloat16* p, int64_t n) { return float_of_bfloat16(_mm256_maskz_loadu_epi16(first(n), p)); }
+
+inline void store_part(float* p, Vec v, int64_t n) { _mm512_mask_storeu_ps(p, first(n), v); }
+inline void store_part(Half* p, Vec v, int64_t n) { _mm256_mask_storeu_epi16(p, first(n), half_bits(v)); }
+inline void store_part(BFloat16* p, Vec v, int64_t n) { _mm256_mask_storeu_epi16(p, first(n), bfloat16_bits(v)); }
+
+}  // namespace kw::cpu::avx512
