@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+// Conversions and functions of one value, one wrapper an instruction. No rounding happens to the way in: every
+// float16 and bfloat16 is a float32.
+#pragma once
+
+#include "types.cuh"
+
+namespace kw {
+
+__device__ __forceinline__ float float_of_bits(u32 bits) {
+  float value;
+  asm("mov.b32 %0, %1;" : "=f"(value) : "r"(bits));
+  return value;
+}
+
+__device__ __forceinline__ u32 bits_of_float(float value) {
+  u32 bits;
+  asm("mov.b32 %0, %1;" : "=r"(bits) : "f"(value));
+  return bits;
+}
+
+// 1 / sqrt(value) to 2^-22.9.
+__device__ __forceinline__ float rsqrt_approx(float value) {
+  float result;
+  asm("rsqrt.approx.f32 %0, %1;" : "=f"(result) : "f"(value));
+  return result;
+}
+
+__device__ __forceinline__ float float_of_half_low(u32 pair) {
+  float value;
+  asm("{ .reg .b16 lo, hi; mov.b32 {lo, hi}, %1; cvt.f32.f16 %0, lo; }" : "=f"(value) : "r"(pair));
+  return value;
+}
+
+__device__ __forceinline__ float float_of_half_high(u32 pair) {
+  float value;
+  asm("{ .reg .b16 lo, hi; mov.b32 {lo, hi}, %1; cvt.f32.f16 %0, hi; }" : "=f"(value) : "r"(pair));
+  return value;
+}
+
+__device__ __forceinline__ u32 half_pair(float low, float high) {
+  u32 pair;
+#ifdef KW_HAS_BF16_CVT  // the conversions of two values at once came together
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+#else
+  asm("{ .reg .b16 lo, hi; cvt.rn.f16.f32 lo, %1; cvt.rn.f16.f32 hi, %2; mov.b32 %0, {lo, hi}; }"
+      : "=r"(pair)
+      : "f"(low), "f"(high));
+#endif
+  return pair;
+}
+
+// Rounds to nearest even by integers, as cvt.rn.bf16.f32 does: a NaN becomes 0x7fff.
+__device__ __forceinline__ u32 bfloat_by_integers(float value) {
+  const u32 bits = bits_of_float(value);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fffu;
+  return (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+}
+
+__device__ __forceinline__ u32 bfloat_pair(float low, float high) {
+#ifdef KW_HAS_BF16_CVT
+  u32 pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+#else
+  return bfloat_by_integers(low) | (bfloat_by_integers(high) << 16);
+#endif
+}
+
+}  // namespace kw

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// Loads and stores of global memory, one wrapper an instruction. Each moves kBytes (16, 4 or 2) to or from 32-bit
+// words.
+#pragma once
+
+#include "types.cuh"
+
+namespace kw {
+
+// Data read once: not worth a line of L1. Coherent (no .nc), because an operator may write where it read.
+template <int kBytes>
+__device__ __forceinline__ void load_once(const void* from, u32* word) {
+  static_assert(kBytes == 16 || kBytes == 4 || kBytes == 2, "no such load");
+  if constexpr (kBytes == 16) {
+    asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
+                 : "l"(from));
+  } else if constexpr (kBytes == 4) {
+    asm volatile("ld.global.L1::no_allocate.u32 %0, [%1];" : "=r"(word[0]) : "l"(from));
+  } else {
+    u16 half;
+    asm volatile("ld.global.L1::no_allocate.u16 %0, [%1];" : "=h"(half) : "l"(from));
+    word[0] = half;
+  }
+}
+
+// Data read again soon, by this block or the next one on this multiprocessor.
+template <int kBytes>
+__device__ __forceinline__ void load(const void* from, u32* word) {
+  static_assert(kBytes == 16 || kBytes == 4 || kBytes == 2, "no such load");
+  if constexpr (kBytes == 16) {
+    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
+                 : "l"(from));
+  } else if constexpr (kBytes == 4) {
+    asm volatile("ld.global.u32 %0, [%1];" : "=r"(word[0]) : "l"(from));
+  } else {
+    u16 half;
+    asm volatile("ld.global.u16 %0, [%1];" : "=h"(half) : "l"(from));
+    word[0] = half;
+  }
+}
+
+template <int kBytes>
+__device__ __forceinline__ void store(void* to, const u32* word) {
+  static_assert(kBytes == 16 || kBytes == 4 || kBytes == 2, "no such store");
+  if constexpr (kBytes == 16) {
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(word[0]), "r"(word[1]), "r"(word[2]),
+                 "r"(word[3])
+                 : "memory");
+  } else if constexpr (kBytes == 4) {
+    asm volatile("st.global.u32 [%0], %1;" ::"l"(to), "r"(word[0]) : "memory");
+  } else {
+    asm volatile("st.global.u16 [%0], %1;" ::"l"(to), "h"(static_cast<u16>(word[0])) : "memory");
+  }
+}
+
+// Keeps the compiler from working out an address again for each of its uses.
+template <class P>
+__device__ __forceinline__ P* computed_once(P* pointer) {
+  asm("" : "+l"(pointer));
+  return pointer;
+}
+
+}  // namespace kw

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* What the launcher of rms_norm hands to its kernels: the one by-value parameter, laid out alike on host and device. */
+#ifndef KW_RMS_NORM_PARAMS_H
+#define KW_RMS_NORM_PARAMS_H
+
+/* How `weight` lies in memory. */
+enum { KW_WEIGHT_NONE = 0, KW_WEIGHT_LIKE_X = 1, KW_WEIGHT_FLOAT32 = 2 /* of 16-bit x */ };
+
+/* Pitches are bytes from one row to the next. */
+struct KwRmsNormParams {
+  const char* x;
+  const char* residual; /* null without */
+  const char* weight;
+  char* y;
+  char* sum; /* null without residual */
+  float* rstd;
+  long long x_pitch, residual_pitch, y_pitch, sum_pitch;
+  long long rows;
+  int cols;
+  int weight_kind;
+  float inverse_cols;
+  float eps;
+  int group;         /* narrow: lanes a row, a power of two up to 32 */
+  int row_is_a_warp; /* row, shifted, stream, trickle: a row is a warp's; else a block's, or a cluster's */
+  int cluster_log2;  /* row, shifted: blocks a row, as a power of two; else 0 */
+};
+
+#endif

@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: MIT
+// RMS normalisation of rows. In all but the last two kernels a row is read once and then held in registers:
+//
+//   row      a row is a warp's, a block's or a cluster's, kSlots units of 16 bytes a thread at most
+//   shifted  the same for rows that begin off 16 bytes (all tensors alike) or end off them
+//   narrow   a row is at most one unit of 16 bytes a lane: lanes of a warp share it and hold units of several rows
+//   scalar   the same by elements, for narrow rows that lie anyhow
+//   stream   rows that fit in no registers: read twice, the second time from cache
+//   trickle  the same by elements, for rows whose tensors lie differently
+//
+// Which of them runs, and with how many threads, is the launcher's choice (csrc/host/ops/rms_norm.cpp).
+#include "element.cuh"
+#include "ptx_memory.cuh"
+#include "reduce.cuh"
+#include "rms_norm_params.h"
+
+namespace kw {
+
+// Of 16 bytes: as float32 they are at most 32 registers, which leaves room for 1024 threads of 64 registers.
+constexpr int kSlots = 4;
+// Of one element.
+constexpr int kScalarSlots = 8;
+
+using Params = KwRmsNormParams;
+
+// Where this thread stands: its row, its first unit in it, the units between one of its own and the next.
+struct Place {
+  i64 row;
+  u32 first;
+  u32 step;
+};
+
+__device__ __forceinline__ u32 cluster_rank(const Params& p) { return blockIdx.x & ((1u << p.cluster_log2) - 1); }
+
+__device__ __forceinline__ Place place_in_rows(const Params& p) {
+  if (p.row_is_a_warp) {
+    const i64 row = static_cast<i64>(blockIdx.x) * (blockDim.x / kWarp) + threadIdx.x / kWarp;
+    return {row, threadIdx.x % kWarp, kWarp};
+  }
+  return {blockIdx.x >> p.cluster_log2, cluster_rank(p) * blockDim.x + threadIdx.x, blockDim.x << p.cluster_log2};
+}
+
+__device__ __forceinline__ void begin(const Params& p, SumScratch& scratch) {
+#ifdef KW_HAS_CLUSTER
+  if (p.cluster_log2 > 0) cluster_sum_begin(1u << p.cluster_log2, scratch);
+#endif
+  allow_next_kernel();
+  wait_for_previous_kernel();
+}
+
+__device__ __forceinline__ float row_sum(const Params& p, float value, SumScratch& scratch) {
+  value = warp_sum(value);
+  if (p.row_is_a_warp) return value;
+  value = block_sum(value, scratch);
+#ifdef KW_HAS_CLUSTER
+  if (p.cluster_log2 > 0) value = cluster_sum(value, cluster_rank(p), 1u << p.cluster_log2, scratch);
+#endif
+  return value;
+}
+
+__device__ __forceinline__ float rstd_of(const Params& p, float sum) {
+  return rsqrt_approx(fmaf(sum, p.inverse_cols, p.eps));
+}
+
+template <int kCount>
+__device__ __forceinline__ float squares(const float (&h)[kCount]) {
+  float even = 0.0f, odd = 0.0f;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) (i % 2 ? odd : even) = fmaf(h[i], h[i], i % 2 ? odd : even);
+  return even + odd;
+}
+
+// Row `row` of a tensor, from byte `offset` on.
+template <class P>
+__device__ __forceinline__ P* row_at(P* tensor, i64 row, i64 pitch, u32 offset) {
+  return computed_once(tensor + row * pitch + offset);
+}
+
+// The weights of the unit of kBytes that begins at `column`. `like_x` is false where that case was dealt with.
+template <class T, int kBytes>
+__device__ __forceinline__ void load_weight(const Params& p, u32 column, float* weight, bool like_x = true) {
+  constexpr int kCount = Unit<T, kBytes>::kCount;
+  if (like_x && p.weight_kind == KW_WEIGHT_LIKE_X) {
+    Unit<T, kBytes> unit;
+    load<kBytes>(p.weight + column * T::kSize, unit.word);
+    unit.unpack(weight);
+  } else if (T::kSize < 4 && p.weight_kind == KW_WEIGHT_FLOAT32) {
+    constexpr int kPiece = kBytes == 16 ? 16 : 4;
+#pragma unroll
+    for (int i = 0; i < kCount * 4 / kPiece; ++i) {
+      Unit<Float32, kPiece> unit;
+      load<kPiece>(p.weight + column * 4 + i * kPiece, unit.word);
+      unit.unpack(weight + i * kPiece / 4);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) weight[i] = 1.0f;
+  }
+}
+
+// The same one by one, for columns that begin anywhere.
+template <class T, int kCount>
+__device__ __forceinline__ void load_weight_elements(const Params& p, u32 column, float* weight) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) load_weight<T, T::kSize>(p, column + i, weight + i);
+}
+
+template <int kCount>
+__device__ __forceinline__ void scale(float (&h)[kCount], float rstd, const float (&weight)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) h[i] = h[i] * rstd * weight[i];
+}
+
+template <class T, int kBytes, int kCount>
+__device__ __forceinline__ void store_unit(char* to, const float (&value)[kCount]) {
+  Unit<T, kBytes> unit;
+  unit.pack(value);
+  store<kBytes>(to, unit.word);
+}
+
+// One element, for the ends of a shifted row: at most 7 before the first unit, one a thread, and 7 after the last,
+// one a thread from 16 on.
+template <class T, bool kAdd>
+struct Edge {
+  int column = -1;
+  float h[1] = {0.0f};
+
+  __device__ __forceinline__ void find(u32 thread, u32 head, u32 tail, u32 cols) {
+    if (thread < head) column = thread;
+    if (thread >= 16 && thread - 16 < tail) column = cols - tail + thread - 16;
+  }
+
+  __device__ __forceinline__ void load(const Params& p, i64 row) {
+    if (column < 0) return;
+    const u32 offset = column * T::kSize;
+    Unit<T, T::kSize> unit;
+    load_once<T::kSize>(p.x + row * p.x_pitch + offset, unit.word);
+    unit.unpack(h);
+    if constexpr (kAdd) {
+      float r;
+      load_once<T::kSize>(p.residual + row * p.residual_pitch + offset, unit.word);
+      unit.unpack(&r);
+      h[0] += r;
+      store_unit<T, T::kSize>(p.sum + row * p.sum_pitch + offset, h);
+    }
+  }
+
+  __device__ __forceinline__ void finish(const Params& p, i64 row, float rstd) {
+    if (column < 0) return;
+    float weight[1];
+    load_weight<T, T::kSize>(p, column, weight);
+    scale(h, rstd, weight);
+    store_unit<T, T::kSize>(p.y + row * p.y_pitch + column * T::kSize, h);
+  }
+};
+
+template <class T, bool kAdd, bool kShifted>
+__device__ __forceinline__ void rms_norm_row(const Params& p) {
+  using Vector = Unit<T, 16>;
+  constexpr int kCount = Vector::kCount;
+  __shared__ __align__(16) SumScratch scratch;
+
+  begin(p, scratch);
+  const Place at = place_in_rows(p);
+  if (at.row >= p.rows) return;  // whole warps only: rows of blocks and clusters are never past the end
+  u32 head = 0, units = static_cast<u32>(p.cols) / kCount;
+  Edge<T, kAdd> edge;
+  if constexpr (kShifted) {
+    head = (-static_cast<u32>(reinterpret_cast<u64>(p.x + at.row * p.x_pitch)) & 15u) / T::kSize;
+    if (head > p.cols) head = p.cols;
+    units = (p.cols - head) / kCount;
+    edge.find(at.first, head, p.cols - head - units * kCount, p.cols);
+    edge.load(p, at.row);
+  }
+  const u32 offset = head * T::kSize + at.first * 16;
+  const u64 stride = at.step * 16;
+  auto has = [&](int slot) { return at.first + slot * at.step < units; };
+  auto none_has = [&](int slot) { return slot * at.step >= units; };
+
+  Vector in[kSlots], add[kSlots];
+  const char* x = row_at(p.x, at.row, p.x_pitch, offset);
+  const char* residual = kAdd ? row_at(p.residual, at.row, p.residual_pitch, offset) : nullptr;
+#pragma unroll
+  for (int s = 0; s < kSlots; ++s) {
+    in[s].clear();
+    if (has(s)) load_once<16>(x + s * stride, in[s].word);
+    if constexpr (kAdd) {
+      add[s].clear();
+      if (has(s)) load_once<16>(residual + s * stride, add[s].word);
+    }
+  }
+  // Weights are on their way while the sum is made, as many as there are registers for.
+  constexpr int kEarly = kAdd && kCount == 8 ? 1 : kSlots;
+  const bool whole_weights = !kShifted && p.weight_kind == KW_WEIGHT_LIKE_X;
+  Vector weight[kSlots];
+  const char* weights = p.weight + at.first * 16;
+  if (whole_weights) {
+#pragma unroll
+    for (int s = 0; s < kEarly; ++s) {
+      if (has(s)) load<16>(weights + s * stride, weight[s].word);
+    }
+  }
+
+  float h[kSlots][kCount];
+  float total = edge.h[0] * edge.h[0];
+  char* sum = kAdd ? row_at(p.sum, at.row, p.sum_pitch, offset) : nullptr;
+#pragma unroll
+  for (int s = 0; s < kSlots; ++s) {
+    if (none_has(s)) break;
+    in[s].unpack(h[s]);
+    if constexpr (kAdd) {
+      float r[kCount];
+      add[s].unpack(r);
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) h[s][i] += r[i];
+      if (has(s)) store_unit<T, 16>(sum + s * stride, h[s]);
+    }
+    total += squares(h[s]);
+  }
+  if (whole_weights) {
+#pragma unroll
+    for (int s = kEarly; s < kSlots; ++s) {
+      if (has(s)) load<16>(weights + s * stride, weight[s].word);
+    }
+  }
+
+  const float rstd = rstd_of(p, row_sum(p, total, scratch));
+  if (at.first == 0 && p.rstd != nullptr) p.rstd[at.row] = rstd;
+
+  if (whole_weights) {
+#pragma unroll
+    for (int s = 0; s < kSlots; ++s) {
+      if (none_has(s)) break;
+      float w[kCount];
+      weight[s].unpack(w);
+      scale(h[s], rstd, w);
+    }
+  } else {
+#pragma unroll
+    for (int s = 0; s < kSlots; ++s) {
+      if (none_has(s)) break;
+      float w[kCount];
+      const u32 column = head + (at.first + s * at.step) * kCount;
+      if constexpr (kShifted) {
+        if (has(s)) load_weight_elements<T, kCount>(p, column, w);
+      } else {
+        if (has(s)) load_weight<T, 16>(p, column, w, false);
+      }
+      scale(h[s], rstd, w);
+    }
+  }
+  char* y = row_at(p.y, at.row, p.y_pitch, offset);
+#pragma unroll
+  for (int s = 0; s < kSlots; ++s) {
+    if (!has(s)) break;
+    store_unit<T, 16>(y + s * stride, h[s]);
+  }
+  if constexpr (kShifted) edge.finish(p, at.row, rstd);
+}
+
+// A warp holds kSlots times as many rows as lie side by side in one of its loads, all of them adjacent.
+template <class T, bool kAdd, int kBytes>
+__device__ __forceinline__ void rms_norm_narrow(const Params& p) {
+  using Piece = Unit<T, kBytes>;
+  constexpr int kCount = Piece::kCount;
+  constexpr int kRows = kCount == 1 ? kScalarSlots : kSlots;
+
+  allow_next_kernel();
+  wait_for_previous_kernel();
+  const u32 group = p.group, lane = threadIdx.x % kWarp, unit = lane % group, side = kWarp / group;
+  const i64 warp = static_cast<i64>(blockIdx.x) * (blockDim.x / kWarp) + threadIdx.x / kWarp;
+  const i64 first = warp * (side * kRows) + lane / group;
+  const bool mine = unit < static_cast<u32>(p.cols) / kCount;
+  auto has = [&](int slot) { return mine && first + slot * side < p.rows; };
+
+  Piece in[kRows], add[kRows];
+  const char* x = row_at(p.x, first, p.x_pitch, unit * kBytes);
+  const char* residual = kAdd ? row_at(p.residual, first, p.residual_pitch, unit * kBytes) : nullptr;
+#pragma unroll
+  for (int s = 0; s < kRows; ++s) {
+    in[s].clear();
+    if (has(s)) load_once<kBytes>(x + s * side * p.x_pitch, in[s].word);
+    if constexpr (kAdd) {
+      add[s].clear();
+      if (has(s)) load_once<kBytes>(residual + s * side * p.residual_pitch, add[s].word);
+    }
+  }
+  float w[kCount];
+  if (mine) load_weight<T, kBytes>(p, unit * kCount, w);
+
+  float h[kRows][kCount], total[kRows];
+  char* sum = kAdd ? row_at(p.sum, first, p.sum_pitch, unit * kBytes) : nullptr;
+#pragma unroll
+  for (int s = 0; s < kRows; ++s) {
+    in[s].unpack(h[s]);
+    if constexpr (kAdd) {
+      float r[kCount];
+      add[s].unpack(r);
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) h[s][i] += r[i];
+      if (has(s)) store_unit<T, kBytes>(sum + s * side * p.sum_pitch, h[s]);
+    }
+    total[s] = squares(h[s]);
+  }
+  for (u32 mask = group / 2; mask > 0; mask /= 2) {
+#pragma unroll
+    for (int s = 0; s < kRows; ++s) total[s] += shuffle_xor(total[s], mask);
+  }
+
+  char* y = row_at(p.y, first, p.y_pitch, unit * kBytes);
+#pragma unroll
+  for (int s = 0; s < kRows; ++s) {
+    if (!has(s)) break;
+    const float rstd = rstd_of(p, total[s]);
+    if (unit == 0 && p.rstd != nullptr) p.rstd[first + s * side] = rstd;
+    scale(h[s], rstd, w);
+    store_unit<T, kBytes>(y + s * side * p.y_pitch, h[s]);
+  }
+}
+
+// Every element is read again by the thread that read it first, just before that thread writes there: the sum and
+// the result may lie where the inputs do.
+template <class T, int kBytes>
+__device__ __forceinline__ void rms_norm_stream(const Params& p) {
+  using Piece = Unit<T, kBytes>;
+  constexpr int kCount = Piece::kCount;
+  constexpr int kPieces = kCount == 1 ? kScalarSlots : kSlots;
+  __shared__ __align__(16) SumScratch scratch;
+
+  begin(p, scratch);
+  const Place at = place_in_rows(p);
+  if (at.row >= p.rows) return;
+  const bool with_residual = p.residual != nullptr;
+  const char* x = row_at(p.x, at.row, p.x_pitch, 0);
+  const char* residual = row_at(p.residual, at.row, p.residual_pitch, 0);
+  const u32 units = static_cast<u32>(p.cols) / kCount, stride = at.step * kPieces;
+
+  Piece in[kPieces], add[kPieces];
+  auto load_pieces = [&](u32 begin) {
+#pragma unroll
+    for (int s = 0; s < kPieces; ++s) {
+      const u32 unit = begin + s * at.step;
+      in[s].clear(), add[s].clear();
+      if (unit < units) load<kBytes>(x + unit * kBytes, in[s].word);
+      if (unit < units && with_residual) load<kBytes>(residual + unit * kBytes, add[s].word);
+    }
+  };
+  auto unpack = [&](int slot, float (&h)[kCount]) {
+    float r[kCount];
+    in[slot].unpack(h);
+    add[slot].unpack(r);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) h[i] += r[i];
+  };
+
+  float total = 0.0f;
+  u32 begin = at.first;
+  for (; begin < units; begin += stride) {
+    load_pieces(begin);
+#pragma unroll
+    for (int s = 0; s < kPieces; ++s) {
+      float h[kCount];
+      unpack(s, h);
+      total += squares(h);
+    }
+  }
+  const float rstd = rstd_of(p, row_sum(p, total, scratch));
+  if (at.first == 0 && p.rstd != nullptr) p.rstd[at.row] = rstd;
+
+  // Backwards: what was read last is still nearest.
+  char* y = row_at(p.y, at.row, p.y_pitch, 0);
+  char* sum = row_at(p.sum, at.row, p.sum_pitch, 0);
+  while (begin != at.first) {
+    begin -= stride;
+    load_pieces(begin);
+#pragma unroll
+    for (int s = 0; s < kPieces; ++s) {
+      const u32 unit = begin + s * at.step;
+      if (unit >= units) break;
+      float h[kCount], w[kCount];
+      unpack(s, h);
+      if (with_residual) store_unit<T, kBytes>(sum + unit * kBytes, h);
+      load_weight<T, kBytes>(p, unit * kCount, w);
+      scale(h, rstd, w);
+      store_unit<T, kBytes>(y + unit * kBytes, h);
+    }
+  }
+}
+
+}  // namespace kw
+
+// The names are the launcher's: rms_norm_<shape>[_add]_<type>.
+#define KW_KERNEL(name, threads, ...) \
+  extern "C" __global__ void __launch_bounds__(threads) rms_norm_##name(const KwRmsNormParams p) { __VA_ARGS__(p); }
+#define KW_KERNELS(type, T)                                                         \
+  KW_KERNEL(row_##type, 1024, kw::rms_norm_row<kw::T, false, false>)                \
+  KW_KERNEL(row_add_##type, 1024, kw::rms_norm_row<kw::T, true, false>)             \
+  KW_KERNEL(shifted_##type, 1024, kw::rms_norm_row<kw::T, false, true>)             \
+  KW_KERNEL(shifted_add_##type, 1024, kw::rms_norm_row<kw::T, true, true>)          \
+  KW_KERNEL(narrow_##type, 256, kw::rms_norm_narrow<kw::T, false, 16>)              \
+  KW_KERNEL(narrow_add_##type, 256, kw::rms_norm_narrow<kw::T, true, 16>)           \
+  KW_KERNEL(scalar_##type, 256, kw::rms_norm_narrow<kw::T, false, kw::T::kSize>)    \
+  KW_KERNEL(scalar_add_##type, 256, kw::rms_norm_narrow<kw::T, true, kw::T::kSize>) \
+  KW_KERNEL(stream_##type, 1024, kw::rms_norm_stream<kw::T, 16>)                    \
+  KW_KERNEL(trickle_##type, 1024, kw::rms_norm_stream<kw::T, kw::T::kSize>)
+
+KW_KERNELS(float32, Float32)
+KW_KERNELS(float16, Float16)
+KW_KERNELS(bfloat16, BFloat16)

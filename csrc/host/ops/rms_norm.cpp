@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: MIT
+// kw_rms_norm: checks its arguments, then runs on the CPU or plans a launch of csrc/cuda/rms_norm.cu.
+#include "rms_norm.h"
+
+#include <kernelwright/rms_norm.h>
+
+#include "../../cuda/include/rms_norm_params.h"
+#include "../error.h"
+#include "../launch.h"
+
+namespace kw {
+namespace {
+
+constexpr int64_t kMaxCols = 65536;
+constexpr int kWarp = 32;
+constexpr int kMaxThreads = 1024;
+constexpr int kVector = 16;  // bytes of the widest load
+// As in csrc/cuda/rms_norm.cu: units a thread holds.
+constexpr int kSlots = 4;
+constexpr int kScalarSlots = 8;
+constexpr int kMaxCluster = 8;  // what every GPU with clusters can place
+constexpr int64_t kMaxGrid = 0x7fffffff;
+
+// The kernels' order in `kernels`, for each of the types.
+enum Shape {
+  kRow,
+  kRowAdd,
+  kShifted,
+  kShiftedAdd,
+  kNarrow,
+  kNarrowAdd,
+  kScalar,
+  kScalarAdd,
+  kStream,
+  kTrickle,
+  kShapes
+};
+
+#define KW_NAMES(type)                                                                                              \
+  {                                                                                                                 \
+    {"rms_norm_row_" type}, {"rms_norm_row_add_" type}, {"rms_norm_shifted_" type}, {"rms_norm_shifted_add_" type}, \
+        {"rms_norm_narrow_" type}, {"rms_norm_narrow_add_" type}, {"rms_norm_scalar_" type},                        \
+        {"rms_norm_scalar_add_" type}, {"rms_norm_stream_" type}, {                                                 \
+      "rms_norm_trickle_" type                                                                                      \
+    }                                                                                                               \
+  }
+
+Module module{"rms_norm"};
+Kernel kernels[3][kShapes] = {KW_NAMES("float32"), KW_NAMES("float16"), KW_NAMES("bfloat16")};
+
+int size_of(int32_t dtype) { return dtype == KW_FLOAT32 ? 4 : 2; }
+
+kw_status check_types(const RmsNorm& a, double eps) {
+  if (a.dtype != KW_FLOAT32 && a.dtype != KW_FLOAT16 && a.dtype != KW_BFLOAT16)
+    return fail(KW_ERROR_INVALID_ARGUMENT,
+                "kw_rms_norm: dtype is %d; it must be KW_FLOAT32 (0), KW_FLOAT16 (1) or KW_BFLOAT16 (2)", a.dtype);
+  if (a.weight != nullptr && a.weight_dtype != a.dtype && a.weight_dtype != KW_FLOAT32)
+    return fail(KW_ERROR_INVALID_ARGUMENT, "kw_rms_norm: weight_dtype is %d; it must be dtype (%d) or KW_FLOAT32 (0)",
+                a.weight_dtype, a.dtype);
+  if (!(eps >= 0.0 && eps <= 3e38))
+    return fail(KW_ERROR_INVALID_ARGUMENT, "kw_rms_norm: eps is %g; it must be a finite float32 that is not negative",
+                eps);
+  return KW_OK;
+}
+
+kw_status check_shape(const RmsNorm& a) {
+  if (a.rows < 0)
+    return fail(KW_ERROR_INVALID_ARGUMENT, "kw_rms_norm: rows is %lld; it must not be negative", (long long)a.rows);
+  if (a.cols < 1 || a.cols > kMaxCols)
+    return fail(KW_ERROR_INVALID_ARGUMENT, "kw_rms_norm: cols is %lld; it must be 1 to %lld", (long long)a.cols,
+                (long long)kMaxCols);
+  if (a.rows == 0) return KW_OK;
+  if (a.x == nullptr || a.y == nullptr)
+    return fail(KW_ERROR_INVALID_ARGUMENT, "kw_rms_norm: %s is NULL; only residual, sum, weight and rstd may be",
+                a.x == nullptr ? "x" : "y");
+  if ((a.residual == nullptr) != (a.sum == nullptr))
+    return fail(KW_ERROR_INVALID_ARGUMENT,
+                "kw_rms_norm: %s is given without %s; both or neither (sum may be residual itself)",
+                a.sum == nullptr ? "residual" : "sum", a.sum == nullptr ? "sum" : "residual");
+  return KW_OK;
+}
+
+kw_status check_tensor(const RmsNorm& a, const char* name, const void* data, int64_t stride, bool written) {
+  if (data == nullptr) return KW_OK;
+  const int size = size_of(a.dtype);
+  if (reinterpret_cast<uintptr_t>(data) % size != 0)
+    return fail(KW_ERROR_INVALID_ARGUMENT,
+                "kw_rms_norm: %s is at %p; its elements of %d bytes need an address that is a multiple of %d", name,
+                data, size, size);
+  const int64_t distance = stride < 0 ? -stride : stride;
+  if (written && a.rows > 1 && distance < a.cols)
+    return fail(KW_ERROR_INVALID_ARGUMENT,
+                "kw_rms_norm: %s_stride is %lld; rows of %lld elements that are written must not overlap", name,
+                (long long)stride, (long long)a.cols);
+  return KW_OK;
+}
+
+kw_status check(const RmsNorm& a, double eps) {
+  KW_TRY(check_types(a, eps));
+  KW_TRY(check_shape(a));
+  if (a.rows == 0) return KW_OK;
+  KW_TRY(check_tensor(a, "x", a.x, a.x_stride, false));
+  KW_TRY(check_tensor(a, "residual", a.residual, a.residual_stride, false));
+  KW_TRY(check_tensor(a, "y", a.y, a.y_stride, true));
+  KW_TRY(check_tensor(a, "sum", a.sum, a.sum_stride, true));
+  if (reinterpret_cast<uintptr_t>(a.weight) % size_of(a.weight_dtype) != 0)
+    return fail(KW_ERROR_INVALID_ARGUMENT, "kw_rms_norm: weight is at %p, which is no address of elements of %d bytes",
+                a.weight, size_of(a.weight_dtype));
+  if (reinterpret_cast<uintptr_t>(a.rstd) % sizeof(float) != 0)
+    return fail(KW_ERROR_INVALID_ARGUMENT, "kw_rms_norm: rstd is at %p, which is no address of float32", (void*)a.rstd);
+  return KW_OK;
+}
+
+struct Plan {
+  Shape shape;
+  int threads;
+  int cluster_log2 = 0;
+  bool row_is_a_warp = false;
+  int group = 1;
+  int64_t rows_a_block = 1;
+};
+
+// How far off 16 bytes the rows of the tensors lie.
+struct Alignment {
+  bool alike;  // every row begins equally far off in all tensors
+  bool whole;  // every row begins and ends on 16 bytes
+};
+
+Alignment alignment_of(const RmsNorm& a) {
+  const int size = size_of(a.dtype);
+  const void* data[] = {a.x, a.y, a.residual, a.sum};
+  const int64_t stride[] = {a.x_stride, a.y_stride, a.residual_stride, a.sum_stride};
+  uintptr_t off = 0, difference = 0;
+  for (int i = 0; i < 4; ++i) {
+    if (data[i] == nullptr) continue;
+    const uintptr_t start = reinterpret_cast<uintptr_t>(data[i]);
+    const uintptr_t pitch = a.rows > 1 ? static_cast<uintptr_t>(stride[i]) * size : 0;
+    const uintptr_t x_pitch = a.rows > 1 ? static_cast<uintptr_t>(a.x_stride) * size : 0;
+    off |= start | pitch;
+    difference |= (start - reinterpret_cast<uintptr_t>(a.x)) | (pitch - x_pitch);
+  }
+  const bool whole = (off | reinterpret_cast<uintptr_t>(a.weight) | (a.cols * size)) % kVector == 0;
+  return {difference % kVector == 0, whole};
+}
+
+int power_of_two_from(int64_t n) {
+  int power = 1;
+  while (power < n) power *= 2;
+  return power;
+}
+
+int whole_warps(int64_t threads) { return static_cast<int>((threads + kWarp - 1) / kWarp * kWarp); }
+
+// Lanes of a warp share a row.
+Plan plan_narrow(const RmsNorm& a, const Device& device, bool whole) {
+  const int64_t units = whole ? a.cols * size_of(a.dtype) / kVector : a.cols;
+  Plan plan{whole ? kNarrow : kScalar, 4 * kWarp};
+  plan.group = power_of_two_from(units);
+  const int64_t rows_a_warp = int64_t{kWarp} / plan.group * (whole ? kSlots : kScalarSlots);
+  while (plan.threads > kWarp && a.rows < rows_a_warp * plan.threads / kWarp * device.multiprocessors)
+    plan.threads /= 2;
+  plan.rows_a_block = rows_a_warp * (plan.threads / kWarp);
+  return plan;
+}
+
+// One warp, one block or one cluster a row.
+void plan_row(const RmsNorm& a, const Device& device, int64_t units, int slots, int max_cluster, Plan* plan) {
+  // Rows that would leave multiprocessors idle are spread over more threads, with fewer units each.
+  const int64_t wanted = int64_t{device.multiprocessors} * device.max_threads_per_multiprocessor / 2;
+  while (slots > 1 && a.rows * ((units + slots - 1) / slots) < wanted &&
+         (units + slots / 2 - 1) / (slots / 2) <= int64_t{kMaxThreads} * max_cluster)
+    slots /= 2;
+  const int64_t threads = (units + slots - 1) / slots;
+  if (threads <= kWarp) {
+    plan->row_is_a_warp = true;
+    plan->threads = 4 * kWarp;
+    while (plan->threads > kWarp && a.rows < plan->threads / kWarp * int64_t{device.multiprocessors})
+      plan->threads /= 2;
+    plan->rows_a_block = plan->threads / kWarp;
+    return;
+  }
+  while ((threads >> plan->cluster_log2) > kMaxThreads && (2 << plan->cluster_log2) <= max_cluster)
+    ++plan->cluster_log2;
+  const int64_t share = (threads + (1 << plan->cluster_log2) - 1) >> plan->cluster_log2;
+  plan->threads = share > kMaxThreads ? kMaxThreads : whole_warps(share);
+}
+
+Plan plan_for(const RmsNorm& a, const Context& context) {
+  const Device& device = *context.device;
+  const Alignment alignment = alignment_of(a);
+  const int64_t units = (a.cols * size_of(a.dtype) + kVector - 1) / kVector;
+  Plan plan{kTrickle, kWarp};
+  if (alignment.whole ? units <= kWarp : a.cols <= kWarp) {
+    plan = plan_narrow(a, device, alignment.whole);
+  } else {
+    const int max_cluster = context.features & KW_FEATURE_CLUSTER ? kMaxCluster : 1;
+    const bool held = units <= int64_t{kMaxThreads} * kSlots * max_cluster;
+    if (alignment.whole || (alignment.alike && held)) {
+      plan.shape = !alignment.whole ? kShifted : held ? kRow : kStream;
+      plan_row(a, device, units, kSlots, held ? max_cluster : 1, &plan);
+    } else {
+      plan_row(a, device, a.cols, kScalarSlots, 1, &plan);
+    }
+  }
+  if (a.residual != nullptr && plan.shape < kStream) plan.shape = static_cast<Shape>(plan.shape + 1);
+  return plan;
+}
+
+KwRmsNormParams params_of(const RmsNorm& a, const Plan& plan) {
+  const int64_t size = size_of(a.dtype);
+  KwRmsNormParams p{};
+  p.x = static_cast<const char*>(a.x);
+  p.residual = static_cast<const char*>(a.residual);
+  p.weight = static_cast<const char*>(a.weight);
+  p.y = static_cast<char*>(a.y);
+  p.sum = static_cast<char*>(a.sum);
+  p.rstd = a.rstd;
+  p.x_pitch = a.x_stride * size;
+  p.residual_pitch = a.residual_stride * size;
+  p.y_pitch = a.y_stride * size;
+  p.sum_pitch = a.sum_stride * size;
+  p.rows = a.rows;
+  p.cols = static_cast<int>(a.cols);
+  p.weight_kind = a.weight == nullptr         ? KW_WEIGHT_NONE
+                  : a.weight_dtype == a.dtype ? KW_WEIGHT_LIKE_X
+                                              : KW_WEIGHT_FLOAT32;
+  p.inverse_cols = 1.0f / static_cast<float>(a.cols);
+  p.eps = a.eps;
+  p.group = plan.group;
+  p.row_is_a_warp = plan.row_is_a_warp;
+  p.cluster_log2 = plan.cluster_log2;
+  return p;
+}
+
+kw_status run_on_device(int32_t device, void* stream, const RmsNorm& a) {
+  Context context;
+  KW_TRY(module_context(module, device, &context));
+  const Plan plan = plan_for(a, context);
+  const int64_t blocks = ((a.rows + plan.rows_a_block - 1) / plan.rows_a_block) << plan.cluster_log2;
+  if (blocks > kMaxGrid)
+    return fail(KW_ERROR_UNSUPPORTED,
+                "kw_rms_norm: %lld rows of %lld columns need %lld blocks; a launch holds %lld. Split the rows",
+                (long long)a.rows, (long long)a.cols, (long long)blocks, (long long)kMaxGrid);
+  Launch how;
+  how.grid = static_cast<uint32_t>(blocks);
+  how.block = static_cast<uint32_t>(plan.threads);
+  how.cluster = 1u << plan.cluster_log2;
+  how.overlap = true;
+  const KwRmsNormParams params = params_of(a, plan);
+  return launch(context, kernels[a.dtype][plan.shape], how, stream, &params, sizeof params);
+}
+
+}  // namespace
+}  // namespace kw
+
+KW_API kw_status kw_rms_norm(int32_t device, void* stream, void* y, int64_t y_stride, void* sum, int64_t sum_stride,
+                             const void* x, int64_t x_stride, const void* residual, int64_t residual_stride,
+                             const void* weight, float* rstd, int64_t rows, int64_t cols, int32_t dtype,
+                             int32_t weight_dtype, double eps) {
+  const kw::RmsNorm args{y,    sum,      x,          residual,     weight,
+                         rstd, y_stride, sum_stride, x_stride,     residual_stride,
+                         rows, cols,     dtype,      weight_dtype, static_cast<float>(eps)};
+  if (device < KW_CPU)
+    return kw::fail(KW_ERROR_INVALID_ARGUMENT,
+                    "kw_rms_norm: device is %d; it must be KW_CPU (-1) or the number of a GPU", device);
+  KW_TRY(kw::check(args, eps));
+  if (rows == 0) return KW_OK;
+  if (device == KW_CPU) return kw::cpu::rms_norm(args);
+  return kw::run_on_device(device, stream, args);
+}
