@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+"""The files of the installed package: where they are, and what its JSON files say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import kernelwright
+from kernelwright.errors import PackageIncomplete
+
+LIBRARY = "lib/libkernelwright.so"
+MANIFEST = "manifest.json"
+SIGNATURES = "signatures.json"
+TARGETS = "targets.json"
+
+_SCHEMA = 1
+_FIX = (
+    "Reinstall it (pip install --force-reinstall kernelwright); "
+    "in a source tree, build and install it first (./kw build, or pip install -e .)."
+)
+
+
+def locate(relative: str) -> Path:
+    """A file of the package. An editable install has two directories: the sources' and the built files'."""
+    tried = [Path(entry) / relative for entry in kernelwright.__path__]
+    for path in tried:
+        if path.exists():
+            return path
+    raise PackageIncomplete(f"kernelwright is not completely installed: there is no {', nor '.join(map(str, tried))}. {_FIX}")
+
+
+def read(relative: str) -> dict[str, Any]:
+    """One of the package's JSON files."""
+    path = locate(relative)
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise PackageIncomplete(f"{path} cannot be read: {error}. {_FIX}") from error
+    if not isinstance(content, dict) or content.get("schema") != _SCHEMA:
+        found = content.get("schema") if isinstance(content, dict) else type(content).__name__
+        raise PackageIncomplete(f"{path} has schema {found!r}, but these Python files read schema {_SCHEMA}. {_FIX}")
+    return content
+
+
+def version() -> str:
+    """The installed distribution's version, with its label; what the manifest says where there is no distribution."""
+    from importlib import metadata
+
+    try:
+        distribution = metadata.distribution("kernelwright")
+    except metadata.PackageNotFoundError:
+        return str(read(MANIFEST)["version"])
+    # Another copy may be installed than the one that was imported (PYTHONPATH, a build directory).
+    if str(distribution.locate_file("kernelwright")) in map(str, map(Path, kernelwright.__path__)):
+        return distribution.version
+    return str(read(MANIFEST)["version"])

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT
+"""libkernelwright.so, bound by ctypes from signatures.json, which is read from the C headers."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from functools import cache
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from kernelwright import _environment, _files, errors
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+ABI = 1
+
+_SCALARS: dict[str, Any] = {
+    "int32_t": ctypes.c_int32,
+    "uint32_t": ctypes.c_uint32,
+    "int64_t": ctypes.c_int64,
+    "uint64_t": ctypes.c_uint64,
+    "size_t": ctypes.c_size_t,
+    "float": ctypes.c_float,
+    "double": ctypes.c_double,
+    "kw_status": ctypes.c_int32,
+}
+_STRING = "const char *"
+
+
+def _ctype(spelling: str, where: str) -> Any:
+    """The ctypes type of a C spelling. Pointers are plain addresses: a call then costs no conversion object."""
+    words = " ".join(spelling.replace("*", " * ").split())
+    if words == _STRING:
+        return ctypes.c_char_p
+    if words == "void":
+        return None
+    if words.endswith("*"):
+        return ctypes.c_void_p
+    if words not in _SCALARS:
+        raise errors.LibraryMismatch(
+            f"{where} has type {spelling!r}, which these Python files do not know; they know {', '.join(_SCALARS)} and pointers"
+        )
+    return _SCALARS[words]
+
+
+def _bind(handle: ctypes.CDLL, path: Path, functions: Mapping[str, Any]) -> dict[str, Any]:
+    bound = {}
+    for name, signature in functions.items():
+        try:
+            function = getattr(handle, name)
+        except AttributeError:
+            raise errors.LibraryMismatch(
+                f"{path} has no function {name}, which {_files.SIGNATURES} declares: they are not of one build. Reinstall kernelwright."
+            ) from None
+        function.argtypes = [_ctype(spelling, f"{name}({argument})") for argument, spelling in signature["arguments"]]
+        function.restype = _ctype(signature["returns"], f"the result of {name}")
+        bound[name] = function
+    return bound
+
+
+class Library:
+    """The open library: its functions by name, and its constants.
+
+    >>> library.call("kw_set_num_threads", 2)
+    """
+
+    def __init__(self, path: Path, signatures: Mapping[str, Any]) -> None:
+        try:
+            handle = ctypes.CDLL(str(path))
+        except OSError as error:
+            raise errors.LibraryMismatch(
+                f"{path} cannot be loaded: {error}. It needs Linux on the machine type it was built for and a recent enough glibc."
+            ) from error
+        self.path = path
+        self.functions = _bind(handle, path, signatures["functions"])
+        self.constants: Mapping[str, int] = signatures["constants"]
+        self._statuses = {self.constants[name]: name for name in self.constants if name.startswith("KW_ERROR_")}
+        self._threads = 0
+        found = self.functions["kw_abi"]()
+        if found != ABI:
+            raise errors.LibraryMismatch(
+                f"{path} has ABI {found}, but these Python files speak ABI {ABI}: they are not of one release. Reinstall kernelwright."
+            )
+
+    def fail(self, function: str, status: int) -> NoReturn:
+        """Raises what `status` stands for, in the library's own words."""
+        name = self._statuses.get(status, f"status {status}")
+        words = (self.functions["kw_last_error"]() or b"").decode(errors="replace") or name
+        raise errors.of_status(name)(words if words.startswith(function) else f"{function}: {words}")
+
+    def call(self, function: str, *arguments: Any) -> None:
+        """Calls a function that returns a status, and raises if that is not KW_OK."""
+        status = self.functions[function](*arguments)
+        if status:
+            self.fail(function, status)
+
+    def text(self, function: str, *arguments: Any) -> str:
+        """Calls a function that returns a string."""
+        return str((self.functions[function](*arguments) or b"").decode())
+
+    def use_threads(self, count: int) -> None:
+        """Makes the CPU path use `count` threads; costs nothing when that is so already."""
+        if count != self._threads:
+            self.call("kw_set_num_threads", count)
+            self._threads = count
+
+
+def _apply(library: Library, settings: _environment.Settings) -> None:
+    for option, value, variable in (
+        ("kernels", settings.kernels, _environment.KERNELS),
+        ("arch", settings.arch, _environment.ARCH),
+    ):
+        if value:
+            try:
+                library.call("kw_set_option", option.encode(), value.encode())
+            except errors.KernelwrightError as error:
+                raise errors.InvalidEnvironment(f"{variable}={value!r}: {error}") from error
+
+
+_lock = threading.Lock()
+
+
+@cache
+def _open() -> Library:
+    library = Library(_files.locate(_files.LIBRARY), _files.read(_files.SIGNATURES))
+    _apply(library, _environment.read())
+    return library
+
+
+def load() -> Library:
+    """The process's library, opened on the first call."""
+    with _lock:
+        return _open()

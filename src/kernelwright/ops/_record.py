@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT
+"""What an operator is: one record, read by the registration, the tests, the benchmarks and the README."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kernelwright._library import Library
+
+
+@dataclass(frozen=True)
+class Backward:
+    """The two functions of `torch.library.register_autograd`."""
+
+    setup_context: Callable[..., None]
+    backward: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Overload:
+    """One schema of an operator.
+
+    Functions take the schema's arguments by position, and repeat its defaults: the dispatcher leaves out
+    arguments that equal them.
+    """
+
+    name: str
+    """As in `torch.ops.kernelwright.<op>.<name>`; "default" for the one without a name."""
+    schema: str
+    """torch's schema from the parenthesis on."""
+    bind: Callable[[Library, str], Callable[..., Any]]
+    """Makes the implementation for a dispatch key, "CPU" or "CUDA", on the open library."""
+    fake: Callable[..., Any]
+    """Checks the arguments as the implementation does, and returns outputs without values."""
+    reference: Callable[..., Any]
+    """The definition in plain torch, without checks: works in float64 and on any device; what KERNELWRIGHT_DISABLE runs."""
+    backward: Backward | None = None
+    """None: gradients cannot be asked for, and asking is refused."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call worth testing or timing: an overload with sizes and options. `str(case)` names it."""
+
+    overload: str
+    shape: tuple[int, ...]
+    dtype: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        options = "".join(f"-{key}={value}" for key, value in self.options.items())
+        return f"{self.overload}-{'x'.join(map(str, self.shape))}-{self.dtype}{options}"
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far a result may be from the float64 reference: `absolute + relative * |reference|`."""
+
+    relative: float
+    absolute: float
+
+
+@dataclass(frozen=True)
+class Op:
+    """One operator. Its name is the stem of its files in every layer."""
+
+    name: str
+    doc: str
+    """One line for the README's table."""
+    function: Callable[..., Any]
+    """What `kernelwright.<name>` is."""
+    overloads: tuple[Overload, ...]
+    cases: tuple[Case, ...]
+    """For the tests: small, and every edge of sizes and options."""
+    benchmarks: tuple[Case, ...]
+    """For the benchmarks: sizes as models have them."""
+    make: Callable[[Case, Any, Any], tuple[Any, ...]]
+    """make(case, device, generator): fresh random arguments of the case's overload, by position."""
+    bytes: Callable[[Case], int]
+    """Memory traffic that no implementation can avoid."""
+    flops: Callable[[Case], int]
+    tolerances: Mapping[str, Tolerance]
+    """Per element type of an output."""
+    selfcheck: Callable[[Library], str]
+    """Runs the C function on the CPU without torch, compares with plain Python; returns a line to print, or raises."""
+
+    def overload(self, name: str) -> Overload:
+        return next(o for o in self.overloads if o.name == name)
+
+    def qualified(self, overload: Overload) -> str:
+        """`rms_norm.residual`, or `rms_norm` for the default overload."""
+        return self.name if overload.name == "default" else f"{self.name}.{overload.name}"

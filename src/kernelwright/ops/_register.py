@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT
+"""Makes torch operators of Op records."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from kernelwright import _environment, _library, errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kernelwright.ops._record import Op, Overload
+
+NAMESPACE = "kernelwright"
+_OLDEST_TORCH = (2, 4)
+
+_lock = threading.Lock()
+_registered: list[Any] = []  # torch.library.Library objects: an operator lives as long as its library object
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise errors.TorchMissing(
+            f"kernelwright's operators need torch {'.'.join(map(str, _OLDEST_TORCH))} or newer, and it cannot be imported ({error}): "
+            "install the torch of this machine (pip install torch; on a Jetson NVIDIA's own build)",
+            name="torch",
+        ) from error
+    found = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
+    if found < _OLDEST_TORCH:
+        raise errors.TorchMissing(
+            f"kernelwright needs torch {'.'.join(map(str, _OLDEST_TORCH))} or newer, but {torch.__file__} is {torch.__version__}", name="torch"
+        )
+    return torch
+
+
+def _checked_reference(overload: Overload) -> Callable[..., Any]:
+    """The disabled path refuses what the kernels refuse: a program must not depend on which of the two runs."""
+
+    def run(*args: Any) -> Any:
+        overload.fake(*args)
+        return overload.reference(*args)
+
+    return run
+
+
+def _refuse_gradients(torch: Any, target: Any, shown: str) -> Callable[..., Any]:
+    """An Autograd kernel for overloads without a backward; torch's own fallback would give silently wrong gradients."""
+    below = torch._C._after_autograd_keyset
+
+    def run(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+        if torch.is_grad_enabled():
+            for index, value in enumerate(args):
+                if isinstance(value, torch.Tensor) and value.requires_grad:
+                    raise errors.Unsupported(
+                        f"{shown} records no gradients, but its argument {target._schema.arguments[index].name!r} requires "
+                        "them: call it under torch.no_grad(), or use the overload that does not write in place"
+                    )
+        return target.redispatch(keyset & below, *args, **kwargs)
+
+    return run
+
+
+def _register_overload(torch: Any, library: Any, op: Op, overload: Overload, native: _library.Library | None) -> None:
+    name = op.qualified(overload)
+    library.define(f"{name}{overload.schema}")
+    # A CPU build of torch has no CUDA tensors, and lacks the functions a CUDA implementation is made of.
+    for key in ("CPU", "CUDA") if torch.backends.cuda.is_built() else ("CPU",):
+        library.impl(name, overload.bind(native, key) if native else _checked_reference(overload), key)
+    qualified = f"{NAMESPACE}::{name}"
+    torch.library.register_fake(qualified, overload.fake, lib=library)
+    if overload.backward:
+        torch.library.register_autograd(
+            qualified, overload.backward.backward, setup_context=overload.backward.setup_context, lib=library
+        )
+    else:
+        target = getattr(getattr(getattr(torch.ops, NAMESPACE), op.name), overload.name)
+        library.impl(name, _refuse_gradients(torch, target, qualified), "Autograd", with_keyset=True)
+
+
+def register(records: Iterable[Op]) -> None:
+    """Registers all records, once in a process; after a failure nothing is registered and the next call tries again."""
+    if _registered:
+        return
+    with _lock:
+        if _registered:
+            return
+        torch = _torch()
+        native = None if _environment.read().disable else _library.load()
+        library = torch.library.Library(NAMESPACE, "DEF")
+        for op in records:
+            for overload in op.overloads:
+                _register_overload(torch, library, op, overload, native)
+        _registered.append(library)

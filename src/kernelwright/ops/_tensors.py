@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: MIT
+"""What operators on rows share: where a tensor's rows lie, where a call runs, how element types are numbered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kernelwright.errors import InvalidArgument, InvalidDtype
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from torch import Tensor
+
+    from kernelwright._library import Library
+
+
+def dtype_codes(library: Library, names: Iterable[str]) -> dict[Any, int]:
+    """torch's element types as the C library numbers them."""
+    import torch
+
+    return {getattr(torch, name): library.constants[f"KW_{name.upper()}"] for name in names}
+
+
+def placement(library: Library, key: str) -> Callable[[Tensor], tuple[int, int | None]]:
+    """A function of a tensor that gives the C library's `device` and `stream` for it."""
+    import torch
+
+    if key == "CPU":
+        here = (library.constants["KW_CPU"], None)
+        threads, use = torch.get_num_threads, library.use_threads
+
+        def on_cpu(_: Tensor) -> tuple[int, int | None]:
+            use(threads())
+            return here
+
+        return on_cpu
+
+    current = torch._C._cuda_getCurrentRawStream  # torch.cuda.current_stream() makes an object at each call
+
+    def on_cuda(tensor: Tensor) -> tuple[int, int | None]:
+        ordinal = tensor.get_device()
+        return ordinal, current(ordinal)
+
+    return on_cuda
+
+
+def row_stride(tensor: Tensor) -> int | None:
+    """Elements from one row (last dimension) to the next, where one number says it; None where a copy is needed."""
+    shape = tensor.shape
+    if tensor.is_contiguous():
+        return shape[-1]
+    strides = tensor.stride()
+    if strides[-1] != 1 and shape[-1] != 1:
+        return None
+    step, expected = shape[-1], None
+    for size, stride in zip(reversed(shape[:-1]), reversed(strides[:-1]), strict=True):
+        if size == 1:
+            continue
+        if expected is None:
+            step = stride
+        elif stride != expected:
+            return None
+        expected = stride * size
+    return step if step >= shape[-1] else None
+
+
+def rows(tensor: Tensor) -> tuple[Tensor, int]:
+    """The tensor, or a contiguous copy of it where its rows do not lie evenly, and the stride between rows."""
+    stride = row_stride(tensor)
+    return (tensor.contiguous(), tensor.shape[-1]) if stride is None else (tensor, stride)
+
+
+def span(tensor: Tensor) -> tuple[int, int]:
+    """First address of a non-empty tensor, and the one after its last."""
+    first = tensor.data_ptr()
+    if tensor.is_contiguous():
+        return first, first + tensor.nbytes
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return first, first + (last + 1) * tensor.element_size()
+
+
+def may_overlap(a: Tensor, b: Tensor) -> bool:
+    """Whether the two may share memory; errs on the side of yes for interleaved views of one tensor."""
+    (a0, a1), (b0, b1) = span(a), span(b)
+    return a0 < b1 and b0 < a1
+
+
+def require_dtype(op: str, name: str, tensor: Tensor, allowed: tuple[Any, ...]) -> None:
+    if tensor.dtype not in allowed:
+        raise InvalidDtype(
+            f"{op}: {name} has dtype {tensor.dtype}, but must have {' or '.join(str(dtype) for dtype in allowed)}"
+        )
+
+
+def require_like(op: str, name: str, tensor: Tensor, x: Tensor, shape: tuple[Any, ...]) -> None:
+    """`tensor` has this shape and lies on the device of `x`."""
+    if tensor.device != x.device:
+        raise InvalidArgument(f"{op}: {name} is on {tensor.device}, but x is on {x.device}; move one of them (.to())")
+    if tensor.shape != shape:
+        raise InvalidArgument(
+            f"{op}: {name} has shape {tuple(tensor.shape)}, but with x of shape {tuple(x.shape)} must have {tuple(shape)}"
+        )
