@@ -6,6 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+# Where compilers come from, and which host compilers a provider may bring.
+PROVIDERS = ("pip", "conda", "nix", "system")
+COMPILERS = ("zig", "gcc")
+
 
 @dataclass(frozen=True, order=True)
 class Version:
@@ -122,6 +126,11 @@ class Target:
     redist: str
     release: bool
     about: str
+
+    @property
+    def glibc_tag(self) -> str:
+        """What a wheel with this glibc floor may call itself (PEP 600)."""
+        return f"manylinux_{'_'.join(str(part) for part in self.glibc.parts)}_{self.machine}"
 
 
 @dataclass(frozen=True)
