@@ -20,7 +20,7 @@ def names(target: str, toolkit: str) -> list[str]:
 
 def test_versions_compare_by_number_not_by_text():
     ordered = [Version.parse(text) for text in ("9.0", "12", "12.2", "12.2.140", "12.9", "12.10", "13.0")]
-    assert sorted(reversed(ordered)) == ordered
+    assert ordered == sorted(ordered)
     assert Version.parse("12.10") > Version.parse("12.9")
     assert Version.parse("12.2.140").release == Version.parse("12.2")
     assert Version.parse("12.2.140").major == 12

@@ -209,7 +209,7 @@ def test_a_table_that_cannot_be_read(tmp_path):
 def test_a_python_without_a_toml_reader(monkeypatch):
     monkeypatch.setitem(sys.modules, "tomllib", None)
     monkeypatch.setitem(sys.modules, "tomli", None)
-    with pytest.raises(ToolMissing, match="run through ./kw, or `pip install tomli`"):
+    with pytest.raises(ToolMissing, match=r"run through \./kw, or `pip install tomli`"):
         targets.parse("schema = 1")
 
 

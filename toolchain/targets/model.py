@@ -13,7 +13,7 @@ COMPILERS = ("zig", "gcc")
 
 @dataclass(frozen=True, order=True)
 class Version:
-    """A dotted release such as 12.2; compared number by number, never as text."""
+    """A dotted release; compared number by number, never as text."""
 
     parts: tuple[int, ...]
 
@@ -30,7 +30,7 @@ class Version:
 
     @property
     def release(self) -> Version:
-        """Major and minor only: 12.2 of 12.2.140."""
+        """Major and minor only: what the components of one toolkit release share."""
         return Version(self.parts[:2])
 
 

@@ -68,7 +68,7 @@ class Row:
 
     def parse_release(self, key: str, text: str) -> Version:
         version = self.parse(key, text)
-        # 12.2 and 12.2.0 would compare as different, and 12.9 as newer than 12.
+        # A trailing .0 would compare as newer, and a bare major as older than any of its minors.
         if len(version.parts) != 2:
             raise self.fail(f"{key} = {text!r} should be major.minor")
         return version
