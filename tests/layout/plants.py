@@ -149,7 +149,7 @@ PYTHON = [
         "the_toolchain_runs_on_a_bare_python",
         {"toolchain/a.py": "import json\nimport nox\n"},
         "toolchain/a.py:2: imports nox",
-        {"toolchain/a.py": "import json\nfrom toolchain import b\ndef f():\n    import nox\n"},
+        {"toolchain/a.py": "from toolchain import b\nif TYPE_CHECKING:\n    import nox\ndef f():\n    import nox\n"},
     ),
     Plant(
         "the_package_does_not_know_the_toolchain",

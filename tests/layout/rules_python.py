@@ -14,6 +14,7 @@ CODE = ("src", "toolchain", "noxfile.py", "kw")
 ENVIRONMENT = "src/kernelwright/_environment.py"
 MOST_VARIABLES = 5
 _VARIABLE = re.compile(r"\bKERNELWRIGHT_[A-Z][A-Z0-9_]*\b")
+_NEVER = re.compile(r"__main__|TYPE_CHECKING")
 _LOUD = frozenset({"print", "sys.stdout.write", "sys.stderr.write", "warnings.warn", "logging.basicConfig", "input"})
 _READERS = frozenset({"os.environ", "os.environb", "os.getenv", "os.getenvb", "environ", "getenv"})
 
@@ -21,9 +22,9 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def _at_import(body: list[ast.stmt]) -> Iterator[ast.AST]:
-    """Every node that runs when the module is imported: not functions, nor what a __main__ guard holds."""
+    """Every node that runs when the module is imported: no functions, nothing behind __main__ or TYPE_CHECKING."""
     for statement in body:
-        guarded = isinstance(statement, ast.If) and "__main__" in ast.unparse(statement.test)
+        guarded = isinstance(statement, ast.If) and _NEVER.search(ast.unparse(statement.test))
         if guarded or isinstance(statement, Function):
             continue
         if isinstance(statement, ast.ClassDef):

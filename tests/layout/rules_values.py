@@ -19,7 +19,7 @@ SHAPES = (
     (re.compile(r"\b(?:sm|compute|lto)_\d+[a-z]?\b"), "an architecture"),
     (re.compile(r"__CUDA_ARCH\w*"), "an architecture macro"),
     (re.compile(r"\bcu1[1-9]\d\b"), "a toolkit"),
-    (re.compile(r"\bmany" + r"linux(?:_\d|\d)\w*"), "a platform tag"),
+    (re.compile(r"\bmany" + r"linux_\d\w*"), "a platform tag"),
     (re.compile(r"\b(?:__)?CUDA(?:CC)?_VER\w*|__CUDACC_VER\w*"), "a toolkit's version macro"),
     (re.compile(r"\b(?:capability|compute_capability)\s*[<>=!]=?\s*\d+"), "a comparison with an architecture"),
 )
