@@ -233,6 +233,24 @@ DOCUMENTS = [
         {"toolchain/a.py": RAISES},
     ),
     Plant(
+        "error_classes_are_used",
+        {
+            "src/errors.py": 'class Gone(Exception):\n    status = "KW_ERROR_GONE"\n',
+            "csrc/include/kernelwright/base.h": BASE_H,
+        },
+        "Gone stands for KW_ERROR_GONE",
+        {"src/errors.py": 'class Cuda(Exception):\n    status = "KW_ERROR_CUDA"\n'},
+    ),
+    Plant(
+        "status_codes_are_returned",
+        {
+            "csrc/include/kernelwright/base.h": BASE_H,
+            "csrc/host/error.cpp": 'KW_CASE(KW_ERROR_CUDA) case KW_ERROR_CUDA: return "KW_ERROR_CUDA";\nreturn KW_OK;',
+        },
+        "nothing returns KW_ERROR_CUDA",
+        {"csrc/host/launch.cpp": "return fail(KW_ERROR_CUDA, text);"},
+    ),
+    Plant(
         "errors_are_documented",
         {**DOCUMENTED, "docs/errors.md": PAGE.replace("| 18 | `BusyError` | | |\n", "")},
         "no row for BusyError (18)",

@@ -67,14 +67,35 @@ def _raised(module: ast.Module) -> Iterator[str]:
         )
 
 
+def _status(node: ast.ClassDef) -> str | None:
+    """The status code of the C library that this class stands for, if it says so."""
+    found = re.search(r"^status = '(KW_\w+)'$", "\n".join(ast.unparse(part) for part in node.body), re.MULTILINE)
+    return found[1] if found else None
+
+
 def error_classes_are_used(tree: Tree) -> Iterator[str]:
     """A class that nothing raises is a promise to callers that is not kept."""
+    codes = dict(_STATUS.findall(tree.text(BASE))) if BASE in tree.files else {}
     used = {name for _, module in tree.python("src", "toolchain", "noxfile.py", "kw") for name in _raised(module)}
     for path in tree.under("src", "toolchain"):
         if PurePosixPath(path).name.endswith("errors.py"):
             for name, (node, _) in _classes(tree, path).items():
-                if name not in used:
+                # A class that stands for a status code is raised wherever the library returns that code.
+                status = _status(node)
+                if status and status not in codes:
+                    yield f"{path}:{node.lineno}: {name} stands for {status}, which {BASE} does not have"
+                elif not status and name not in used:
                     yield f"{path}:{node.lineno}: nothing raises {name}"
+
+
+def status_codes_are_returned(tree: Tree) -> Iterator[str]:
+    """A code that the library never returns makes every caller write a branch that is never taken."""
+    if not tree.under("csrc/host"):
+        return
+    code = "\n".join(tree.text(path) for path in tree.under("csrc") if path.endswith(".cpp"))
+    for name, _ in _STATUS.findall(tree.text(BASE)) if BASE in tree.files else ():
+        if not re.search(rf"(?:\bfail\w*\(\s*|return |[?:=] ){name}\b", code):
+            yield f"{BASE}: nothing returns {name}"
 
 
 def errors_are_documented(tree: Tree) -> Iterator[str]:

@@ -21,7 +21,7 @@ SHAPES = (
     (re.compile(r"\bcu1[1-9]\d\b"), "a toolkit"),
     (re.compile(r"\bmany" + r"linux_\d\w*"), "a platform tag"),
     (re.compile(r"\b(?:__)?CUDA(?:CC)?_VER\w*|__CUDACC_VER\w*"), "a toolkit's version macro"),
-    (re.compile(r"\b(?:capability|compute_capability)\s*[<>=!]=?\s*\d+"), "a comparison with an architecture"),
+    (re.compile(r"\b\w*capability\s*(?:[<>]=?|[=!]=)\s*\d\d"), "a comparison with an architecture"),
 )
 
 
