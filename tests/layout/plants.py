@@ -39,7 +39,11 @@ def number(path: str, line: str, says: str) -> Plant:
 VALUES = [
     number("csrc/cuda/a.cu", f"// only on {ARCH}\n", "is an architecture;"),
     number("csrc/cuda/a.cu", "#if __CUDA_ARCH__ >= 800\n", "an architecture macro"),
-    number("csrc/host/a.cpp", "if (device->capability >= 89) {\n", "a comparison with an architecture"),
+    number("csrc/host/a.cpp", "if (device->capability >= 89) {\n", "a comparison with a version"),
+    number("csrc/host/a.cpp", "return capability / 10 == 9;\n", "a comparison with a version"),
+    number("toolchain/a.py", "if release.major >= 13:\n", "a comparison with a version"),
+    number("toolchain/a.py", "GCC = 'g++-12'\n", "a compiler of one version"),
+    number("toolchain/a.py", "HOME = '/usr/local/cuda12.4'\n", "the release of cu124"),
     number("toolchain/a.py", "TOOLKIT = 'cu122'\n", "a toolkit"),
     number("toolchain/a.py", "TOOLKIT = 'cu199'\n", "a toolkit"),
     number("toolchain/a.py", "# needs CUDA 12.2.\n", "'12.2' is the release of cu122"),
@@ -205,6 +209,7 @@ class BusyError(KwError):
 RAISES = "def f():\n    raise TableError('x')\nx = {18: BusyError}\n"
 BASE_H = "enum {\n  KW_OK = 0,\n  KW_ERROR_CUDA = 9,\n};\n"
 PAGE = "| 2 | `KwError` | | |\n| 10 | `TableError` | | |\n| 18 | `BusyError` | | |\n| 9 | `KW_ERROR_CUDA` | | |\n"
+EXCEPTION = 'class CudaError(Exception):\n    status = "KW_ERROR_CUDA"\n'
 DOCUMENTED = {"toolchain/errors.py": ERRORS_PY, "csrc/include/kernelwright/base.h": BASE_H}
 
 DOCUMENTS = [
@@ -268,12 +273,69 @@ DOCUMENTS = [
         "GoneError is in neither",
         {"docs/errors.md": PAGE},
     ),
+    Plant(
+        "exceptions_are_documented",
+        {"src/kernelwright/errors.py": EXCEPTION, "docs/errors.md": "`KW_ERROR_CUDA`\n"},
+        "CudaError of src/kernelwright/errors.py is not in it",
+        {"docs/errors.md": "| 9 | `KW_ERROR_CUDA` | `CudaError` |\n"},
+    ),
+    Plant(
+        "exceptions_are_documented",
+        {"src/kernelwright/errors.py": EXCEPTION, "docs/errors.md": "| 8 | `KW_ERROR_GONE` | `CudaError` |\n"},
+        "CudaError does not stand beside KW_ERROR_CUDA",
+        {"docs/errors.md": "| 9 | `KW_ERROR_CUDA` | `CudaError` |\n"},
+    ),
     Plant("links_lead_somewhere", {"docs/a.md": "[b](../b.md)\n"}, "docs/a.md:1: ../b.md does not", {"b.md": ""}),
     Plant(
         "links_lead_somewhere",
         {"a.md": "[b](b.md#what-is-it)\n[c](https://c)\n", "b.md": "# What it is\n"},
         "no such heading",
         {"b.md": "# B\n\n## What is it?\n"},
+    ),
+    Plant(
+        "variables_are_documented",
+        {"README.md": "", "src/kernelwright/_environment.py": 'X = "KERNELWRIGHT_X"\n'},
+        "README.md: no row for KERNELWRIGHT_X",
+        {"README.md": "| `KERNELWRIGHT_X` | what it does |\n"},
+    ),
+    Plant(
+        "variables_are_documented",
+        {"README.md": "| `KERNELWRIGHT_Y` | what it did |\n", "src/kernelwright/_environment.py": ""},
+        "README.md: KERNELWRIGHT_Y is not in src/kernelwright/_environment.py",
+        {"README.md": "KERNELWRIGHT\n"},
+    ),
+    Plant(
+        "cmake_options_are_documented",
+        {
+            "docs/building.md": "| `KW_A` | not `KW_C` |\n",
+            "CMakeLists.txt": 'set(KW_A "" CACHE STRING "a")\noption(KW_B "b" OFF)\n',
+        },
+        "docs/building.md: no row for KW_B",
+        {"docs/building.md": "| `KW_A`, `KW_B` | |\n"},
+    ),
+    Plant(
+        "cmake_options_are_documented",
+        {"docs/building.md": "| `KW_A`, `KW_B` | |\n", "CMakeLists.txt": 'set(KW_A "" CACHE STRING "a")\n'},
+        "docs/building.md: KW_B is no option",
+        {"docs/building.md": "| `KW_A` | |\n"},
+    ),
+    Plant(
+        "verbs_are_documented",
+        {
+            "docs/building.md": "| `build` | |\n",
+            "noxfile.py": "@nox.session\ndef build(s): ...\n@nox.session(tags=[])\ndef tests(s): ...\n",
+        },
+        "docs/building.md: no row for tests",
+        {"docs/building.md": "| `build` | |\n| `tests` | |\n"},
+    ),
+    Plant(
+        "shared_functions_are_documented",
+        {
+            "docs/c-api.md": "`kw_a`\n",
+            "csrc/include/kernelwright/base.h": "KW_API int kw_a(void);\nKW_API int kw_b(int x);\n",
+        },
+        "docs/c-api.md: kw_b of csrc/include/kernelwright/base.h is not in it",
+        {"docs/c-api.md": "`kw_a`, `kw_b`\n"},
     ),
     Plant(
         "the_changelog_begins_with_this_version",

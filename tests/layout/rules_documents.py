@@ -12,7 +12,10 @@ from tests.layout.tree import Tree
 
 ERRORS = "toolchain/errors.py"
 BASE = "csrc/include/kernelwright/base.h"
+EXCEPTIONS = "src/kernelwright/errors.py"
+ENVIRONMENT = "src/kernelwright/_environment.py"
 PAGE = "docs/errors.md"
+BUILDING = "docs/building.md"
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _STATUS = re.compile(r"^\s*(KW_(?:OK|ERROR_\w+)) = (\d+)", re.MULTILINE)
 _ROW = re.compile(r"^\|\s*`?(\d+)`?\s*\|\s*`(\w+)`", re.MULTILINE)
@@ -115,6 +118,61 @@ def errors_are_documented(tree: Tree) -> Iterator[str]:
             yield f"{PAGE}: {name} is in neither {ERRORS} nor {BASE}"
         elif wanted[name] != rows[name]:
             yield f"{PAGE}: {name} is {wanted[name]}, not {rows[name]}"
+
+
+def exceptions_are_documented(tree: Tree) -> Iterator[str]:
+    """What a user catches has to be looked up under its name, beside the status code it stands for."""
+    if PAGE not in tree.files or EXCEPTIONS not in tree.files:
+        return
+    page = tree.text(PAGE)
+    for name, (node, _) in _classes(tree, EXCEPTIONS).items():
+        status = _status(node)
+        if f"`{name}`" not in page:
+            yield f"{PAGE}: {name} of {EXCEPTIONS} is not in it"
+        elif status and not re.search(rf"`{status}` \| `{name}`", page):
+            yield f"{PAGE}: {name} does not stand beside {status}, for which it is raised"
+
+
+def variables_are_documented(tree: Tree) -> Iterator[str]:
+    """A setting that nobody can find is a setting that nobody has; one that is gone costs somebody an afternoon."""
+    if not {"README.md", ENVIRONMENT} <= set(tree.files):
+        return
+    pattern = r"KERNELWRIGHT_[A-Z]+\b"
+    known = set(re.findall(pattern, tree.text(ENVIRONMENT)))
+    rows = set(re.findall(rf"^\| `({pattern})`", tree.text("README.md"), re.MULTILINE))
+    yield from (f"README.md: no row for {name}" for name in sorted(known - rows))
+    yield from (f"README.md: {name} is not in {ENVIRONMENT}" for name in sorted(rows - known))
+
+
+def cmake_options_are_documented(tree: Tree) -> Iterator[str]:
+    """CMake takes a misspelt or vanished option without a word."""
+    if not {"CMakeLists.txt", BUILDING} <= set(tree.files):
+        return
+    found = re.findall(r"\b(?:set\((KW_\w+) [^)\n]*\bCACHE\b|option\((KW_\w+) )", tree.text("CMakeLists.txt"))
+    known = {cached or switch for cached, switch in found}
+    cells = re.findall(r"^\|([^|]*)\|", tree.text(BUILDING), re.MULTILINE)
+    rows = {name for cell in cells for name in re.findall(r"`(KW_[A-Z_]+)`", cell)}
+    yield from (f"{BUILDING}: no row for {name}" for name in sorted(known - rows))
+    yield from (f"{BUILDING}: {name} is no option of CMakeLists.txt" for name in sorted(rows - known))
+
+
+def verbs_are_documented(tree: Tree) -> Iterator[str]:
+    """`./kw` lists the verbs in a line each; what they take and leave behind has to stand somewhere."""
+    if not {"noxfile.py", BUILDING} <= set(tree.files):
+        return
+    verbs = re.findall(r"^@nox\.session\b[^\n]*\ndef (\w+)", tree.text("noxfile.py"), re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)`", tree.text(BUILDING), re.MULTILINE)
+    yield from (f"{BUILDING}: no row for {verb}" for verb in verbs if verb not in rows)
+
+
+def shared_functions_are_documented(tree: Tree) -> Iterator[str]:
+    """The page claims to list what every operator shares."""
+    if not {"docs/c-api.md", BASE} <= set(tree.files):
+        return
+    page = tree.text("docs/c-api.md")
+    for name in re.findall(r"^KW_API [^(]*\b(kw_\w+)\(", tree.text(BASE), re.MULTILINE):
+        if f"`{name}`" not in page:
+            yield f"docs/c-api.md: {name} of {BASE} is not in it"
 
 
 def _anchors(text: str) -> set[str]:

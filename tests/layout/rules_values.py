@@ -21,7 +21,11 @@ SHAPES = (
     (re.compile(r"\bcu1[1-9]\d\b"), "a toolkit"),
     (re.compile(r"\bmany" + r"linux_\d\w*"), "a platform tag"),
     (re.compile(r"\b(?:__)?CUDA(?:CC)?_VER\w*|__CUDACC_VER\w*"), "a toolkit's version macro"),
-    (re.compile(r"\b\w*capability\s*(?:[<>]=?|[=!]=)\s*\d\d"), "a comparison with an architecture"),
+    (
+        re.compile(r"\b\w*(?:capability|major)(?:\s*/\s*10)?\s*(?:[<>]=?|[=!]=)\s*[1-9]\d*"),
+        "a comparison with a version",
+    ),
+    (re.compile(r"\bg(?:cc|\+\+)-\d+"), "a compiler of one version"),
 )
 
 
@@ -49,7 +53,7 @@ def _values() -> dict[str, str]:
 def _pattern(values: dict[str, str]) -> re.Pattern[str]:
     # Longest first, so that a component's version is not reported as its release's.
     words = "|".join(re.escape(value) for value in sorted(values, key=len, reverse=True))
-    return re.compile(rf"(?<![\w.])(?:{words})(?![\w]|\.\d)")
+    return re.compile(rf"(?<![\d.])(?:{words})(?!\w|\.\d)")
 
 
 def numbers_live_in_the_table(tree: Tree) -> Iterator[str]:

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from toolchain.errors import GateError
-from toolchain.targets.model import PROVIDERS, Code, Table, Target
+from toolchain.targets.model import Code, Table, Target
 from toolchain.targets.read import ROOT, load
 
 COMMAND = "python -m toolchain render"
+PROVIDERS = ("pip", "system")  # those that work; conda and nix have rows, but no lock in this tree
 RECORDS = Path("src/kernelwright/ops")
 
 
@@ -36,7 +37,8 @@ def targets_block(table: Table) -> str:
         codes = table.default_codes(target, toolkit)
         name = f"**`{target.name}`**" if target.release else f"`{target.name}`"
         cubins, ptx = ([code for code in codes if code.kind == kind] for kind in ("cubin", "ptx"))
-        driver = f"CUDA {toolkit.driver.cuda} ({toolkit.driver.linux})"
+        # Without NVIDIA's number for it: a Jetson's drivers are numbered otherwise.
+        driver = f"CUDA {toolkit.driver.cuda}"
         rows.append([name, target.about, _codes(cubins), _codes(ptx), driver, str(target.glibc)])
     return _markdown(["target", "for", "cubins", "PTX", "oldest driver", "oldest glibc"], rows)
 
