@@ -6,10 +6,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+# Where compilers come from, and which host compilers a provider may bring.
+PROVIDERS = ("pip", "conda", "nix", "system")
+COMPILERS = ("zig", "gcc")
+
 
 @dataclass(frozen=True, order=True)
 class Version:
-    """A dotted release such as 12.2; compared number by number, never as text."""
+    """A dotted release; compared number by number, never as text."""
 
     parts: tuple[int, ...]
 
@@ -26,7 +30,7 @@ class Version:
 
     @property
     def release(self) -> Version:
-        """Major and minor only: 12.2 of 12.2.140."""
+        """Major and minor only: what the components of one toolkit release share."""
         return Version(self.parts[:2])
 
 
@@ -122,6 +126,11 @@ class Target:
     redist: str
     release: bool
     about: str
+
+    @property
+    def glibc_tag(self) -> str:
+        """What a wheel with this glibc floor may call itself (PEP 600)."""
+        return f"manylinux_{'_'.join(str(part) for part in self.glibc.parts)}_{self.machine}"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""Rules about Python code: what an import may do, how long a function is, who reads the environment."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+
+from tests.layout.tree import Tree
+
+CODE = ("src", "toolchain", "noxfile.py", "kw")
+ENVIRONMENT = "src/kernelwright/_environment.py"
+MOST_VARIABLES = 5
+_VARIABLE = re.compile(r"\bKERNELWRIGHT_[A-Z][A-Z0-9_]*\b")
+_NEVER = re.compile(r"__main__|TYPE_CHECKING")
+_LOUD = frozenset({"print", "sys.stdout.write", "sys.stderr.write", "warnings.warn", "logging.basicConfig", "input"})
+_READERS = frozenset({"os.environ", "os.environb", "os.getenv", "os.getenvb", "environ", "getenv"})
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _at_import(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    """Every node that runs when the module is imported: no functions, nothing behind __main__ or TYPE_CHECKING."""
+    for statement in body:
+        guarded = isinstance(statement, ast.If) and _NEVER.search(ast.unparse(statement.test))
+        if guarded or isinstance(statement, Function):
+            continue
+        if isinstance(statement, ast.ClassDef):
+            yield from _at_import(statement.body)
+            continue
+        yield statement
+        yield from _expressions(statement)
+
+
+def _expressions(node: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, (Function, ast.Lambda)):
+            yield child
+            yield from _expressions(child)
+
+
+def importing_says_nothing(tree: Tree) -> Iterator[str]:
+    """A library that prints when imported breaks every program whose output another program reads."""
+    for path, module in tree.python(*CODE):
+        if path.endswith("__main__.py"):
+            continue
+        for node in _at_import(module.body):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in _LOUD:
+                yield f"{path}:{node.lineno}: {ast.unparse(node.func)} runs at import"
+
+
+def functions_are_short(tree: Tree) -> Iterator[str]:
+    """Nine functions of ten fit on a screen; the tenth has to be worth it, and none is twice that."""
+    for room in ("src", "toolchain", "tests"):
+        lengths = sorted(
+            ((node.end_lineno or 0) - node.lineno + 1, f"{path}:{node.lineno}: {node.name}")
+            for path, module in tree.python(room)
+            for node in ast.walk(module)
+            if isinstance(node, Function)
+        )
+        if not lengths:
+            continue
+        p90, where = lengths[len(lengths) * 9 // 10]
+        if p90 >= 50:
+            yield f"{room}: nine functions of ten have under {p90} lines, not under 50 ({where})"
+        yield from (f"{where} has {count} lines; 100 is the most" for count, where in lengths if count > 100)
+
+
+def one_file_reads_the_environment(tree: Tree) -> Iterator[str]:
+    """What a user can set is listed by `python -m kernelwright`, which can only list what stands in one place."""
+    for path, module in tree.python("src"):
+        if path == ENVIRONMENT:
+            continue
+        for node in ast.walk(module):
+            if isinstance(node, (ast.Attribute, ast.Name)) and ast.unparse(node) in _READERS:
+                yield f"{path}:{node.lineno}: reads the environment; only {ENVIRONMENT} does"
+
+
+def variables_are_few(tree: Tree) -> Iterator[str]:
+    """Each variable doubles what has to be tested; a sixth needs a reason good enough to drop another."""
+    names: dict[str, str] = {}
+    for path in tree.under(*CODE, "csrc", "cmake", "CMakeLists.txt"):
+        for place, line in tree.lines(path):
+            for name in _VARIABLE.findall(line):
+                # Guards, CMake variables and macros are not read from the environment.
+                if not path.endswith((".h", ".cuh", ".inc", ".cmake", ".in", "CMakeLists.txt")):
+                    names.setdefault(name, place)
+    if len(names) > MOST_VARIABLES:
+        listed = ", ".join(f"{name} ({place})" for name, place in sorted(names.items()))
+        yield f"{len(names)} environment variables, {MOST_VARIABLES} is the most: {listed}"
+
+
+def the_toolchain_runs_on_a_bare_python(tree: Tree) -> Iterator[str]:
+    """It is what fetches everything else, so at import it may need the standard library only."""
+    allowed = sys.stdlib_module_names | {"toolchain"}
+    for path, module in tree.python("toolchain", "kw"):
+        for node in _at_import(module.body):
+            for name in _imported(node):
+                if name.partition(".")[0] not in allowed:
+                    yield f"{path}:{node.lineno}: imports {name} at import; import it where it is used"  # type: ignore[attr-defined]
+
+
+def the_package_does_not_know_the_toolchain(tree: Tree) -> Iterator[str]:
+    """The wheel holds src/ only: what imports toolchain works in a checkout and nowhere else."""
+    for path, module in tree.python("src"):
+        for node in ast.walk(module):
+            for name in _imported(node):
+                if name.partition(".")[0] in {"toolchain", "tests", "benchmarks"}:
+                    yield f"{path}:{node.lineno}: imports {name}, which no wheel holds"  # type: ignore[attr-defined]
+
+
+def _imported(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and not node.level:
+        return [node.module or ""]
+    return []

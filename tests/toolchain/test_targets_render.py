@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: MIT
+"""README.md's tables are made from targets.toml and the operators' records, and a stale one is noticed."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import shutil
+
+import pytest
+
+from toolchain.commands import render as command
+from toolchain.errors import GateError
+from toolchain.targets import ROOT, load, render
+
+TABLE = load()
+RECORD = 'OP = Op(name="gelu", doc="The Gaussian | unit", function=gelu)\n'
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A small tree with a table, two records and a README that is up to date."""
+    shutil.copy(ROOT / "targets.toml", tmp_path)
+    (tmp_path / render.RECORDS).mkdir(parents=True)
+    (tmp_path / render.RECORDS / "gelu.py").write_text(RECORD)
+    (tmp_path / render.RECORDS / "_record.py").write_text("class Op: ...\n")
+    marks = [
+        f"<!-- begin {name}: made by `{render.COMMAND}` -->\nold\n<!-- end {name} -->\n\nprose\n"
+        for name in render.blocks(TABLE, tmp_path)
+    ]
+    render.page(tmp_path).write_text("# Title\n\n" + "".join(marks))
+    render.page(tmp_path).write_text(render.fresh(tmp_path))
+    return tmp_path
+
+
+def cells(block: str) -> list[list[str]]:
+    """The rows below the head, each as its cells."""
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in block.splitlines()[2:]]
+
+
+def test_this_readme_is_what_the_table_and_the_records_make_it():
+    render.check()  # the error's text says what differs and which command makes it anew
+
+
+def test_a_fresh_page_is_left_alone(project):
+    render.check(project)
+    assert render.fresh(project) == render.page(project).read_text()
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("targets.toml", '"sm_80", "sm_86", "sm_89"', '"sm_80", "sm_89"'),
+        ("targets.toml", "535.54.03", "535.54.04"),
+        ("targets.toml", "Titan V", "Titan W"),
+        ("src/kernelwright/ops/gelu.py", "Gaussian", "Gauss"),
+        ("README.md", "`sm_86`", "`sm_85`"),
+    ],
+)
+def test_a_change_makes_the_page_stale(project, file, old, new):
+    path = project / file
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(GateError, match=r"README.md:\d+ is stale: run `python -m toolchain render`"):
+        render.check(project)
+
+
+def test_a_new_operator_is_a_new_row(project):
+    (project / render.RECORDS / "silu.py").write_text(RECORD.replace("gelu", "silu"))
+    with pytest.raises(GateError, match="is stale"):
+        render.check(project)
+    assert "`kernelwright.silu`" in render.fresh(project)
+
+
+def test_a_row_added_at_the_very_end_is_noticed(project):
+    page = render.page(project)
+    text = page.read_text().removesuffix("\nprose\n")
+    page.write_text(text.removesuffix(f"<!-- end {list(render.blocks(TABLE, project))[-1]} -->\n"))
+    with pytest.raises(GateError, match=r"found 0; put it back"):
+        render.check(project)
+
+
+def test_a_block_that_is_there_twice(project):
+    page = render.page(project)
+    page.write_text(page.read_text() * 2)
+    with pytest.raises(GateError, match="found 2"):
+        render.check(project)
+
+
+def test_a_record_without_a_plain_doc(project):
+    (project / render.RECORDS / "silu.py").write_text("OP = Op(name='silu', doc=make_doc())\n")
+    with pytest.raises(GateError, match=r"silu.py: its Op record has no `doc`"):
+        render.fresh(project)
+
+
+def test_a_bar_in_a_doc_does_not_make_a_column(project):
+    assert r"The Gaussian \| unit" in render.fresh(project)
+
+
+def test_targets_block_lists_what_the_default_wheel_holds():
+    for row, target in zip(cells(render.targets_block(TABLE)), TABLE.targets.values(), strict=True):
+        names = [code.name for code in TABLE.default_codes(target, TABLE.toolkits[target.toolkit])]
+        assert target.name in row[0]
+        assert [word.strip(" `") for word in f"{row[2]}, {row[3]}".split(",") if "none" not in word] == names
+        assert row[5] == str(target.glibc)
+
+
+def test_gpus_block_says_how_each_gpu_is_served():
+    rows = {row[1].strip("`"): row for row in cells(render.gpus_block(TABLE))}
+    assert rows["sm_89"][2:] == ["`linux-x86_64`, `linux-aarch64`", "", ""]
+    assert rows["sm_86"][2:] == ["`linux-x86_64`", "`sm_80`", "`--archs 86`"]
+    assert rows["sm_90"][2:] == ["none", "`sm_90a`", "`--archs 90`"]
+    assert rows["sm_70"][2:] == ["none", "nothing", "`--archs 70`"]
+    assert rows["sm_100"][2:] == ["none", "`compute_90`", "`--toolkit cu128`"]
+    assert rows["sm_110"][2:] == ["none", "`compute_90`", "`--toolkit cu130`"]
+
+
+def test_a_gpu_that_needs_a_newer_toolkit_and_stands_in_no_set():
+    targets = {name: dataclasses.replace(target, cubins=("sm_80",)) for name, target in TABLE.targets.items()}
+    rows = {row[1].strip("`"): row for row in cells(render.gpus_block(dataclasses.replace(TABLE, targets=targets)))}
+    assert rows["sm_120"][4] == "`--toolkit cu128 --archs 120`"
+
+
+def test_toolkits_block_says_where_each_provider_has_it():
+    rows = {row[0].strip("`"): row for row in cells(render.toolkits_block(TABLE))}
+    assert rows["cu122"][1:5] == ["12.2.140", "CUDA 12.2 (535.54.03)", "6 to 12", "x86_64"]
+    assert rows["cu130"][4] == "x86_64, aarch64"
+
+
+def test_the_command_writes_compares_and_says_so(project, capsys):
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    write, compare = parser.parse_args([]), parser.parse_args(["--check"])
+    assert command.run(compare, project) == 0
+    assert command.run(write, project) == 0
+    assert capsys.readouterr().out.endswith("README.md: unchanged\n")
+    (project / render.RECORDS / "silu.py").write_text(RECORD.replace("gelu", "silu"))
+    with pytest.raises(GateError):
+        command.run(compare, project)
+    assert command.run(write, project) == 0
+    assert capsys.readouterr().out.endswith("README.md: written\n")
+    assert command.run(compare, project) == 0
