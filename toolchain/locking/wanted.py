@@ -45,7 +45,10 @@ def group(name: str) -> tuple[str, ...]:
     groups = project()["dependency-groups"]
     if name not in groups:
         raise TableError(f"pyproject.toml [dependency-groups]: no group {name!r}; there are {', '.join(groups)}")
-    return tuple(groups[name])
+    found: list[str] = []
+    for entry in groups[name]:
+        found += group(entry["include-group"]) if isinstance(entry, dict) else [entry]
+    return tuple(found)
 
 
 def lock_of(name: str) -> Path:

@@ -10,7 +10,7 @@ from toolchain.providers.pick import AUTO, check_host, machine_of, settle
 from toolchain.targets import Table, Toolkit
 
 if TYPE_CHECKING:
-    from toolchain.device import DeviceCompiler
+    from toolchain.device.compiler import DeviceCompiler
 
 __all__ = ["AUTO", "check_host", "device_compiler", "machine_of", "refuse", "settle"]
 
@@ -25,7 +25,8 @@ def refuse(provider: str, toolkit: Toolkit, table: Table) -> None:
 
 def device_compiler(provider: str, toolkit: Toolkit, table: Table) -> DeviceCompiler:
     """The compiler of device code, fetched if provider pip lacks it; `provider` is settled, not `auto`."""
-    from toolchain.device import Nvcc, Nvrtc
+    from toolchain.device.nvcc import Nvcc
+    from toolchain.device.nvrtc import Nvrtc
 
     refuse(provider, toolkit, table)
     if provider == "system":

@@ -39,10 +39,21 @@ def _usable(table: Table, wanted: Toolkit | None) -> Toolkit | None:
     return row
 
 
-def settle(table: Table, provider: str, toolkit: str | None, default: str) -> tuple[str, str]:
+def _default(table: Table, provider: str, default: str) -> Toolkit:
+    """The target's own toolkit, or the next that this provider has for this build machine."""
+    rows = list(table.toolkits.values())
+    start = rows.index(table.toolkits[default])
+    machine = machine_of(table)
+    return next((row for row in rows[start:] if machine in row.hosts.get(provider, ())), rows[start])
+
+
+def settle(
+    table: Table, provider: str, toolkit: str | None, default: str, *, fetching: bool = False
+) -> tuple[str, str]:
     """The provider and the toolkit's name, where `auto` or no toolkit at all left them open.
 
     `default` is the target's own toolkit. Provider system without a toolkit means the one whose nvcc is here.
+    `fetching`: NVRTC may be missing, since the caller is about to fetch it.
     """
     wanted = next((row for row in table.toolkits.values() if toolkit in (row.name, str(row.release))), None)
     if toolkit is not None and wanted is None:
@@ -61,14 +72,14 @@ def settle(table: Table, provider: str, toolkit: str | None, default: str) -> tu
             return "system", usable.name
         provider = "pip"
         machine = machine_of(table)
-        kit = wanted or table.toolkits[default]
-        if machine in kit.hosts[provider] and not nvrtc.here(kit, machine):
+        kit = wanted or _default(table, provider, default)
+        if not fetching and machine in kit.hosts[provider] and not nvrtc.here(kit, machine):
             raise ToolMissing(
                 f"there is no compiler for device code: no usable nvcc on PATH or in CUDA_HOME, and NVRTC "
                 f"{kit.components['nvrtc']} is neither importable nor in .kw/tools. `./kw provision` brings the latter; "
                 "`./kw build` does all of it; `pip install .` asks for it by itself"
             )
-    return provider, (wanted or table.toolkits[default]).name
+    return provider, (wanted or _default(table, provider, default)).name
 
 
 def check_host(provider: str, toolkit: Toolkit, table: Table) -> str:
