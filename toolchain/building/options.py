@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from toolchain.targets import Table
@@ -30,13 +29,8 @@ class Options:
         return {**words, "provider": self.provider, "debug": "yes" if self.debug else "no"}
 
 
-def parse(argv: Sequence[str], table: Table) -> Options:
-    """The options of a command line; the help names what targets.toml has."""
-    parser = argparse.ArgumentParser(
-        prog="./kw build --",
-        description="Compiles every kernel, builds the wheel into dist/, installs it in a clean environment and runs its "
-        "self-check. With nothing changed it does nothing.",
-    )
+def add_arguments(parser: argparse.ArgumentParser, table: Table) -> None:
+    """The options; the help names what targets.toml has."""
     parser.add_argument("--archs", metavar="LIST", help='GPU architectures, as in "89;90" or "89,90+ptx"')
     parser.add_argument("--toolkit", metavar="NAME", help=f"one of {', '.join(table.toolkits)}")
     parser.add_argument("--target", metavar="NAME", help=f"one of {', '.join(table.targets)}; without: this machine's")
@@ -45,4 +39,3 @@ def parse(argv: Sequence[str], table: Table) -> Options:
     parser.add_argument("--debug", action="store_true", help="device and host code with debug information")
     parser.add_argument("--clean", action="store_true", help="forget earlier builds of this kind and the compile cache")
     parser.add_argument("-j", "--jobs", type=int, metavar="N", help="compilers at a time; without: as cores and memory allow")
-    return Options(**vars(parser.parse_args(argv)))

@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
 
-from toolchain.building import build
-from toolchain.building.options import parse
+from toolchain.building import Options, build, options
 from toolchain.building.table import table as as_table
 from toolchain.targets import ROOT, load
 
 
-def main(argv: Sequence[str]) -> int:
-    table = load()
-    outcome = build(parse(argv, table), table)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_arguments(parser, load())
+
+
+def run(arguments: argparse.Namespace) -> int:
+    outcome = build(Options(**vars(arguments)), load())
     wheel, stamp = outcome.wheel, outcome.stamp
     print(as_table(stamp.rows))
     print(f"\nself-check: {stamp.check}" if "\n" not in stamp.check else f"\n{stamp.check}")

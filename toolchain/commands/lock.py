@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""`python -m toolchain lock [--check] [PATH...]`: makes the lock files anew, or says which are stale."""
+"""`./kw lock`: makes the lock files anew from targets.toml and pyproject.toml, or says which are stale."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 
 from toolchain.errors import RequestError, TableError
 from toolchain.locking.resolve import resolve
@@ -13,11 +12,12 @@ from toolchain.locking.write import problems, text
 from toolchain.targets import ROOT, load
 
 
-def main(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m toolchain lock", description=__doc__)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--check", action="store_true", help="change nothing; fail if a lock is stale (no network)")
     parser.add_argument("paths", nargs="*", help="only these, as in locks/nox.txt")
-    options = parser.parse_args(argv)
+
+
+def run(options: argparse.Namespace) -> int:
     locks = wanted(load())
     if unknown := set(options.paths) - {lock.path for lock in locks}:
         raise RequestError(f"no such lock: {min(unknown)}; there are {', '.join(lock.path for lock in locks)}")

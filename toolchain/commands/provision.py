@@ -4,19 +4,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 
 from toolchain import pep517, providers
 from toolchain.providers import host, nvrtc
 from toolchain.targets import ROOT, load
 
 
-def main(argv: Sequence[str]) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--toolkit", metavar="NAME", help=f"one of {', '.join(load().toolkits)}")
+
+
+def run(arguments: argparse.Namespace) -> int:
     table = load()
-    parser = argparse.ArgumentParser(prog="./kw provision --", description=__doc__)
-    parser.add_argument("--toolkit", metavar="NAME", help=f"one of {', '.join(table.toolkits)}")
-    options = parser.parse_args(argv)
-    asked = {"provider": "pip"} | ({"toolkit": options.toolkit} if options.toolkit else {})
+    asked = {"provider": "pip"} | ({"toolkit": arguments.toolkit} if arguments.toolkit else {})
     request = pep517.settled(table, asked, fetching=True)
     library = nvrtc.library(request.toolkit, providers.machine_of(table))
     tools = host.provision(table)
