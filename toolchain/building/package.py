@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The wheel, by the build backend in a process of its own that sees the provisioned tools.
-
-As a script it is that process: `python -m toolchain.building.package REQUEST`, a JSON object.
-"""
+"""The wheel, by the build backend in a process of its own that sees the provisioned tools: `python -m toolchain.wheel`."""
 
 from __future__ import annotations
 
@@ -13,12 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from toolchain.errors import CompileError, KwError
+from toolchain.errors import CompileError
 from toolchain.providers.host import HostTools
-from toolchain.targets import ROOT, load
+from toolchain.targets import ROOT
+from toolchain.wheel.__main__ import ANSWER
 
 _STEP = re.compile(r"^\[(\d+)/(\d+)\] (.*)")
-_ANSWER = "wheel: "
 
 
 def _environment(tools: HostTools, jobs: int | None) -> dict[str, str]:
@@ -47,13 +44,13 @@ def build_wheel(settings: dict[str, str], tools: HostTools, workspace: Path, out
     terminal = sys.stderr.isatty()
     with log.open("w", encoding="utf-8") as kept:
         child = subprocess.Popen(
-            [sys.executable, "-m", "toolchain.building.package", given],
+            [sys.executable, "-m", "toolchain.wheel", given],
             cwd=ROOT, env=_environment(tools, jobs), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
         answer = ""
         for line in child.stdout or ():
             kept.write(line)
-            answer = line if line.startswith(_ANSWER) else answer
+            answer = line if line.startswith(ANSWER) else answer
             if step := _STEP.match(line):
                 shown = f"[{step[1]}/{step[2]}] {step[3]}"[:100]
                 print(f"\r\x1b[K{shown}" if terminal else shown, end="" if terminal else "\n", file=sys.stderr, flush=True)
@@ -63,25 +60,4 @@ def build_wheel(settings: dict[str, str], tools: HostTools, workspace: Path, out
     if code or not answer:
         text = log.read_text(encoding="utf-8")
         raise CompileError(f"building the wheel failed (exit code {code}); {log} has what follows, in full\n{text[-8000:]}")
-    return out / answer.removeprefix(_ANSWER).strip()
-
-
-def _child(text: str) -> int:
-    from scikit_build_core.build import build_wheel as build
-
-    from toolchain import pep517
-
-    given = json.loads(text)
-    table = load()
-    request = pep517.settled(table, given["settings"])
-    theirs = {"build-dir": given["build_dir"]}
-    print(_ANSWER + pep517.make(build, given["out"], table, request, theirs, given["jobs"]))
-    return 0
-
-
-if __name__ == "__main__":
-    try:
-        sys.exit(_child(sys.argv[1]))
-    except KwError as error:
-        print(f"error: {error}")
-        sys.exit(error.exit_code)
+    return out / answer.removeprefix(ANSWER).strip()
