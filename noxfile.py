@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+"""The verbs a person or CI uses. Each hands over to toolchain/; what follows `--` is the verb's own options."""
+
+from __future__ import annotations
+
+import sys
+
+import nox
+
+nox.options.default_venv_backend = "none"
+nox.options.sessions = ["build"]
+nox.options.error_on_missing_interpreters = True
+
+
+def toolchain(session: nox.Session, verb: str) -> None:
+    """The toolchain needs nothing but this Python; what a verb needs beside it, it provisions from locks/."""
+    session.run(sys.executable, "-m", "toolchain", verb, *session.posargs, external=True, log=False)
+
+
+@nox.session
+def build(session: nox.Session) -> None:
+    """Compile every kernel, build the wheel into dist/, install it in a clean environment, run its self-check."""
+    toolchain(session, "build")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Install the wheel and run its tests: --torch none|installed|SPEC, the rest goes to pytest."""
+    toolchain(session, "tests")
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """ruff, mypy --strict, clang-format and the rules about the tree."""
+    toolchain(session, "lint")
+
+
+@nox.session
+def provision(session: nox.Session) -> None:
+    """Fetch the locked compilers and tools into .kw/ and do nothing else."""
+    toolchain(session, "provision")
+
+
+@nox.session
+def lock(session: nox.Session) -> None:
+    """Make locks/ anew from targets.toml and pyproject.toml, or check them: --check."""
+    toolchain(session, "lock")

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT
+"""One build from its options to its wheel."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolchain import pep517, providers
+from toolchain.building import clean, stamp
+from toolchain.building.options import Options
+from toolchain.building.package import build_wheel
+from toolchain.building.stamp import Row, Stamp
+from toolchain.providers import host, pip
+from toolchain.request import Request, label
+from toolchain.targets import ROOT, Table
+
+DIST = ROOT / "dist"
+STATE = ROOT / ".kw"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished build; `fresh` if anything had to be done for it."""
+
+    wheel: Path
+    stamp: Stamp
+    fresh: bool
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _workspace(request: Request) -> Path:
+    return STATE / "build" / f"{request.target.name}-{label(request) or 'default'}"
+
+
+def _unchanged(workspace: Path, request: Request) -> Outcome | None:
+    """The earlier build, if its inputs are the same and its wheel is still the one it made."""
+    known = stamp.load(workspace / "stamp.json")
+    if known is None or known.inputs != stamp.inputs(request):
+        return None
+    wheel = DIST / known.wheel
+    return Outcome(wheel, known, fresh=False) if stamp.digest_of(wheel) == known.sha256 else None
+
+
+def _compile(request: Request, table: Table, jobs: int | None) -> tuple[Row, ...]:
+    """Every image, with progress, into the cache: CMake finds them there."""
+    from toolchain.cubin import Cubin
+    from toolchain.device.build import build_images
+
+    compiler = providers.device_compiler(request.provider, request.toolkit, table)
+    _say(f"compiling {len(request.ops) * len(request.codes)} images: {compiler}")
+    built = build_images(request, compiler, jobs=jobs)
+    return tuple(
+        Row(i.code, i.op, len(i.data), i.registers, i.spilled if isinstance(i.facts, Cubin) else None, i.seconds)
+        for i in built.images
+    )
+
+
+def _build(options: Options, request: Request, table: Table, workspace: Path) -> Outcome:
+    started = time.monotonic()
+    before = stamp.inputs(request)
+    tools = host.provision(table)
+    rows = _compile(request, table, options.jobs)
+    _say("building the host library and the wheel")
+    settings = {**options.settings(), "toolkit": request.toolkit.name, "target": request.target.name}
+    wheel = build_wheel(settings, tools, workspace, DIST, options.jobs)
+    _say(f"checking {wheel.name} in a clean environment")
+    check = clean.self_check(wheel, request, workspace)
+    made = Stamp(before, wheel.name, stamp.digest_of(wheel), check, rows, time.monotonic() - started)
+    stamp.save(workspace / "stamp.json", made)
+    return Outcome(wheel, made, fresh=True)
+
+
+def build(options: Options, table: Table) -> Outcome:
+    """Refuses, or gives the wheel these options mean: an earlier one if nothing has changed since."""
+    request = pep517.settled(table, options.settings(), fetching=True)
+    workspace = _workspace(request)
+    with pip.locked(STATE / "build.lock", "another build holds this tree; waiting for it to finish"):
+        if options.clean:
+            shutil.rmtree(workspace, ignore_errors=True)
+            shutil.rmtree(STATE / "cache", ignore_errors=True)
+        workspace.mkdir(parents=True, exist_ok=True)
+        return _unchanged(workspace, request) or _build(options, request, table, workspace)

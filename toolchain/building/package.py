@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT
+"""The wheel, by the build backend in a process of its own that sees the provisioned tools: `python -m toolchain.wheel`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from toolchain.errors import CompileError
+from toolchain.providers.host import HostTools
+from toolchain.targets import ROOT
+from toolchain.wheel.__main__ import ANSWER
+
+_STEP = re.compile(r"^\[(\d+)/(\d+)\] (.*)")
+
+
+def _environment(tools: HostTools, jobs: int | None) -> dict[str, str]:
+    """This one, with the tools in front and without flags that would slip into the library."""
+    unwanted = ("CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CPATH", "CMAKE_ARGS", "SKBUILD_", "CMAKE_GENERATOR", "DESTDIR")
+    env = {key: value for key, value in os.environ.items() if not key.startswith(unwanted)}
+    modules = [str(tools.modules), *filter(None, [env.get("PYTHONPATH")])]
+    programs = [*map(str, tools.programs), env.get("PATH", os.defpath)]
+    cache = str(ROOT / ".kw" / "cache" / "zig")
+    parallel = str(jobs or len(os.sched_getaffinity(0)))
+    return {
+        **env,
+        "PYTHONPATH": os.pathsep.join(modules),
+        "PATH": os.pathsep.join(programs),
+        "ZIG_GLOBAL_CACHE_DIR": cache,
+        "ZIG_LOCAL_CACHE_DIR": cache,
+        "CMAKE_BUILD_PARALLEL_LEVEL": parallel,
+    }
+
+
+def build_wheel(settings: dict[str, str], tools: HostTools, workspace: Path, out: Path, jobs: int | None) -> Path:
+    """The finished wheel in `out`; its steps are shown, the whole log stays in the workspace."""
+    given = json.dumps({"settings": settings, "build_dir": str(workspace / "cmake"), "out": str(out), "jobs": jobs})
+    out.mkdir(parents=True, exist_ok=True)
+    log = workspace / "package.log"
+    terminal = sys.stderr.isatty()
+    with log.open("w", encoding="utf-8") as kept:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "toolchain.wheel", given],
+            cwd=ROOT, env=_environment(tools, jobs), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        answer = ""
+        for line in child.stdout or ():
+            kept.write(line)
+            answer = line if line.startswith(ANSWER) else answer
+            if step := _STEP.match(line):
+                shown = f"[{step[1]}/{step[2]}] {step[3]}"[:100]
+                print(f"\r\x1b[K{shown}" if terminal else shown, end="" if terminal else "\n", file=sys.stderr, flush=True)
+        code = child.wait()
+    if terminal:
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    if code or not answer:
+        text = log.read_text(encoding="utf-8")
+        raise CompileError(f"building the wheel failed (exit code {code}); {log} has what follows, in full\n{text[-8000:]}")
+    return out / answer.removeprefix(ANSWER).strip()

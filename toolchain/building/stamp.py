@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: MIT
+"""Whether a build's inputs are what they were: a digest of contents, never of times."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from toolchain.providers import system
+from toolchain.request import Request
+from toolchain.targets import ROOT
+
+FOLDERS = ("csrc", "src", "cmake", "toolchain", "locks")
+FILES = ("CMakeLists.txt", "pyproject.toml", "targets.toml", "README.md", "LICENSE", "kw")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table that a build ends with."""
+
+    code: str
+    op: str
+    size: int
+    registers: int
+    spilled: int | None  # None where there is no machine code yet
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What a finished build was made from, and what it made."""
+
+    inputs: str
+    wheel: str
+    sha256: str
+    check: str  # what the self-check came to
+    rows: tuple[Row, ...]
+    seconds: float
+
+
+def _files() -> Iterator[Path]:
+    for name in FOLDERS:
+        for folder, below, files in os.walk(ROOT / name):
+            below[:] = sorted(entry for entry in below if entry != "__pycache__")
+            yield from (Path(folder) / file for file in sorted(files))
+    yield from (ROOT / name for name in FILES if (ROOT / name).is_file())
+
+
+def inputs(request: Request) -> str:
+    """The digest of everything that this build depends on."""
+    digest = hashlib.sha256(repr(request).encode())
+    for path in _files():
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(ROOT)}\0{len(content)}\0".encode() + content)
+    if request.provider == "system":
+        digest.update(repr((system.find_nvcc(), system.find_gcc())).encode())
+    return digest.hexdigest()
+
+
+def load(path: Path) -> Stamp | None:
+    """The stamp of an earlier build, if it is there and whole."""
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        rows = tuple(Row(**row) for row in raw.pop("rows"))
+        return Stamp(rows=rows, **raw)
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def save(path: Path, stamp: Stamp) -> None:
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(asdict(stamp), indent=1), encoding="utf-8")
+    part.replace(path)
+
+
+def digest_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: MIT
+"""`./kw build`: from sources to a checked wheel."""
+
+from __future__ import annotations
+
+import argparse
+
+from toolchain.building import Options, build, options
+from toolchain.building.table import table as as_table
+from toolchain.targets import ROOT, load
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_arguments(parser, load())
+
+
+def run(arguments: argparse.Namespace) -> int:
+    outcome = build(Options(**vars(arguments)), load())
+    wheel, stamp = outcome.wheel, outcome.stamp
+    print(as_table(stamp.rows))
+    print(f"\nself-check: {stamp.check}" if "\n" not in stamp.check else f"\n{stamp.check}")
+    how = f"built in {stamp.seconds:.1f} s" if outcome.fresh else "unchanged"
+    print(f"\n{wheel.relative_to(ROOT)}  {wheel.stat().st_size:,} bytes, {how}\nsha256 {stamp.sha256}\nSUCCESS")
+    return 0

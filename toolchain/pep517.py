@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: MIT
+"""The build backend that pip calls: scikit-build-core runs CMake, this decides what is built and what it is called.
+
+Settings (`pip install . -C archs=89`): toolkit, target, archs, ops, provider, debug, as `./kw build` has them; all
+others are scikit-build-core's. It has no prepare_metadata hook: the version's label is known once the build is settled.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolchain import providers
+from toolchain.errors import KwError, RequestError
+from toolchain.providers import host, nvrtc
+from toolchain.request import AUTO, Request, label, resolve
+from toolchain.targets import Table, load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Settings = Mapping[str, "str | list[str]"]
+OURS = ("toolkit", "target", "archs", "ops", "provider", "debug")
+_YES, _NO = ("1", "true", "yes", "on", ""), ("0", "false", "no", "off")
+
+
+def _split(settings: Settings | None) -> tuple[dict[str, str], dict[str, str | list[str]]]:
+    """Our settings, and scikit-build-core's."""
+    ours: dict[str, str] = {}
+    theirs: dict[str, str | list[str]] = {}
+    for key, value in (settings or {}).items():
+        if key not in OURS:
+            theirs[key] = value
+        else:
+            ours[key] = value if isinstance(value, str) else ",".join(value)
+    return ours, theirs
+
+
+def _debug(ours: Mapping[str, str]) -> bool:
+    text = ours.get("debug", "no").lower()
+    if text not in _YES + _NO:
+        raise RequestError(f"setting debug={text!r} is neither yes ({', '.join(_YES[:-1])}) nor no ({', '.join(_NO)})")
+    return text in _YES
+
+
+def settled(table: Table, ours: Mapping[str, str], *, fetching: bool = False) -> Request:
+    """The request behind the settings, with provider and toolkit decided for this machine.
+
+    `fetching`: what is missing is about to be fetched, so that it is missing now is no reason to refuse.
+    """
+    provider, toolkit = ours.get("provider", AUTO), ours.get("toolkit")
+    target = resolve(table, target=ours.get("target"), provider=AUTO, ops=ours.get("ops")).target
+    provider, toolkit = providers.settle(table, provider, toolkit, target.toolkit, fetching=fetching)
+    request = resolve(
+        table,
+        target=target.name,
+        toolkit=toolkit,
+        archs=ours.get("archs"),
+        ops=ours.get("ops"),
+        provider=provider,
+        debug=_debug(ours),
+    )
+    providers.refuse(provider, request.toolkit, table)
+    return request
+
+
+def defines(table: Table, request: Request, jobs: int | None = None) -> dict[str, str]:
+    """Every definition CMake is given; the same for all ways into a build."""
+    text = label(request)
+    return {
+        "KW_TARGET": request.target.name,
+        "KW_TOOLKIT": request.toolkit.name,
+        "KW_ARCHS": "" if request.is_default_codes else ",".join(code.name for code in request.codes),
+        "KW_OPS": "" if request.is_default_ops else ",".join(request.ops),
+        "KW_PROVIDER": request.provider,
+        "KW_DEBUG": "ON" if request.debug else "OFF",
+        "KW_JOBS": str(jobs or ""),
+        "KW_PYTHON": sys.executable,
+        "KW_LABEL": text,
+        **host.cmake_defines(table, request.target, request.provider),
+    }
+
+
+def _requires(settings: Settings | None) -> list[str]:
+    table = load()
+    request = settled(table, _split(settings)[0], fetching=True)
+    needed = [host.pin(table, "scikit-build-core"), host.pin(table, "deflate")]
+    if request.provider == "pip":
+        kit = request.toolkit
+        if not nvrtc.here(kit, providers.machine_of(table)):
+            needed.append(f"{kit.pypi['nvrtc']}=={kit.components['nvrtc']}")
+        if host.find_zig(table) is None:
+            needed.append(host.pin(table, "ziglang"))
+    needed += [] if host.has_cmake() else [host.pin(table, "cmake")]
+    needed += [] if host.has_ninja() else [host.pin(table, "ninja")]
+    return needed
+
+
+def make(build: Callable[..., str], directory: str, table: Table, request: Request,
+         theirs: Mapping[str, str | list[str]], jobs: int | None = None) -> str:  # fmt: skip
+    """Lets scikit-build-core build, then finishes its wheel into the directory; gives the file's name."""
+    from toolchain.wheel.finish import finish
+
+    given = {f"cmake.define.{key}": value for key, value in defines(table, request, jobs).items()}
+    with tempfile.TemporaryDirectory(prefix="kernelwright-") as scratch:
+        name = build(scratch, {**given, **theirs}, None)
+        floor_is_given = request.target.host[request.provider] == "zig"
+        return finish(Path(scratch) / name, Path(directory), request, floor_is_given=floor_is_given).name
+
+
+def _refusing(call: Callable[[], str]) -> str:
+    """An error that a person is meant to read ends the build with its words alone, without a traceback."""
+    try:
+        return call()
+    except KwError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(error.exit_code) from None
+
+
+def _build(build: Callable[..., str], directory: str, settings: Settings | None) -> str:
+    ours, theirs = _split(settings)
+
+    def work() -> str:
+        table = load()
+        return make(build, directory, table, settled(table, ours), theirs)
+
+    return _refusing(work)
+
+
+def build_wheel(wheel_directory: str, config_settings: Settings | None = None, metadata_directory: str | None = None) -> str:
+    from scikit_build_core.build import build_wheel as build
+
+    return _build(build, wheel_directory, config_settings)
+
+
+def build_editable(wheel_directory: str, config_settings: Settings | None = None,
+                   metadata_directory: str | None = None) -> str:  # fmt: skip
+    from scikit_build_core.build import build_editable as build
+
+    return _build(build, wheel_directory, config_settings)
+
+
+def build_sdist(sdist_directory: str, config_settings: Settings | None = None) -> str:
+    from scikit_build_core.build import build_sdist as build
+
+    return str(build(sdist_directory, _split(config_settings)[1]))
+
+
+def get_requires_for_build_wheel(config_settings: Settings | None = None) -> list[str]:
+    needed: list[str] = []
+    _refusing(lambda: needed.extend(_requires(config_settings)) or "")
+    return needed
+
+
+def get_requires_for_build_editable(config_settings: Settings | None = None) -> list[str]:
+    return get_requires_for_build_wheel(config_settings)
+
+
+def get_requires_for_build_sdist(config_settings: Settings | None = None) -> list[str]:
+    return [host.pin(load(), "scikit-build-core")]

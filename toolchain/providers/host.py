@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""The tools that build the host library and pack the wheel: zig, CMake, ninja, scikit-build-core, libdeflate."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolchain.errors import ToolMissing
+from toolchain.providers import pip, system
+from toolchain.providers.pick import machine_of
+from toolchain.targets import ROOT, Table, Target
+
+OLDEST_CMAKE = (3, 25)
+
+
+@dataclass(frozen=True)
+class HostTools:
+    """One provisioned set. `modules` goes on PYTHONPATH, `programs` on PATH, in front."""
+
+    modules: Path
+
+    @property
+    def programs(self) -> tuple[Path, ...]:
+        return (self.modules / "cmake" / "data" / "bin", self.modules / "bin")
+
+    @property
+    def zig(self) -> Path:
+        return self.modules / "ziglang" / "zig"
+
+
+def _place(table: Table) -> Path:
+    return pip.home(ROOT / table.tools.locks[machine_of(table)], per_python=True)
+
+
+def provision(table: Table) -> HostTools:
+    """The locked set, fetched if it is not there."""
+    return HostTools(pip.install(ROOT / table.tools.locks[machine_of(table)], per_python=True))
+
+
+def provisioned(table: Table) -> HostTools | None:
+    """The locked set, if it is there already."""
+    place = _place(table)
+    return HostTools(place) if place.is_dir() else None
+
+
+def find_zig(table: Table) -> Path | None:
+    """zig from the locked set, or from the wheel of the same version beside this interpreter's modules."""
+    if tools := provisioned(table):
+        return tools.zig
+    spec = importlib.util.find_spec("ziglang")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    path = Path(spec.submodule_search_locations[0]) / "zig"
+    return path if path.is_file() and pin(table, "ziglang").endswith(f"=={_zig_version(path)}") else None
+
+
+def _zig_version(zig: Path) -> str:
+    return subprocess.run([str(zig), "version"], capture_output=True, text=True, check=False).stdout.strip()
+
+
+def pin(table: Table, name: str) -> str:
+    """The requirement of targets.toml [tools] for one package."""
+    found = [line for line in table.tools.requirements if re.split(r"[=<>!~ ]", line, maxsplit=1)[0] == name]
+    if not found:
+        raise ToolMissing(f"targets.toml [tools]: requirements do not name {name}")
+    return found[0]
+
+
+def has_cmake() -> bool:
+    """Whether a CMake that is new enough is on PATH."""
+    path = shutil.which("cmake")
+    if path is None:
+        return False
+    said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+    number = re.search(r"version (\d+)\.(\d+)", said)
+    return bool(number) and (int(number[1]), int(number[2])) >= OLDEST_CMAKE if number else False
+
+
+def has_ninja() -> bool:
+    return shutil.which("ninja") is not None or shutil.which("make") is not None
+
+
+def cmake_defines(table: Table, target: Target, provider: str) -> dict[str, str]:
+    """What CMake must be told about the host compiler of this provider."""
+    if target.host[provider] == "zig":
+        zig = find_zig(table)
+        if zig is None:
+            raise ToolMissing(
+                f"provider {provider} compiles the host library with {pin(table, 'ziglang')}, which is neither importable "
+                "nor in .kw/tools; `./kw provision` brings it"
+            )
+        return {
+            "CMAKE_TOOLCHAIN_FILE": str(ROOT / "cmake" / "zig.cmake"),
+            "KW_ZIG": str(zig),
+            "KW_ZIG_TARGET": f"{target.zig}.{target.glibc}",
+        }
+    if target.machine != machine_of(table):
+        raise ToolMissing(
+            f"provider {provider} compiles the host library with this machine's GCC, which makes programs for "
+            f"{machine_of(table)}, not for {target.name} ({target.machine}); use --provider pip, whose compiler makes both"
+        )
+    return {"CMAKE_CXX_COMPILER": str(system.find_gcc().path)}

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: MIT
+"""Hash-locked packages installed into a directory of their own under .kw/tools, once, by whoever comes first.
+
+The launcher `kw` needs the same three things (a lock between processes, directories that appear whole, and a pip
+that hears only where packages come from), must be one file, and so is where they are written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+
+from toolchain.errors import ProvisionError, ToolMissing
+from toolchain.targets import ROOT
+
+STATE = ROOT / ".kw"
+
+
+def _launcher() -> ModuleType:
+    loader = SourceFileLoader("kw_launcher", str(ROOT / "kw"))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    if spec is None:
+        raise ToolMissing(f"{ROOT / 'kw'} cannot be loaded; is this tree whole?")
+    module = importlib.util.module_from_spec(spec)
+    written, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # no kwc file beside kw
+    try:
+        loader.exec_module(module)
+    finally:
+        sys.dont_write_bytecode = written
+    return module
+
+
+_KW = _launcher()
+
+
+def published(path: Path) -> AbstractContextManager[str]:
+    """A fresh directory to fill; it takes the name `path` only if the block ends well."""
+    made: AbstractContextManager[str] = _KW.published(str(path))
+    return made
+
+
+@contextmanager
+def locked(path: Path, waiting: str) -> Iterator[None]:
+    """Holds an exclusive lock on the file; says `waiting` if another process has it, and waits."""
+    with _KW.Lock(str(path), waiting):
+        yield
+
+
+def pip_command() -> list[str]:
+    """How pip is run here: as a module of this interpreter, or out of virtualenv's own wheel of it."""
+    if importlib.util.find_spec("pip"):
+        return [sys.executable, "-m", "pip"]
+    try:
+        from virtualenv.seed.wheels.embed import get_embed_wheel
+    except ModuleNotFoundError:
+        raise ToolMissing(
+            f"{sys.executable} has neither pip nor virtualenv, so nothing can be provisioned; run through ./kw"
+        ) from None
+    wheel = get_embed_wheel("pip", f"{sys.version_info[0]}.{sys.version_info[1]}")
+    return [sys.executable, f"{wheel.path}/pip"]
+
+
+def run_pip(arguments: Sequence[str], what: str, python: Sequence[str] | None = None) -> str:
+    """pip's standard output; a ProvisionError with all it said if it failed."""
+    command = [*python, "-m", "pip"] if python else pip_command()
+    environment: Mapping[str, str] = _KW.pip_environment(command)
+    if modules := os.environ.get("PYTHONPATH"):
+        environment = {**environment, "PYTHONPATH": modules}  # where kw put pip's own requirements
+    done = subprocess.run([*command, *arguments], env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = "\n".join(line for line in done.stderr.splitlines() if "is ignored: it is neither" not in line)
+        raise ProvisionError(f"{what}: pip failed (exit code {done.returncode})\n{said.strip()}")
+    return done.stdout
+
+
+def home(lock: Path, *, per_python: bool = False, root: Path = STATE) -> Path:
+    """Where the packages of this lock lie, or will."""
+    if not lock.is_file():
+        raise ToolMissing(f"{lock} does not exist; `python -m toolchain lock` makes the locks from targets.toml")
+    digest = hashlib.sha256(lock.read_bytes()).hexdigest()[:16]
+    tag = f"-{sys.implementation.cache_tag}" if per_python else ""
+    return root / "tools" / f"{lock.stem}-{digest}{tag}"
+
+
+def install(lock: Path, *, per_python: bool = False, root: Path = STATE) -> Path:
+    """The directory that holds the packages of this lock, filled now if it is not there yet.
+
+    `per_python`: the lock has compiled extension modules, so each Python gets a directory of its own.
+    """
+    place = home(lock, per_python=per_python, root=root)
+    if place.is_dir():
+        return place
+    with locked(root / "tools.lock", f"another process is installing tools; waiting to have {lock.name}"):
+        if not place.is_dir():
+            print(f"installing {lock.relative_to(ROOT) if lock.is_relative_to(ROOT) else lock}: {_names(lock)}")
+            sys.stdout.flush()
+            with published(place) as part:
+                run_pip([*FLAGS, "--target", part, "-r", str(lock)], f"installing {lock.name} into {place}")
+    return place
+
+
+FLAGS = ("install", "--quiet", "--require-hashes", "--no-deps", "--only-binary", ":all:", "--no-compile")
+
+
+def _names(lock: Path) -> str:
+    return ", ".join(re.findall(r"^([A-Za-z0-9._-]+==[^\s;]+)", lock.read_text(encoding="utf-8"), re.MULTILINE))

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: MIT
+"""Turns the wheel that scikit-build-core made into the one that is kept: label, tag, RECORD, exact bytes."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import zipfile
+from pathlib import Path
+
+from toolchain.errors import GateError
+from toolchain.request import Request, label
+from toolchain.wheel import archive
+from toolchain.wheel.elf import parse
+from toolchain.wheel.tag import check_floor, platform_tag
+
+LIBRARY = "kernelwright/lib/libkernelwright.so"
+
+
+def version_of(base: str, request: Request) -> str:
+    """The wheel's version: plain for the default set of a target, labelled for any other."""
+    text = label(request)
+    return f"{base}+{text}" if text else base
+
+
+def _tag(members: dict[str, bytes], request: Request, floor_is_given: bool) -> str:
+    if LIBRARY not in members:
+        raise GateError(f"the built wheel has no {LIBRARY}; it has {', '.join(sorted(members))}")
+    needs = parse(members[LIBRARY])
+    if floor_is_given:
+        check_floor(needs, request.target, LIBRARY)
+    return platform_tag(needs, request.target, LIBRARY)
+
+
+def _record(members: dict[str, bytes], name: str) -> bytes:
+    lines = []
+    for member in sorted(members):
+        digest = base64.urlsafe_b64encode(hashlib.sha256(members[member]).digest()).rstrip(b"=").decode()
+        lines.append(f"{member},sha256={digest},{len(members[member])}")
+    return ("\n".join(sorted([*lines, f"{name},,"])) + "\n").encode()
+
+
+def finish(built: Path, directory: Path, request: Request, *, floor_is_given: bool) -> Path:
+    """Writes the final wheel into the directory, whole or not at all.
+
+    `floor_is_given`: the host compiler was told the target's glibc, so needing a newer one is an error.
+    """
+    with zipfile.ZipFile(built) as wheel:
+        old = {info.filename: wheel.read(info) for info in wheel.infolist() if not info.is_dir()}
+    distribution, base = built.name.split("-")[:2]
+    version = version_of(base, request)
+    before, after = f"{distribution}-{base}.dist-info/", f"{distribution}-{version}.dist-info/"
+    members = {re.sub(f"^{re.escape(before)}", after, name): data for name, data in old.items()}
+    tag = f"py3-none-{_tag(members, request, floor_is_given)}"
+    metadata = members[f"{after}METADATA"].decode()
+    members[f"{after}METADATA"] = re.sub(r"(?m)^Version: .*$", f"Version: {version}", metadata, count=1).encode()
+    members[f"{after}WHEEL"] = (
+        f"Wheel-Version: 1.0\nGenerator: kernelwright-toolchain {base}\nRoot-Is-Purelib: false\nTag: {tag}\n"
+    ).encode()
+    del members[f"{after}RECORD"]
+    members[f"{after}RECORD"] = _record(members, f"{after}RECORD")
+    path = directory / f"{distribution}-{version}-{tag}.whl"
+    part = directory / f".{path.name}.part"
+    part.write_bytes(archive.pack(members, archive.compressor()))
+    part.replace(path)
+    return path
