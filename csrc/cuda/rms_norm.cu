@@ -189,71 +189,53 @@ __device__ __forceinline__ void rms_norm_row(const Params& p) {
       if (has(s)) load_once<16>(residual + s * stride, add[s].word);
     }
   }
-  // Weights are on their way while the sum is made, as many as there are registers for.
-  constexpr int kEarly = kAdd && kCount == 8 ? 1 : kSlots;
+  // The first weights are on their way while the sum is made; the others follow one unit ahead of their use.
   const bool whole_weights = !kShifted && p.weight_kind == KW_WEIGHT_LIKE_X;
-  Vector weight[kSlots];
   const char* weights = p.weight + at.first * 16;
-  if (whole_weights) {
-#pragma unroll
-    for (int s = 0; s < kEarly; ++s) {
-      if (has(s)) load<16>(weights + s * stride, weight[s].word);
-    }
-  }
+  Vector weight;
+  if (whole_weights && has(0)) load<16>(weights, weight.word);
 
-  float h[kSlots][kCount];
+  auto unpack = [&](int slot, float (&h)[kCount]) {
+    in[slot].unpack(h);
+    if constexpr (kAdd) {
+      float r[kCount];
+      add[slot].unpack(r);
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) h[i] += r[i];
+    }
+  };
   float total = edge.h[0] * edge.h[0];
   char* sum = kAdd ? row_at(p.sum, at.row, p.sum_pitch, offset) : nullptr;
 #pragma unroll
   for (int s = 0; s < kSlots; ++s) {
     if (none_has(s)) break;
-    in[s].unpack(h[s]);
+    float h[kCount];
+    unpack(s, h);
+    total += squares(h);
     if constexpr (kAdd) {
-      float r[kCount];
-      add[s].unpack(r);
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) h[s][i] += r[i];
-      if (has(s)) store_unit<T, 16>(sum + s * stride, h[s]);
-    }
-    total += squares(h[s]);
-  }
-  if (whole_weights) {
-#pragma unroll
-    for (int s = kEarly; s < kSlots; ++s) {
-      if (has(s)) load<16>(weights + s * stride, weight[s].word);
+      if (has(s)) store_unit<T, 16>(sum + s * stride, h);
     }
   }
-
   const float rstd = rstd_of(p, row_sum(p, total, scratch));
   if (at.first == 0 && p.rstd != nullptr) p.rstd[at.row] = rstd;
 
-  if (whole_weights) {
-#pragma unroll
-    for (int s = 0; s < kSlots; ++s) {
-      if (none_has(s)) break;
-      float w[kCount];
-      weight[s].unpack(w);
-      scale(h[s], rstd, w);
-    }
-  } else {
-#pragma unroll
-    for (int s = 0; s < kSlots; ++s) {
-      if (none_has(s)) break;
-      float w[kCount];
-      const u32 column = head + (at.first + s * at.step) * kCount;
-      if constexpr (kShifted) {
-        if (has(s)) load_weight_elements<T, kCount>(p, column, w);
-      } else {
-        if (has(s)) load_weight<T, 16>(p, column, w, false);
-      }
-      scale(h[s], rstd, w);
-    }
-  }
   char* y = row_at(p.y, at.row, p.y_pitch, offset);
 #pragma unroll
   for (int s = 0; s < kSlots; ++s) {
     if (!has(s)) break;
-    store_unit<T, 16>(y + s * stride, h[s]);
+    const u32 column = head + (at.first + s * at.step) * kCount;
+    float h[kCount], w[kCount];
+    if constexpr (kShifted) {
+      load_weight_elements<T, kCount>(p, column, w);
+    } else if (whole_weights) {
+      weight.unpack(w);
+      if (s + 1 < kSlots && has(s + 1)) load<16>(weights + (s + 1) * stride, weight.word);
+    } else {
+      load_weight<T, 16>(p, column, w, false);
+    }
+    unpack(s, h);
+    scale(h, rstd, w);
+    store_unit<T, 16>(y + s * stride, h);
   }
   if constexpr (kShifted) edge.finish(p, at.row, rstd);
 }

@@ -39,11 +39,12 @@ __device__ __forceinline__ float block_sum(float value, SumScratch& scratch) {
   if (threadIdx.x % kWarp == 0) scratch.warp[threadIdx.x / kWarp] = value;
   if (threadIdx.x < kMaxWarps && threadIdx.x >= warps) scratch.warp[threadIdx.x] = 0.0f;
   __syncthreads();
-  const float4 quad = reinterpret_cast<const float4*>(scratch.warp)[threadIdx.x % (kMaxWarps / 4)];
+  const u32 quads = warps <= 4 ? 1 : warps <= 8 ? 2 : warps <= 16 ? 4 : 8;
+  const float4 quad = reinterpret_cast<const float4*>(scratch.warp)[threadIdx.x & (quads - 1)];
   value = (quad.x + quad.y) + (quad.z + quad.w);
 #pragma unroll
   for (u32 mask = 1; mask < kMaxWarps / 4; mask *= 2) {
-    if (4 * mask < warps) value += shuffle_xor(value, mask);
+    if (mask < quads) value += shuffle_xor(value, mask);
   }
   return value;
 }
