@@ -57,6 +57,7 @@ static void record(const char* format, ...) {
   va_end(arguments);
   line[length++] = '\n';
   FILE* file = fopen(path, "a");
+  if (!file) return;
   fwrite(line, 1, (size_t)length, file);
   fclose(file);
 }
