@@ -6,7 +6,7 @@ file(GLOB kw_device_sources CONFIGURE_DEPENDS csrc/cuda/*.cu csrc/cuda/include/*
 file(GLOB_RECURSE kw_toolchain CONFIGURE_DEPENDS toolchain/*.py)
 
 set(kw_device_command "${KW_PYTHON_COMMAND}" -m toolchain device --out "${KW_PACKAGE}" --provider "${KW_PROVIDER}")
-foreach(option TARGET TOOLKIT ARCHS OPS)
+foreach(option TARGET TOOLKIT ARCHS OPS LABEL)
   if(KW_${option})
     string(TOLOWER "${option}" name)
     list(APPEND kw_device_command "--${name}" "${KW_${option}}")

@@ -62,12 +62,17 @@ kw_status check_cubin(const Image& image, const char* path, const char* bytes, s
   return KW_OK;
 }
 
-// The number in PTX's ".target" line: of "…_90a" it is 90. 0 if there is none.
+// The number in PTX's ".target …_90" line; 0 if there is none, or a letter behind it that ties it to one architecture.
 int ptx_target(const char* text) {
-  const char* line = strstr(text, "\n.target ");
+  constexpr char kKey[] = "\n.target ";
+  const char* line = strstr(text, kKey);
   if (line == nullptr) return 0;
+  line += strlen(kKey);
   line += strcspn(line, "_\n,");
-  return *line == '_' ? atoi(line + 1) : 0;
+  if (*line != '_') return 0;
+  char* end = nullptr;
+  const long number = strtol(line + 1, &end, 10);
+  return *end == '\n' || *end == ',' ? static_cast<int>(number) : 0;
 }
 
 }  // namespace

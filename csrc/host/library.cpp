@@ -44,6 +44,14 @@ kw_status load_failed(const Driver& driver, const LoadedImage& loaded, const Dev
       log_of(loaded));
 }
 
+kw_status find_failed(const Driver& driver, const LoadedImage& loaded, const DeviceState& device, const char* function,
+                      CUresult code, const char* kernel) {
+  return driver_refused(driver, function, code, "taking kernel %s of %s for CUDA device %d (%s)%s%s", kernel,
+                        loaded.path, device.ordinal, device.name,
+                        loaded.log != nullptr ? "; the driver's compiler said: " : "",
+                        loaded.log != nullptr ? log_of(loaded) : "");
+}
+
 kw_status load(const Driver& driver, const DeviceState& device, LoadedImage* loaded) {
   Options options;
   read_options(&options);
@@ -91,7 +99,7 @@ kw_status load_image(const Driver& driver, const DeviceState& device, const Imag
 kw_status find_function(const Driver& driver, const LoadedImage& loaded, const DeviceState& device, const char* name,
                         size_t bytes, CUfunction* function) {
   CUkernel kernel = nullptr;
-  CUresult code = driver.cuLibraryGetKernel(&kernel, loaded.library, name);
+  const CUresult code = driver.cuLibraryGetKernel(&kernel, loaded.library, name);
   if (code == CUDA_ERROR_NOT_FOUND) {
     return fail(
         KW_ERROR_IMAGE_CORRUPT,
@@ -99,22 +107,18 @@ kw_status find_function(const Driver& driver, const LoadedImage& loaded, const D
         "again",
         loaded.path, name, device.ordinal, device.name);
   }
-  if (code == CUDA_SUCCESS && driver.cuKernelGetParamInfo != nullptr) {
-    size_t offset = 0, size = 0;
-    if (driver.cuKernelGetParamInfo(kernel, 0, &offset, &size) == CUDA_SUCCESS && size != bytes) {
-      return fail(
-          KW_ERROR_IMAGE_CORRUPT,
-          "kernel %s of %s takes %zu bytes of parameters, this library hands it %zu: they were made from different "
-          "sources; build both again",
-          name, loaded.path, size, bytes);
-    }
+  if (code != CUDA_SUCCESS) return find_failed(driver, loaded, device, "cuLibraryGetKernel", code, name);
+  size_t offset = 0, size = 0;
+  if (driver.cuKernelGetParamInfo != nullptr &&
+      driver.cuKernelGetParamInfo(kernel, 0, &offset, &size) == CUDA_SUCCESS && size != bytes) {
+    return fail(
+        KW_ERROR_IMAGE_CORRUPT,
+        "kernel %s of %s takes %zu bytes of parameters, this library hands it %zu: they were made from different "
+        "sources; build both again",
+        name, loaded.path, size, bytes);
   }
-  if (code == CUDA_SUCCESS) code = driver.cuKernelGetFunction(function, kernel);
-  if (code == CUDA_SUCCESS) return KW_OK;
-  return driver_refused(driver, "cuKernelGetFunction", code, "taking kernel %s of %s for CUDA device %d (%s)%s%s", name,
-                        loaded.path, device.ordinal, device.name,
-                        loaded.log != nullptr ? "; the driver's compiler said: " : "",
-                        loaded.log != nullptr ? log_of(loaded) : "");
+  const CUresult taken = driver.cuKernelGetFunction(function, kernel);
+  return taken == CUDA_SUCCESS ? KW_OK : find_failed(driver, loaded, device, "cuKernelGetFunction", taken, name);
 }
 
 }  // namespace kw
