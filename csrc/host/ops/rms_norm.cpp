@@ -48,7 +48,7 @@ enum Shape {
 Module module{"rms_norm"};
 Kernel kernels[3][kShapes] = {KW_NAMES("float32"), KW_NAMES("float16"), KW_NAMES("bfloat16")};
 
-int size_of(int32_t dtype) { return dtype == KW_FLOAT32 ? 4 : 2; }
+unsigned size_of(int32_t dtype) { return dtype == KW_FLOAT32 ? 4 : 2; }
 
 kw_status check_types(const RmsNorm& a, double eps) {
   if (a.dtype != KW_FLOAT32 && a.dtype != KW_FLOAT16 && a.dtype != KW_BFLOAT16)
@@ -82,10 +82,10 @@ kw_status check_shape(const RmsNorm& a) {
 
 kw_status check_tensor(const RmsNorm& a, const char* name, const void* data, int64_t stride, bool written) {
   if (data == nullptr) return KW_OK;
-  const int size = size_of(a.dtype);
+  const unsigned size = size_of(a.dtype);
   if (reinterpret_cast<uintptr_t>(data) % size != 0)
     return fail(KW_ERROR_INVALID_ARGUMENT,
-                "kw_rms_norm: %s is at %p; its elements of %d bytes need an address that is a multiple of %d", name,
+                "kw_rms_norm: %s is at %p; its elements of %u bytes need an address that is a multiple of %u", name,
                 data, size, size);
   const int64_t distance = stride < 0 ? -stride : stride;
   if (written && a.rows > 1 && distance < a.cols)
@@ -104,7 +104,7 @@ kw_status check(const RmsNorm& a, double eps) {
   KW_TRY(check_tensor(a, "y", a.y, a.y_stride, true));
   KW_TRY(check_tensor(a, "sum", a.sum, a.sum_stride, true));
   if (reinterpret_cast<uintptr_t>(a.weight) % size_of(a.weight_dtype) != 0)
-    return fail(KW_ERROR_INVALID_ARGUMENT, "kw_rms_norm: weight is at %p, which is no address of elements of %d bytes",
+    return fail(KW_ERROR_INVALID_ARGUMENT, "kw_rms_norm: weight is at %p, which is no address of elements of %u bytes",
                 a.weight, size_of(a.weight_dtype));
   if (reinterpret_cast<uintptr_t>(a.rstd) % sizeof(float) != 0)
     return fail(KW_ERROR_INVALID_ARGUMENT, "kw_rms_norm: rstd is at %p, which is no address of float32", (void*)a.rstd);
@@ -127,7 +127,7 @@ struct Alignment {
 };
 
 Alignment alignment_of(const RmsNorm& a) {
-  const int size = size_of(a.dtype);
+  const unsigned size = size_of(a.dtype);
   const void* data[] = {a.x, a.y, a.residual, a.sum};
   const int64_t stride[] = {a.x_stride, a.y_stride, a.residual_stride, a.sum_stride};
   uintptr_t off = 0, difference = 0;
@@ -139,7 +139,7 @@ Alignment alignment_of(const RmsNorm& a) {
     off |= start | pitch;
     difference |= (start - reinterpret_cast<uintptr_t>(a.x)) | (pitch - x_pitch);
   }
-  const bool whole = (off | reinterpret_cast<uintptr_t>(a.weight) | (a.cols * size)) % kVector == 0;
+  const bool whole = (off | reinterpret_cast<uintptr_t>(a.weight) | (static_cast<uintptr_t>(a.cols) * size)) % kVector == 0;
   return {difference % kVector == 0, whole};
 }
 
