@@ -30,10 +30,11 @@ struct BFloat16 {
 
 }  // namespace kw::cpu
 
-#define KW_SIMD_QUOTE_(x) #x
-#define KW_SIMD_QUOTE(x) KW_SIMD_QUOTE_(x)
-#define KW_SIMD_FILE simd / KW_ISA.h
-#include KW_SIMD_QUOTE(KW_SIMD_FILE)
+#define KW_SIMD_FILE_scalar "simd/scalar.h"
+#define KW_SIMD_FILE_avx2 "simd/avx2.h"
+#define KW_SIMD_FILE_avx512 "simd/avx512.h"
+#define KW_SIMD_FILE_neon "simd/neon.h"
+#include KW_CPU_JOIN(KW_SIMD_FILE_, KW_ISA)
 
 namespace kw::cpu::KW_ISA {
 
