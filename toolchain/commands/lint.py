@@ -9,7 +9,8 @@ from toolchain.testing import run_lint
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="[pytest's options]")
+    parser.prefix_chars = "\0"  # all options are pytest's
+    parser.add_argument("arguments", nargs="*", metavar="pytest's options for the layout tests")
 
 
 def run(given: argparse.Namespace) -> int:

@@ -16,13 +16,15 @@ from toolchain.testing import run_tests
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="[--torch none|installed|SPEC] [pytest's …]")
+    parser.prefix_chars = "\0"  # every word is ours or pytest's to read, also those with a dash
+    parser.add_argument("arguments", nargs="*")
 
 
 def run(given: argparse.Namespace) -> int:
-    # A remainder takes everything from the first word on, also what is meant for us; so it is parsed once more.
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--torch")
+    parser = argparse.ArgumentParser(
+        prog="./kw tests --", description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--torch", metavar="none|installed|SPEC")
     options, rest = parser.parse_known_args(given.arguments)
     outcome = build(Options(), load())
     return run_tests(outcome.wheel, options.torch, rest)
