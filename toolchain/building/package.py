@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from toolchain.errors import CompileError
+from toolchain.errors import CompileError, KwError
 from toolchain.providers.host import HostTools
 from toolchain.targets import ROOT
 from toolchain.wheel.__main__ import ANSWER
@@ -58,6 +58,18 @@ def build_wheel(settings: dict[str, str], tools: HostTools, workspace: Path, out
     if terminal:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
     if code or not answer:
-        text = log.read_text(encoding="utf-8")
-        raise CompileError(f"building the wheel failed (exit code {code}); {log} has what follows, in full\n{text[-8000:]}")
+        raise _failure(code, log)
     return out / answer.removeprefix(ANSWER).strip()
+
+
+def _failure(code: int, log: Path) -> KwError:
+    """What the child refused, in its own class; or else its log from where it first went wrong."""
+    text = log.read_text(encoding="utf-8")
+    refused = re.search(r"^error: ((?:.|\n)*)", text, re.MULTILINE)
+    kind = next((kind for kind in KwError.__subclasses__() if kind.exit_code == code), None)
+    if refused and kind:
+        return kind(refused[1].strip())
+    wrong = re.search(r"^(FAILED|CMake Error|Traceback|error:)", text, re.MULTILINE)
+    return CompileError(
+        f"building the wheel failed (exit code {code}); the whole log is {log}\n{text[wrong.start() if wrong else 0 :][:12000]}"
+    )

@@ -18,7 +18,8 @@ def run(arguments: argparse.Namespace) -> int:
     outcome = build(Options(**vars(arguments)), load())
     wheel, stamp = outcome.wheel, outcome.stamp
     print(as_table(stamp.rows))
-    print(f"\nself-check: {stamp.check}" if "\n" not in stamp.check else f"\n{stamp.check}")
+    said = stamp.check.removesuffix("SUCCESS").strip()
+    print(f"\nself-check {said}" if "\n" not in said else f"\n{said}" if outcome.fresh else "\nself-check passed then")
     how = f"built in {stamp.seconds:.1f} s" if outcome.fresh else "unchanged"
     print(f"\n{wheel.relative_to(ROOT)}  {wheel.stat().st_size:,} bytes, {how}\nsha256 {stamp.sha256}\nSUCCESS")
     return 0

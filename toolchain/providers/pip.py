@@ -19,7 +19,7 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 
-from toolchain.errors import ProvisionError, ToolMissing
+from toolchain.errors import BusyError, ProvisionError, ToolMissing
 from toolchain.targets import ROOT
 
 STATE = ROOT / ".kw"
@@ -49,10 +49,19 @@ def published(path: Path) -> AbstractContextManager[str]:
 
 
 @contextmanager
-def locked(path: Path, waiting: str) -> Iterator[None]:
-    """Holds an exclusive lock on the file; says `waiting` if another process has it, and waits."""
-    with _KW.Lock(str(path), waiting):
+def locked(path: Path, waiting: str, patience: float = 3600) -> Iterator[None]:
+    """Holds an exclusive lock on the file; says `waiting` if another process has it, and waits; BusyError if too long."""
+    lock = _KW.Lock(str(path), waiting, patience)
+    try:
+        lock.__enter__()
+    except TimeoutError as error:
+        raise BusyError(
+            f"waited {patience:.0f} s, but {error}; let it finish, or end it, or use another copy of the tree"
+        ) from None
+    try:
         yield
+    finally:
+        lock.__exit__()
 
 
 def pip_command() -> list[str]:

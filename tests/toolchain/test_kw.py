@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: MIT
+"""`kw` in trees of its own: what it makes, what it never touches, what it says when it cannot."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.toolchain import launcher
+
+KW = launcher.ROOT / "kw"
+
+
+@pytest.fixture
+def kw():
+    return launcher.load()
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> launcher.Tree:
+    return launcher.Tree(tmp_path)
+
+
+def test_an_old_python_can_read_it_and_is_told():
+    source = KW.read_text()
+    ast.parse(source, feature_version=(3, 6))
+    act = "import sys; sys.version_info = (3, 9, 2, 'final', 0); sys.argv = ['kw', 'build']; exec(open('kw').read())"
+    done = subprocess.run([sys.executable, "-c", act], cwd=KW.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "Python 3.10 or newer is needed" in done.stderr
+    assert "is 3.9" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_it_imports_the_standard_library_only():
+    imports = [node for node in ast.walk(ast.parse(KW.read_text())) if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = {alias.name.split(".")[0] for node in imports for alias in node.names}
+    assert names <= sys.stdlib_module_names
+    assert all(isinstance(node, ast.Import) for node in imports)
+
+
+def test_it_is_executable():
+    assert os.access(KW, os.X_OK)
+
+
+@pytest.mark.slow
+def test_words_become_sessions_and_odd_settings_change_nothing(tree, tmp_path):
+    elsewhere, config = tmp_path / "elsewhere", tmp_path / "pip.conf"
+    config.write_text(f"[global]\nprefix = {elsewhere}\n[install]\nuser = true\nno-deps = yes\n")
+    odd = {"PIP_TARGET": str(elsewhere), "PIP_USER": "1", "PIP_REQUIRE_VIRTUALENV": "1", "PIP_QUIET": "3",
+           "PIP_CONFIG_FILE": str(config), "PYTHONPATH": str(elsewhere), "PYTHONHOME": ""}  # fmt: skip
+    code, out, err = tree.run("build", "--", "--archs", "89;90", cwd=tmp_path, **odd)
+    assert (code, err.count("setting up")) == (0, 1), err
+    noxfile = str(tree.root / "noxfile.py")
+    assert out == f"NOX {['--noxfile', noxfile, '-s', 'build', '--', '--archs', '89;90']} {tree.root}\n"
+    assert not elsewhere.exists()
+    assert len(tree.homes()) == 1
+    code, out, err = tree.run()  # again, alone: nothing is made, the sessions are listed
+    assert (code, out, err) == (0, f"NOX {['--noxfile', noxfile, '--list']} {tree.root}\n", "")
+    code, out, err = tree.run("-s", "lint")
+    assert f"{noxfile!r}, '-s', 'lint']" in out
+
+
+@pytest.mark.slow
+def test_what_is_half_made_or_stale_is_made_anew(tree):
+    tree.run()
+    (home,) = tree.homes()
+    (home.parent / f"{home.name}.part-left").mkdir()  # an interrupted run left this
+    (home / "complete").write_text("{")
+    code, _, err = tree.run()
+    assert (code, err.count("setting up")) == (0, 1)
+    assert [path.name for path in tree.homes()] == [home.name]
+    (home / "bin" / "python").unlink()
+    assert "setting up" in tree.run()[2]
+    before = (home / "complete").stat().st_mtime_ns
+    tree.lock(next(iter((tree.root / "locks" / "nox.txt").read_text().split("sha256:")[1:])).strip(), "# changed\n")
+    assert "setting up" in tree.run()[2]
+    assert len(tree.homes()) == 2  # whoever still runs from the old one keeps it
+    assert (home / "complete").stat().st_mtime_ns == before
+
+
+@pytest.mark.slow
+def test_two_at_once_make_one(tree):
+    children = [tree.start("lint") for _ in range(3)]
+    ended = [child.communicate(timeout=120) for child in children]
+    assert [child.returncode for child in children] == [0, 0, 0]
+    assert sum("setting up .kw/ (once)" in err for _, err in ended) == 1
+    assert len(tree.homes()) == 1
+    assert all(out.startswith("NOX") for out, _ in ended)
+
+
+@pytest.mark.slow
+def test_a_wrong_hash_is_refused_and_leaves_nothing(tree):
+    tree.lock("0" * 64)
+    code, out, err = tree.run("build")
+    assert (code, out) == (17, "")
+    assert "locks/nox.txt" in err
+    assert "hash" in err.lower()
+    assert tree.homes() == []
+
+
+@pytest.mark.slow
+def test_with_pip_and_no_venv_a_directory_holds_nox(tree):
+    broken = tree.root / "kw"
+    text = broken.read_text()
+    assert text.count('if has("venv") and has("ensurepip"):') == 1
+    broken.write_text(text.replace('if has("venv") and has("ensurepip"):', "if False:"))
+    code, out, err = tree.run("build", PIP_TARGET="/nowhere", PIP_PREFIX="/nowhere")
+    assert code == 0, err
+    assert out.startswith("NOX")
+    (home,) = tree.homes()
+    assert sorted(path.name for path in home.iterdir()) == ["complete", "modules"]
+    assert tree.run("build")[2] == ""
+
+
+def test_with_neither_it_names_the_command_and_why(kw, tmp_path, monkeypatch):
+    monkeypatch.setattr(kw, "has", lambda module: False)
+    with pytest.raises(kw.Failed) as failed:
+        kw.make(str(tmp_path))
+    assert failed.value.code == 13
+    assert kw.advice() in str(failed.value)
+    assert "never into the system's Python" in str(failed.value)
+    assert sys.executable in str(failed.value)
+
+
+def test_the_command_fits_the_distribution(kw, tmp_path, monkeypatch):
+    release = tmp_path / "os-release"
+    real = open
+    monkeypatch.setattr("builtins.open", lambda path, *a, **k: real(release if path == "/etc/os-release" else path, *a, **k))
+    monkeypatch.setattr(kw.os, "geteuid", lambda: 1000)
+    for text, command in (
+        ("ID=debian\n", "sudo apt-get install -y python3-venv"),
+        ('ID=pop\nID_LIKE="ubuntu debian"\n', "sudo apt-get install -y python3-venv"),
+        ('ID="rocky"\nID_LIKE="rhel centos fedora"\n', "sudo dnf install -y python3-pip"),
+    ):
+        release.write_text(text)
+        assert kw.advice() == command
+    release.write_text("ID=nobody\n")
+    assert sys.executable in kw.advice()
+
+
+def test_pip_hears_where_packages_come_from_and_nothing_else(kw, tmp_path, monkeypatch):
+    config = tmp_path / "pip.conf"
+    config.write_text(
+        "[global]\nindex-url = https://mirror.invalid/simple\ntimeout = 7\ntarget = /nowhere\n"
+        "[install]\nfind-links =\n  /a\n  /b\nuser = true\n"
+    )
+    for name in list(os.environ):
+        if name.startswith("PIP_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(config))
+    monkeypatch.setenv("PIP_TARGET", "/nowhere")
+    monkeypatch.setenv("PIP_TIMEOUT", "9")
+    monkeypatch.setenv("PYTHONPATH", "/nowhere")
+    env = kw.pip_environment([sys.executable, "-m", "pip"])
+    told = {key: value for key, value in env.items() if key.startswith(("PIP_", "PYTHON"))}
+    assert told.pop("PIP_FIND_LINKS").split() == ["/a", "/b"]
+    wanted = {
+        "PIP_INDEX_URL": "https://mirror.invalid/simple",
+        "PIP_TIMEOUT": "9",
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PIP_NO_INPUT": "1",
+    }
+    allowed = {"PIP_" + key.upper().replace("-", "_") for key in kw.PIP_SETTINGS}  # of this machine's own configuration
+    assert {key: told[key] for key in wanted} == wanted
+    assert set(told) - set(wanted) <= allowed
+
+
+def test_a_directory_appears_whole_or_not_at_all(kw, tmp_path):
+    place = tmp_path / "place"
+
+    def fill(fail: bool) -> None:
+        with kw.published(str(place)) as part:
+            Path(part, "file").write_text("new")
+            assert not place.exists() or Path(place, "file").read_text() == "old"
+            if fail:
+                raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fill(fail=True)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "place.part-dead").mkdir()
+    fill(fail=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["place"]
+    assert (place / "file").read_text() == "new"
+
+
+def test_a_held_lock_is_waited_for_then_told_with_its_holder(kw, tmp_path, capsys):
+    path = str(tmp_path / "below" / "lock")
+    with kw.Lock(path, "waiting for it"):
+        with pytest.raises(TimeoutError, match=rf"process {os.getpid()} holds {path}"):
+            kw.Lock(path, "waiting for it", patience=0.2).__enter__()
+        assert capsys.readouterr().err == "kw: waiting for it\n"
+    with kw.Lock(path, "waiting for it", patience=0):
+        assert capsys.readouterr().err == ""

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: MIT
+"""`./kw tests`: installs the wheel and runs the tests. What is not an option here is pytest's: paths, -k, -x, …
+
+--torch none|installed|SPEC says which torch the tests see: none; the one that is installed for this machine's Python
+(a Jetson's, say); or a requirement such as torch==2.13.0, pinned by hash before it is installed. Without it: an
+installed one, else a CPU build if the package index has one, else none, and the tests that need it say so.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from toolchain.building import Options, build
+from toolchain.targets import load
+from toolchain.testing import run_tests
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.prefix_chars = "\0"  # every word is ours or pytest's to read, also those with a dash
+    parser.add_argument("arguments", nargs="*")
+
+
+def run(given: argparse.Namespace) -> int:
+    parser = argparse.ArgumentParser(
+        prog="./kw tests --", description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--torch", metavar="none|installed|SPEC")
+    options, rest = parser.parse_known_args(given.arguments)
+    outcome = build(Options(), load())
+    return run_tests(outcome.wheel, options.torch, rest)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""An environment from a lock, kept until the lock, the interpreter or the torch in it is another."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from pathlib import Path
+
+from toolchain.building import clean
+from toolchain.errors import ToolMissing
+from toolchain.locking.wanted import lock_of
+from toolchain.providers import host, pip
+from toolchain.targets import ROOT, load
+from toolchain.testing.torch import Torch
+
+FLAGS = ("install", "--quiet", "--require-hashes", "--no-deps", "--only-binary=:all:")
+
+
+def ready(name: str, torch: Torch | None = None) -> Path:
+    """The interpreter of the environment that locks/<name>.txt describes, made now if it is not there."""
+    lock = lock_of(name)
+    if not lock.is_file():
+        raise ToolMissing(f"{lock} does not exist; `./kw lock` makes the locks from pyproject.toml")
+    python = torch.python if torch else sys.executable
+    parts = [lock.read_text(encoding="utf-8"), python, sys.version, *((torch.key, torch.lock) if torch else ())]
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    place = ROOT / ".kw" / "environments" / f"{name}-{key}"
+    with pip.locked(ROOT / ".kw" / "environments.lock", "another process is making an environment; waiting for it"):
+        complete = place / "complete"
+        if not complete.is_file():
+            print(f"making an environment from {lock.relative_to(ROOT)}", file=sys.stderr, flush=True)
+            _make(place, lock, torch, python)
+            complete.touch()
+    return place / "bin" / "python"
+
+
+def _make(place: Path, lock: Path, torch: Torch | None, python: str) -> None:
+    own = str(clean.make(place, python))
+    pip.run_pip([*FLAGS, "-r", str(lock)], f"installing {lock.name}", [own])
+    if torch and torch.lock:
+        pinned = place / "torch.txt"
+        pinned.write_text(torch.lock, encoding="utf-8")
+        pip.run_pip([*FLAGS, "-r", str(pinned)], f"installing {torch.about}", [own])
+    if torch and torch.paths:
+        site = next(place.glob("lib/python*/site-packages"))
+        (site / "zz_installed_torch.pth").write_text("\n".join(torch.paths) + "\n", encoding="utf-8")
+
+
+def environment(python: Path) -> dict[str, str]:
+    """The environment for a test run: this environment's programs first, then the locked CMake, ninja and zig."""
+    table = load()
+    tools = host.provision(table)
+    programs = [str(python.parent), *map(str, tools.programs), os.environ.get("PATH", os.defpath)]
+    return {**clean.environment(), "PATH": os.pathsep.join(programs), "PYTHONNOUSERSITE": "1", "KW_ZIG": str(tools.zig)}

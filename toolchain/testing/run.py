@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+"""The test run and the lint run: which commands, in which environment."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from toolchain.building import clean
+from toolchain.building.stamp import digest_of
+from toolchain.targets import ROOT
+from toolchain.testing import environment
+from toolchain.testing.torch import choose
+
+NATIVE = (".h", ".cpp", ".cu", ".cuh", ".inc")
+
+
+def _run(title: str, command: Sequence[str], python: Path) -> int:
+    print(f"\n== {title}", file=sys.stderr, flush=True)
+    return subprocess.run(command, cwd=ROOT, env=environment.environment(python), check=False).returncode
+
+
+def run_tests(wheel: Path, torch: str | None, rest: Sequence[str]) -> int:
+    """pytest's exit code, with the wheel installed and nothing of the sources in its place."""
+    chosen = choose(torch)
+    print(chosen.about, file=sys.stderr, flush=True)
+    python = environment.ready("tests", chosen)
+    marker = python.parent.parent / "wheel"
+    digest = digest_of(wheel)
+    if not marker.is_file() or marker.read_text(encoding="utf-8") != digest:
+        clean.install_wheel(python, wheel)
+        marker.write_text(digest, encoding="utf-8")
+    return _run(f"tests of {wheel.name}", [str(python), "-m", "pytest", *rest], python)
+
+
+def native_sources() -> list[str]:
+    """Every C++ and CUDA file, relative to the root."""
+    found = [p for name in ("csrc", "tests", "benchmarks") for p in (ROOT / name).rglob("*") if p.suffix in NATIVE]
+    return sorted(str(path.relative_to(ROOT)) for path in found)
+
+
+def run_lint(rest: Sequence[str]) -> int:
+    """0 if every check passes; all run, whatever the first ones say. What follows -- goes to the layout tests."""
+    python = environment.ready("lint")
+    own = [str(python), "-m"]
+    checks = [
+        ("ruff check", [*own, "ruff", "check", "."]),
+        ("ruff format", [*own, "ruff", "format", "--check", "."]),
+        ("mypy --strict", [*own, "mypy"]),
+        ("clang-format", [str(python.parent / "clang-format"), "--dry-run", "-Werror", *native_sources()]),
+        ("layout tests", [*own, "pytest", "-q", "tests/layout", *rest]),
+        ("locks", [*own, "toolchain", "lock", "--check"]),
+    ]
+    failed = [title for title, command in checks if _run(title, command, python)]
+    print(f"\nlint: {', '.join(failed)} failed" if failed else "\nlint: all passed", file=sys.stderr, flush=True)
+    return 1 if failed else 0
