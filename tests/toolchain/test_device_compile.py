@@ -141,7 +141,7 @@ def test_an_nvrtc_that_crashes_ends_its_own_process_only(nvrtc, root, table, tmp
     broken = tmp_path / "libnvrtc.so.12"
     shutil.copyfile(nvrtc.library, broken)
     os.truncate(broken, broken.stat().st_size * 9 // 10)
-    with pytest.raises((CompileError, ToolMissing), match="ended by SIG|does not work here"):
+    with pytest.raises((CompileError, ToolMissing), match=r"ended by SIG|does not work here"):
         Nvrtc(broken, memo=tmp_path).compile(Job(root, "plain", table.codes["sm_80"]))
 
 
