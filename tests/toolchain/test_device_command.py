@@ -84,6 +84,14 @@ def test_images_of_an_earlier_request_go(fill, tmp_path):
     assert not (tmp_path / "out/kernels/sm_80").exists()
 
 
+def test_files_of_others_stay(fill, tmp_path):
+    note = tmp_path / "out/kernels/sm_80/README"
+    note.parent.mkdir(parents=True)
+    note.write_text("not ours")
+    fill(archs="89")
+    assert note.read_text() == "not ours"
+
+
 def test_a_build_that_fails_changes_nothing(fill, tmp_path, monkeypatch):
     fill(archs="80")
     before = {path: (tmp_path / "out" / path).read_bytes() for path in found(tmp_path / "out")}

@@ -202,6 +202,12 @@ def test_a_container_that_sees_only_its_own_part(machine):
     assert available(machine.proc).size == 2 * GB
 
 
+def test_a_group_inside_a_container(machine):
+    machine.write("4:memory:/docker/abc/inner\n", V1.replace("0:30 / ", "0:30 /docker/abc "))
+    machine.group("inner", memory__limit_in_bytes=GB, memory__usage_in_bytes=0, memory__stat="total_inactive_file 0")
+    assert available(machine.proc).size == GB
+
+
 def test_a_path_above_the_namespace_is_its_root(machine):
     machine.write("0::/../sibling\n", V2)
     machine.group("", memory__max=GB, memory__current=0, memory__stat="inactive_file 0")

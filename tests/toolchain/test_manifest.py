@@ -14,7 +14,7 @@ from device_support import FakeCompiler, tree
 
 from toolchain import manifest
 from toolchain.device import build_images
-from toolchain.errors import TableError
+from toolchain.errors import RequestError, TableError
 from toolchain.request import resolve
 from toolchain.targets import ROOT
 
@@ -88,8 +88,10 @@ def test_version_is_the_projects_with_the_label(make, root):
     assert manifest.build_version(root, make()[0]) == "1.2.3+cu122.sm80.sm90a.compute90"
     assert manifest.build_version(root, make()[0], "") == "1.2.3"
     assert manifest.build_version(root, make()[0], "mine") == "1.2.3+mine"
+    with pytest.raises(RequestError, match="not a PEP 440"):
+        manifest.build_version(root, make()[0], 'a"b')
     (root / "pyproject.toml").write_text('[project]\nname = "x"\n[tool]\nversion = "9"\n')
-    with pytest.raises(TableError, match="no version"):
+    with pytest.raises(TableError, match="names no version"):
         manifest.build_version(root, make()[0])
 
 
