@@ -32,7 +32,7 @@ def usage() -> str:
     known = verbs()
     width = max(map(len, known), default=0)
     lines = [f"  {verb:<{width}}  {about}" for verb, about in known.items()]
-    return "\n".join(["usage: python -m toolchain VERB [-h] …", "", *lines])
+    return "\n".join(["usage: python -m toolchain VERB [-h] ...", "", *lines])
 
 
 def main(argv: Sequence[str]) -> int:

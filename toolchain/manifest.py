@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from toolchain.cubin import Cubin
-from toolchain.errors import TableError
+from toolchain.errors import RequestError, TableError
 from toolchain.request import label
 
 if TYPE_CHECKING:
@@ -32,8 +32,10 @@ def build_version(root: Path, request: Request, given: str | None = None) -> str
     text = (root / "pyproject.toml").read_text(encoding="utf-8")
     match = re.search(r'^\[project\]\n(?:(?!\[).*\n)*?version\s*=\s*"([^"]+)"', text, re.MULTILINE)
     if not match:
-        raise TableError(f'{root / "pyproject.toml"}: [project] has no version = "…"')
+        raise TableError(f"{root / 'pyproject.toml'}: [project] names no version; the build needs one there")
     local = label(request) if given is None else given
+    if local and not re.fullmatch(r"[a-z0-9]+(\.[a-z0-9]+)*", local):
+        raise RequestError(f"label {local!r} is not a PEP 440 local version: words of a-z and 0-9 joined by dots")
     return f"{match.group(1)}+{local}" if local else match.group(1)
 
 

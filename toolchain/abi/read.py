@@ -118,9 +118,8 @@ class _Reader:
             raise self.fail(first, f"{' '.join(texts)!r} is not of the form [const] type *… name")
         if base not in (POINTED_AT if stars else VALUES | {"void"}):
             known = ", ".join(sorted(POINTED_AT if stars else VALUES))
-            raise self.fail(
-                first, f"type {base!r} of {name!r} is not known; known {'behind * ' if stars else ''}are {known}"
-            )
+            behind = " behind *" if stars else ""
+            raise self.fail(first, f"type {base!r} of {name!r} is not known{behind}; there are {known}")
         return " ".join(word for word in (const, base, "*" * len(stars)) if word), name
 
     def enum(self, first: Token, words: list[Token], constants: dict[str, int]) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,13 +21,14 @@ if TYPE_CHECKING:
     from toolchain.targets import Table
 
 HEADERS = Path("csrc/include/kernelwright")
+SUFFIXES = (".cubin", ".ptx")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--out", type=Path, required=True, metavar="DIR", help="what to fill")
-    add("--target", help="a [target.…] row; default: this machine's")
-    add("--toolkit", help="a [toolkit.…] row; default: the target's")
+    add("--target", help="a target of targets.toml; default: this machine's")
+    add("--toolkit", help="a toolkit of targets.toml; default: the target's")
     add("--archs", help='such as "89;90": cubins by number, PTX by name; default: the target\'s set')
     add("--ops", help="such as a,b; default: all")
     add("--provider", default=DEFAULT_PROVIDER, help="pip (default), system, auto")
@@ -54,6 +56,11 @@ def run(arguments: argparse.Namespace) -> int:
     compiler = device_compiler(provider, request.toolkit, table)
     built = build_images(request, compiler, cache_at=arguments.cache, jobs=arguments.jobs)
     write_outputs(arguments.out, table, request, compiler, built, given_label=arguments.label)
+    cached = sum(image.cached for image in built.images)
+    print(
+        f"{len(built.images)} images in {arguments.out}, {cached} from the cache, {built.seconds:.1f} s",
+        file=sys.stderr,
+    )
     return 0
 
 
@@ -82,7 +89,7 @@ def write_outputs(
     for name, data in files.items():
         write_if_changed(out / name, data)
     for path in (out / "kernels").glob("*/*"):
-        if path.relative_to(out).as_posix() not in files:
+        if path.suffix in SUFFIXES and path.relative_to(out).as_posix() not in files:
             path.unlink()
     for directory in (out / "kernels").iterdir():
         if not any(directory.iterdir()):

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from toolchain.cubin import CubinError
 from toolchain.device import child
 from toolchain.device.cache import Cache, key_of
 from toolchain.device.compiler import INCLUDE, Job
@@ -49,16 +48,11 @@ class _Builder:
         self.keys = [key_of(job, compiler, self.sources[job.op]) for job in jobs]
 
     def from_cache(self, index: int) -> bool:
-        """Takes the image from the cache if it is there and still reads as what it should be."""
         job = self.jobs[index]
         known = self.cache.load(self.keys[index], job)
         if known is None:
             return False
-        try:
-            self.images[index] = replace(finish(job, known), cached=True)
-        except CubinError as error:
-            self.cache.notes.append(f"cache: the entry of {job} is not what it should be ({error}); compiling it again")
-            return False
+        self.images[index] = replace(finish(job, known), cached=True)
         self.progress.finished(self.images[index])
         return True
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Compiled images, kept under a hash of everything that decides them. Machines may share one directory.
 
-An entry is one file: a line with the sha256 of the rest, a line of JSON, the image.
+An entry is one file: a line with the sha256 of its key and the rest, a line of JSON, the image.
 """
 
 from __future__ import annotations
@@ -37,6 +37,10 @@ def key_of(job: Job, compiler: DeviceCompiler, sources: Iterable[File]) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
+def _seal(key: str, rest: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + rest).hexdigest().encode()
+
+
 class Cache:
     """`notes` gathers what a person should hear: damaged entries, a directory that cannot be written."""
 
@@ -57,7 +61,7 @@ class Cache:
             self.notes.append(f"cache: the entry of {job} cannot be read ({error}); compiling it again")
             return None
         digest, _, rest = data.partition(b"\n")
-        if hashlib.sha256(rest).hexdigest().encode() != digest:
+        if _seal(key, rest) != digest:
             self.notes.append(f"cache: the entry of {job} is damaged ({self._entry(key)}); compiling it again")
             return None
         facts, _, image = rest.partition(b"\n")
@@ -67,7 +71,7 @@ class Cache:
     def store(self, key: str, job: Job, compiled: Compiled) -> None:
         facts = {"job": str(job), "log": compiled.log, "seconds": compiled.seconds, "peak": compiled.peak}
         rest = json.dumps(facts).encode() + b"\n" + compiled.image
-        self._write(self._entry(key), hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest)
+        self._write(self._entry(key), _seal(key, rest) + b"\n" + rest)
 
     def _peak(self, job: Job, compiler: DeviceCompiler) -> Path:
         name = json.dumps([job.op, job.code.name, compiler.name, compiler.version])

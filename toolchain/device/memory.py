@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROC = Path("/proc")
-_NONE = 1 << 60  # cgroup v1 writes a huge number for "no limit"
 
 
 @dataclass(frozen=True)
@@ -66,9 +65,7 @@ def _groups(proc: Path) -> Iterator[tuple[Path, Path, _Names]]:
 def _room(group: Path, names: _Names) -> int | None:
     """Bytes left under the limit of one group; None without a limit."""
     with suppress(OSError, ValueError):
-        limit = int((group / names.limit).read_text())  # "max" is no number: no limit
-        if limit >= _NONE:
-            return None
+        limit = int((group / names.limit).read_text())  # no limit: "max", or in version 1 more than any machine has
         usage = int((group / names.usage).read_text())
         for line in (group / "memory.stat").read_text().splitlines():
             key, _, value = line.partition(" ")

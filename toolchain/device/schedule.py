@@ -70,7 +70,7 @@ class _Pool(Generic[T]):
     def work(self) -> None:
         while True:
             with self.changed:
-                while self.waiting and not self.errors and (self._next() is None):
+                while self.waiting and self._next() is None:
                     self.changed.wait()
                 index = self._next()
                 if index is None or self.errors:

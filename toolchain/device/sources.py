@@ -11,7 +11,9 @@ The rules keep the image a function of these bytes, the options and the compiler
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolchain.device.compiler import INCLUDE
@@ -20,7 +22,6 @@ from toolchain.tokens import Directive, Token, split, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
 _CHANGING = {
     "__DATE__",
@@ -90,13 +91,12 @@ def _resolve(root: Path, path: Path, directive: Directive) -> Path:
         )
     name = words[0][1:-1] if quoted else "".join(words[1:-1])
     candidates = [path.parent / name, INCLUDE / name] if quoted else [INCLUDE / name]
-    for candidate in candidates:
+    home = (root / INCLUDE).resolve()
+    for candidate in (Path(os.path.normpath(candidate)) for candidate in candidates):
         if (root / candidate).is_file():
-            real = (root / candidate).resolve()
-            home = (root / INCLUDE).resolve()
-            if not real.is_relative_to(home):
+            if not (candidate.is_relative_to(INCLUDE) and (root / candidate).resolve().is_relative_to(home)):
                 raise DeterminismError(f"{place}: {name} is {candidate}, outside {INCLUDE}; move it there")
-            return INCLUDE / real.relative_to(home)
+            return candidate
     raise DeterminismError(
         f"{place}: {name} is not in {INCLUDE}; device code includes nothing else, neither NVIDIA's headers nor the "
         "host's: write the few lines it needs there"

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: MIT
+"""Fixtures of the device tests: the compilers and tools of this machine, or a skip that says what is missing."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # for device_support
+
+from toolchain import targets
+from toolchain.device import Nvcc, Nvrtc
+from toolchain.targets import ROOT
+
+REFERENCE = "cu122"
+
+
+def _packages(pattern: str) -> list[Path]:
+    """Files of NVIDIA's wheels, of this environment or of the ones that the build provisions."""
+    homes = [Path(entry) for entry in sys.path if entry] + sorted((ROOT / ".kw" / "tools").glob("*"))
+    return [path for home in homes for path in sorted(home.glob(f"nvidia/{pattern}")) if ".alt." not in path.name]
+
+
+@pytest.fixture(scope="session")
+def table():
+    return targets.load()
+
+
+@pytest.fixture(scope="session")
+def memo(tmp_path_factory):
+    return tmp_path_factory.mktemp("memo")
+
+
+@pytest.fixture(scope="session")
+def every_nvrtc(memo):
+    """Each NVRTC that is here, one a release."""
+    libraries = _packages("*/lib/libnvrtc.so.*")
+    found = {compiler.release: compiler for compiler in (Nvrtc(library, memo=memo) for library in libraries)}
+    if not found:
+        pytest.skip("no NVRTC: `./kw provision` brings it")
+    return found
+
+
+@pytest.fixture(scope="session")
+def nvrtc(every_nvrtc, table):
+    """NVRTC of the reference toolkit."""
+    release = str(table.toolkits[REFERENCE].release)
+    if release not in every_nvrtc:
+        pytest.skip(f"NVRTC {release} is not here, only {', '.join(every_nvrtc)}: `./kw provision` brings it")
+    return every_nvrtc[release]
+
+
+@pytest.fixture(scope="session")
+def nvcc(memo):
+    path = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
+    if not path:
+        pytest.skip("no nvcc on PATH or in /usr/local/cuda/bin: install a CUDA toolkit to run this")
+    if not shutil.which("gcc"):
+        pytest.skip("nvcc is here, but no gcc that it could preprocess with")
+    return Nvcc(Path(path), memo=memo)
+
+
+@pytest.fixture(params=["nvrtc", "nvcc"])
+def compiler(request):
+    """Either driver; a test with this runs once for each."""
+    return request.getfixturevalue(request.param)
+
+
+def _tool(name: str) -> Path:
+    path = shutil.which(name) or shutil.which(name, path="/usr/local/cuda/bin")
+    found = [Path(path)] if path else _packages(f"*/bin/{name}")
+    if not found:
+        pytest.skip(f"no {name}: `pip install nvidia-cuda-{name}` or a CUDA toolkit brings it")
+    return found[-1]
+
+
+@pytest.fixture(scope="session")
+def cuobjdump():
+    return _tool("cuobjdump")
+
+
+@pytest.fixture(scope="session")
+def nvdisasm():
+    return _tool("nvdisasm")

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: MIT
+"""`python -m toolchain device`: what it leaves in its directory, what it leaves alone, how it refuses."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+from device_support import FakeCompiler, tree
+
+from toolchain import __main__ as command_line
+from toolchain.commands import device
+from toolchain.device import build_images
+from toolchain.device.progress import Progress
+from toolchain.errors import CompileError, KwError
+from toolchain.request import resolve
+from toolchain.targets import ROOT
+
+FILES = {
+    "include/kernelwright/kernelwright.h",
+    "kw_images.inc",
+    "manifest.json",
+    "report.json",
+    "signatures.json",
+    "targets.json",
+}
+
+
+@pytest.fixture
+def root(tmp_path):
+    place = tree(tmp_path / "root", one="int a;", two="int b;")
+    (place / "csrc/include/kernelwright").mkdir(parents=True)
+    (place / "csrc/include/kernelwright/base.h").write_text("KW_API int32_t kw_abi(void);\n")
+    (place / "pyproject.toml").write_text('[project]\nversion = "1.2.3"\n')
+    return place
+
+
+@pytest.fixture
+def fill(table, root, tmp_path):
+    def call(**options):
+        request = resolve(table, **{"machine": "x86_64", "root": root, **options})
+        compiler = FakeCompiler()
+        built = build_images(request, compiler, root=root, cache_at=tmp_path / "cache")
+        device.write_outputs(tmp_path / "out", table, request, compiler, built, root=root)
+        return built
+
+    return call
+
+
+def found(place):
+    return {path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file()}
+
+
+def test_the_directory_holds_what_the_architecture_says(fill, tmp_path):
+    fill(archs="80;90+ptx")
+    images = {f"kernels/{code}/{op}" for op in ("one", "two") for code in ("sm_80", "sm_90", "compute_90")}
+    suffixed = {f"{name}.{'ptx' if 'compute' in name else 'cubin'}" for name in images}
+    assert found(tmp_path / "out") == FILES | suffixed
+    manifest = json.loads((tmp_path / "out/manifest.json").read_text())
+    for image in manifest["images"]:
+        data = (tmp_path / "out" / image["path"]).read_bytes()
+        assert (len(data), hashlib.sha256(data).hexdigest()) == (image["size"], image["sha256"])
+    assert manifest["version"] == "1.2.3+cu122.sm80.sm90.compute90"
+    assert '"1.2.3+cu122.sm80.sm90.compute90"' in (tmp_path / "out/kw_images.inc").read_text()
+
+
+def test_files_that_would_not_change_are_left_alone(fill, tmp_path):
+    fill(archs="80")
+    files = sorted(path for path in (tmp_path / "out").rglob("*") if path.is_file())
+    before = {path: path.stat().st_mtime_ns for path in files}
+    fill(archs="80")
+    changed = {path.name for path in files if path.stat().st_mtime_ns != before[path]}
+    assert changed <= {"report.json"}
+
+
+def test_images_of_an_earlier_request_go(fill, tmp_path):
+    fill(archs="80;89")
+    fill(archs="89", ops="two")
+    assert found(tmp_path / "out") == FILES | {"kernels/sm_89/two.cubin"}
+    assert not (tmp_path / "out/kernels/sm_80").exists()
+
+
+def test_files_of_others_stay(fill, tmp_path):
+    note = tmp_path / "out/kernels/sm_80/README"
+    note.parent.mkdir(parents=True)
+    note.write_text("not ours")
+    fill(archs="89")
+    assert note.read_text() == "not ours"
+
+
+def test_a_build_that_fails_changes_nothing(fill, tmp_path, monkeypatch):
+    fill(archs="80")
+    before = {path: (tmp_path / "out" / path).read_bytes() for path in found(tmp_path / "out")}
+
+    def refuse(self, job):
+        raise CompileError(f"{job}: no")
+
+    monkeypatch.setattr(FakeCompiler, "compile", refuse)
+    with pytest.raises(CompileError):
+        fill(archs="80;89")
+    assert {path: (tmp_path / "out" / path).read_bytes() for path in found(tmp_path / "out")} == before
+
+
+def test_progress_has_a_line_for_each_image_and_the_limit(table, root, tmp_path):
+    shown = io.StringIO()
+    request = resolve(table, machine="x86_64", root=root, archs="89;compute_90", ops="one")
+    build_images(request, FakeCompiler(), root=root, cache_at=tmp_path / "c", jobs=1, progress=Progress(2, shown))
+    lines = [" ".join(line.split()) for line in shown.getvalue().splitlines()]
+    assert lines[0].startswith("compiling 2 images, 1 at a time: limited by -j 1")
+    assert sorted(line.partition("] ")[2] for line in lines[1:]) == [
+        "compute_90 one 0.1 s as text for newer GPUs compiled",
+        "sm_89 one 0.1 s 40 registers 0 spills compiled",
+    ]
+    assert [line[:5] for line in lines[1:]] == ["[1/2]", "[2/2]"]
+
+
+def test_on_a_terminal_the_running_image_is_shown_in_place(table, root, tmp_path):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    shown = Terminal()
+    request = resolve(table, machine="x86_64", root=root, archs="89", ops="one")
+    build_images(request, FakeCompiler(), root=root, cache_at=tmp_path / "c", progress=Progress(1, shown))
+    text = shown.getvalue()
+    assert "\r\x1b[K[0/1] compiling one for sm_89\r\x1b[K[1/1] sm_89" in text
+    assert text.endswith("compiled\n\r\x1b[K")
+
+
+def run(*arguments):
+    command = [sys.executable, "-m", "toolchain", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_the_command_line_lists_its_verbs():
+    done = run("--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "  device" in done.stdout
+    assert "Compiles device sources to images" in done.stdout
+    for wrong in ([], ["compile"]):
+        done = run(*wrong)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "device" in done.stderr
+    assert "--archs" in run("device", "--help").stdout
+
+
+def test_an_error_is_its_words_and_its_exit_code(monkeypatch, capsys):
+    class RefusalError(KwError):
+        exit_code = 77
+
+    def refuse(arguments):
+        raise RefusalError("what, where, what to do")
+
+    monkeypatch.setattr(device, "run", refuse)
+    assert command_line.main(["device", "--out", "x"]) == 77
+    assert capsys.readouterr().err == "error: what, where, what to do\n"
+
+
+def test_an_interrupt_is_no_traceback(monkeypatch, capsys):
+    def interrupt(arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(device, "run", interrupt)
+    assert command_line.main(["device", "--out", "x"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_every_error_has_an_exit_code_of_its_own():
+    import toolchain.abi
+    import toolchain.cubin  # noqa: F401
+
+    codes = [one.exit_code for one in KwError.__subclasses__() if one.__module__.startswith("toolchain.")]
+    assert len(codes) == len(set(codes))
+    assert KwError.exit_code not in codes
