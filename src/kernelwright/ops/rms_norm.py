@@ -219,14 +219,14 @@ def _fake_residual_(x: Tensor, residual: Tensor, weight: Tensor | None = None, e
 # --- gradients --------------------------------------------------------------------
 
 
-def _gradients(grad: Tensor, h: Tensor, weight: Tensor | None, eps: float, wanted: bool) -> tuple[Tensor, Tensor | None]:
-    """Of h, in the wide type, and of weight if `wanted`."""
+def _gradients(ctx: Any, grad: Tensor, h: Tensor, weight: Tensor | None, place: int) -> tuple[Tensor, Tensor | None]:
+    """Of h, in the wide type, and of weight, argument number `place`, if that is wanted."""
     g, wide = _wide(grad), _wide(h)
-    rstd = (wide * wide).mean(-1, keepdim=True).add(eps).rsqrt()
+    rstd = (wide * wide).mean(-1, keepdim=True).add(ctx.eps).rsqrt()
     unit = wide * rstd
     to_weight = None
     if weight is not None:
-        if wanted:
+        if ctx.needs_input_grad[place]:  # without a weight the dispatcher may have left the argument out
             to_weight = (g * unit).reshape(-1, h.shape[-1]).sum(0).to(weight.dtype)
         g = g * weight.to(g.dtype)
     return rstd * (g - unit * (g * unit).mean(-1, keepdim=True)), to_weight
@@ -239,7 +239,7 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     x, weight = ctx.saved_tensors
-    to_h, to_weight = _gradients(grad, x, weight, ctx.eps, ctx.needs_input_grad[1])
+    to_h, to_weight = _gradients(ctx, grad, x, weight, 1)
     return to_h.to(x.dtype), to_weight, None
 
 
@@ -250,7 +250,7 @@ def _save_residual(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tens
 
 def _backward_residual(ctx: Any, grad: Tensor, grad_h: Tensor) -> tuple[Tensor | None, ...]:
     h, weight = ctx.saved_tensors
-    to_h, to_weight = _gradients(grad, h, weight, ctx.eps, ctx.needs_input_grad[2])
+    to_h, to_weight = _gradients(ctx, grad, h, weight, 2)
     to_h = (to_h + _wide(grad_h)).to(h.dtype)
     return to_h, to_h, to_weight, None
 
