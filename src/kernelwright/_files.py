@@ -28,7 +28,8 @@ def locate(relative: str) -> Path:
     for path in tried:
         if path.exists():
             return path
-    raise PackageIncomplete(f"kernelwright is not completely installed: there is no {', nor '.join(map(str, tried))}. {_FIX}")
+    places = ", nor ".join(map(str, tried))
+    raise PackageIncomplete(f"kernelwright is not completely installed: there is no {places}. {_FIX}")
 
 
 def read(relative: str) -> dict[str, Any]:
@@ -45,14 +46,5 @@ def read(relative: str) -> dict[str, Any]:
 
 
 def version() -> str:
-    """The installed distribution's version, with its label; what the manifest says where there is no distribution."""
-    from importlib import metadata
-
-    try:
-        distribution = metadata.distribution("kernelwright")
-    except metadata.PackageNotFoundError:
-        return str(read(MANIFEST)["version"])
-    # Another copy may be installed than the one that was imported (PYTHONPATH, a build directory).
-    if str(distribution.locate_file("kernelwright")) in map(str, map(Path, kernelwright.__path__)):
-        return distribution.version
+    """The version of the files that were imported, with its label; what the wheel's name says."""
     return str(read(MANIFEST)["version"])

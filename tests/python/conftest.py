@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Fixtures of the Python package's tests. `support` and `tensors` beside this file hold what they share."""
+"""Fixtures of the Python package's tests; `support` and `tensors` beside this file hold what else they share."""
 
 from __future__ import annotations
 
 import secrets
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # --import-mode=importlib does not make siblings importable
 
 from kernelwright import _environment
 

@@ -8,9 +8,12 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
+import pytest
 
 from kernelwright import ops
+
+# Here, and not in each test file: what imports this is skipped as a whole where torch is absent.
+torch = pytest.importorskip("torch", reason="torch is not installed")
 
 MARGIN = 67  # odd, so that what stands between two margins is aligned to its element alone
 SENTINEL = -96.0  # exact in every float type
@@ -37,7 +40,9 @@ def generator(seed: int, device: str) -> torch.Generator:
 
 def _inside(shape: tuple[int, ...], strides: list[int], dtype: Any, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """A view of this geometry in a new buffer full of sentinels, with a margin at both ends."""
-    extent = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)) if math.prod(shape) else 0
+    extent = (
+        1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)) if math.prod(shape) else 0
+    )
     buffer = torch.full((extent + 2 * MARGIN,), SENTINEL, dtype=dtype, device=device)
     return buffer.as_strided(shape, strides, MARGIN), buffer
 
@@ -52,7 +57,7 @@ def _strides(shape: tuple[int, ...], last: int = 1, pad: int = 0) -> list[int]:
 
 
 LAYOUTS = {
-    "shifted": lambda shape: _strides(shape),
+    "shifted": _strides,
     "rows apart": lambda shape: _strides(shape, pad=3),
     "elements apart": lambda shape: _strides(shape, last=2),
     "transposed": lambda shape: _strides(shape[::-1])[::-1],
@@ -134,4 +139,6 @@ def assert_near(found: torch.Tensor, expected: torch.Tensor, bound: Any, what: s
         at = divmod(int(excess.argmax()), expected.shape[-1])
         index = (at[0], at[1]) if expected.dim() > 1 else at[1]
         a, b = (t.reshape(-1, t.shape[-1])[at[0], at[1]].item() for t in (found, expected))
-        raise AssertionError(f"{what}: element {index} is {a!r}, expected {b!r}: {excess.max():.3g} times the tolerance")
+        raise AssertionError(
+            f"{what}: element {index} is {a!r}, expected {b!r}: {excess.max():.3g} times the tolerance"
+        )

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-
-import tensors
-from tensors import CASES, LAYOUTS, OVERLOADS, case_id
+from tests.python import tensors
+from tests.python.tensors import CASES, LAYOUTS, OVERLOADS, case_id, torch
 
 pytestmark = pytest.mark.torch
 
@@ -33,7 +31,9 @@ def check(op, overload, args, what, monkeypatch):
     places = {view.data_ptr() for view, _ in guards.buffers if view.numel()}
     for number, (a, b) in enumerate(zip(found, expected, strict=True)):
         assert a.is_contiguous(), f"{what}: output {number} has strides {a.stride()}"
-        assert not a.numel() or a.data_ptr() in places, f"{what}: output {number} was not allocated with torch.empty or torch.empty_like"
+        assert not a.numel() or a.data_ptr() in places, (
+            f"{what}: output {number} was not allocated with torch.empty or torch.empty_like"
+        )
         assert a.dtype == args[0].dtype
         tensors.assert_near(a, b, op.tolerances[str(a.dtype).partition(".")[2]], f"{what}, output {number}")
     for index, b in zip(targets, expected_written, strict=True):
@@ -53,7 +53,9 @@ def test_case(op, case, device, seed, monkeypatch):
         check(op, case.overload, args, f"{case}, {layout}", monkeypatch)
         for view, before, base in margins:  # what lies between a view's elements belongs to somebody else
             before.as_strided(view.shape, view.stride(), view.storage_offset()).copy_(view)
-            assert tensors.same_bits(base, before), f"{case}, {layout}: something was written between the elements of a view"
+            assert tensors.same_bits(base, before), (
+                f"{case}, {layout}: something was written between the elements of a view"
+            )
 
 
 @pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)
@@ -78,7 +80,9 @@ def test_values_at_the_edges(op, overload, device, monkeypatch):
             for everywhere in (True, False):
                 args = list(op.make(case, device, tensors.generator(1, device)))
                 (args[0] if everywhere else args[0][1:2, 5:6]).fill_(value)
-                check(op, overload.name, args, f"{dtype}, {value} {'everywhere' if everywhere else 'once'}", monkeypatch)
+                check(
+                    op, overload.name, args, f"{dtype}, {value} {'everywhere' if everywhere else 'once'}", monkeypatch
+                )
 
 
 @pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)
@@ -86,7 +90,9 @@ def test_double_is_the_reference(op, overload, device, monkeypatch):
     case = next(c for c in op.cases if c.overload == overload.name and c.shape == (3, 33))
     args = [tensors.wide(a) for a in op.make(case, device, tensors.generator(2, device))]
     expected, _ = expectation(op, overload.name, args)
-    found = tensors.outputs(tensors.target(op, overload.name)(*[a.clone() if isinstance(a, torch.Tensor) else a for a in args]))
+    found = tensors.outputs(
+        tensors.target(op, overload.name)(*[a.clone() if isinstance(a, torch.Tensor) else a for a in args])
+    )
     for a, b in zip(found, expected, strict=True):
         assert a.dtype == torch.float64
         assert torch.equal(a, b)

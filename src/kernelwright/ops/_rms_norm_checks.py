@@ -104,8 +104,8 @@ def _once(library: Library, dtype: str, draw: random.Random) -> float:
     code = library.constants[f"KW_{dtype.upper()}"]
     # fmt: off
     library.call(
-        "kw_rms_norm", library.constants["KW_CPU"], None, y, _STRIDE, h, _STRIDE, inputs[0], _STRIDE, inputs[1], _STRIDE,
-        inputs[2], None, _ROWS, _WIDTH, code, code, _EPS,
+        "kw_rms_norm", library.constants["KW_CPU"], None, y, _STRIDE, h, _STRIDE,
+        inputs[0], _STRIDE, inputs[1], _STRIDE, inputs[2], None, _ROWS, _WIDTH, code, code, _EPS,
     )
     # fmt: on
     bound = TOLERANCES[dtype]
