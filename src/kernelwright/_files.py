@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,19 @@ def locate(relative: str) -> Path:
             return path
     places = ", nor ".join(map(str, tried))
     raise PackageIncomplete(f"kernelwright is not completely installed: there is no {places}. {_FIX}")
+
+
+def whole_library() -> Path:
+    """The library, if it is all there: to dlopen a file that was cut short ends the process by a signal."""
+    path = locate(LIBRARY)
+    with path.open("rb") as file:
+        header, size = file.read(64), path.stat().st_size
+    if len(header) == 64:
+        # ELF, 64 bits: the section table is the last thing in the file; its place, size of an entry, number of them.
+        place, entry, count = (*struct.unpack_from("=Q", header, 40), *struct.unpack_from("=HH", header, 58))
+        if header.startswith(b"\x7fELF") and size >= place + entry * count:
+            return path
+    raise PackageIncomplete(f"{path} is cut short or no library: it has {size} bytes. {_FIX}")
 
 
 def read(relative: str) -> dict[str, Any]:

@@ -141,7 +141,7 @@ _lock = threading.Lock()
 
 @cache
 def _open() -> Library:
-    library = Library(_files.locate(_files.LIBRARY), _files.read(_files.SIGNATURES), _files.read(_files.MANIFEST))
+    library = Library(_files.whole_library(), _files.read(_files.SIGNATURES), _files.read(_files.MANIFEST))
     _apply(library, _environment.read())
     return library
 
