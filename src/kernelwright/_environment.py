@@ -38,7 +38,7 @@ def read() -> Settings:
     answer = os.environ.get(DISABLE, "").strip().lower()
     if answer not in _YES + _NO:
         raise InvalidEnvironment(
-            f"{DISABLE}={os.environ[DISABLE]!r} is neither yes ({', '.join(_YES)}) nor no (0, false, no, off, or unset it)"
+            f"{DISABLE}={os.environ[DISABLE]!r} is neither yes ({', '.join(_YES)}) nor no (0, false, no, off)"
         )
     kernels = os.environ.get(KERNELS, "")
     if kernels and not os.path.isdir(kernels):  # noqa: PTH112 - pathlib is a slow import

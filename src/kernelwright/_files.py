@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,21 @@ def locate(relative: str) -> Path:
     for path in tried:
         if path.exists():
             return path
-    raise PackageIncomplete(f"kernelwright is not completely installed: there is no {', nor '.join(map(str, tried))}. {_FIX}")
+    places = ", nor ".join(map(str, tried))
+    raise PackageIncomplete(f"kernelwright is not completely installed: there is no {places}. {_FIX}")
+
+
+def whole_library() -> Path:
+    """The library, if it is all there: to dlopen a file that was cut short ends the process by a signal."""
+    path = locate(LIBRARY)
+    with path.open("rb") as file:
+        header, size = file.read(64), path.stat().st_size
+    if len(header) == 64:
+        # ELF, 64 bits: the section table is the last thing in the file; its place, size of an entry, number of them.
+        place, entry, count = (*struct.unpack_from("=Q", header, 40), *struct.unpack_from("=HH", header, 58))
+        if header.startswith(b"\x7fELF") and size >= place + entry * count:
+            return path
+    raise PackageIncomplete(f"{path} is cut short or no library: it has {size} bytes. {_FIX}")
 
 
 def read(relative: str) -> dict[str, Any]:
@@ -45,14 +60,5 @@ def read(relative: str) -> dict[str, Any]:
 
 
 def version() -> str:
-    """The installed distribution's version, with its label; what the manifest says where there is no distribution."""
-    from importlib import metadata
-
-    try:
-        distribution = metadata.distribution("kernelwright")
-    except metadata.PackageNotFoundError:
-        return str(read(MANIFEST)["version"])
-    # Another copy may be installed than the one that was imported (PYTHONPATH, a build directory).
-    if str(distribution.locate_file("kernelwright")) in map(str, map(Path, kernelwright.__path__)):
-        return distribution.version
+    """The version of the files that were imported, with its label; what the wheel's name says."""
     return str(read(MANIFEST)["version"])

@@ -27,10 +27,12 @@ _SCALARS: dict[str, Any] = {
     "kw_status": ctypes.c_int32,
 }
 _STRING = "const char *"
+_COMMON = "base"  # the header that is no operator's
+_FIX = "Reinstall kernelwright (in a source tree: build it again)."
 
 
 def _ctype(spelling: str, where: str) -> Any:
-    """The ctypes type of a C spelling. Pointers are plain addresses: a call then costs no conversion object."""
+    """The ctypes type of a C spelling. Pointers are plain addresses, so that a call converts nothing but integers."""
     words = " ".join(spelling.replace("*", " * ").split())
     if words == _STRING:
         return ctypes.c_char_p
@@ -40,19 +42,22 @@ def _ctype(spelling: str, where: str) -> Any:
         return ctypes.c_void_p
     if words not in _SCALARS:
         raise errors.LibraryMismatch(
-            f"{where} has type {spelling!r}, which these Python files do not know; they know {', '.join(_SCALARS)} and pointers"
+            f"{where} has type {spelling!r}; these Python files know {', '.join(_SCALARS)} and pointers. {_FIX}"
         )
     return _SCALARS[words]
 
 
-def _bind(handle: ctypes.CDLL, path: Path, functions: Mapping[str, Any]) -> dict[str, Any]:
+def _bind(handle: ctypes.CDLL, path: Path, signatures: Mapping[str, Any], built: set[str]) -> dict[str, Any]:
+    """The functions of the common part and of the operators of this build; a build may leave operators out."""
     bound = {}
-    for name, signature in functions.items():
+    for name, signature in signatures["functions"].items():
         try:
             function = getattr(handle, name)
         except AttributeError:
+            if _stem(signature) not in built:
+                continue
             raise errors.LibraryMismatch(
-                f"{path} has no function {name}, which {_files.SIGNATURES} declares: they are not of one build. Reinstall kernelwright."
+                f"{path} has no function {name}, which {_files.SIGNATURES} declares: they are not of one build. {_FIX}"
             ) from None
         function.argtypes = [_ctype(spelling, f"{name}({argument})") for argument, spelling in signature["arguments"]]
         function.restype = _ctype(signature["returns"], f"the result of {name}")
@@ -60,28 +65,40 @@ def _bind(handle: ctypes.CDLL, path: Path, functions: Mapping[str, Any]) -> dict
     return bound
 
 
+def _stem(signature: Mapping[str, Any]) -> str:
+    return str(signature["header"]).removesuffix(".h")
+
+
 class Library:
-    """The open library: its functions by name, and its constants.
+    """The open library: its functions by name, its constants, the operators it was built with."""
 
-    >>> library.call("kw_set_num_threads", 2)
-    """
-
-    def __init__(self, path: Path, signatures: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, signatures: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
         try:
             handle = ctypes.CDLL(str(path))
         except OSError as error:
             raise errors.LibraryMismatch(
-                f"{path} cannot be loaded: {error}. It needs Linux on the machine type it was built for and a recent enough glibc."
+                f"{path} cannot be loaded: {error}. "
+                "It needs Linux on the type of machine it was built for, and a glibc as new as the wheel's name says."
             ) from error
         self.path = path
-        self.functions = _bind(handle, path, signatures["functions"])
+        built = {_COMMON, *(str(image["op"]) for image in manifest["images"])}
+        self.functions = _bind(handle, path, signatures, built)
+        self.ops = {_stem(signatures["functions"][name]) for name in self.functions} - {_COMMON}
         self.constants: Mapping[str, int] = signatures["constants"]
         self._statuses = {self.constants[name]: name for name in self.constants if name.startswith("KW_ERROR_")}
         self._threads = 0
+        self._check_build(str(manifest["version"]))
+
+    def _check_build(self, version: str) -> None:
         found = self.functions["kw_abi"]()
         if found != ABI:
             raise errors.LibraryMismatch(
-                f"{path} has ABI {found}, but these Python files speak ABI {ABI}: they are not of one release. Reinstall kernelwright."
+                f"{self.path} has ABI {found}, these Python files speak {ABI}: they are not of one release. {_FIX}"
+            )
+        compiled = self.text("kw_version")
+        if compiled != version:
+            raise errors.LibraryMismatch(
+                f"{self.path} is of version {compiled}, but {_files.MANIFEST} is of {version}. {_FIX}"
             )
 
     def fail(self, function: str, status: int) -> NoReturn:
@@ -124,7 +141,7 @@ _lock = threading.Lock()
 
 @cache
 def _open() -> Library:
-    library = Library(_files.locate(_files.LIBRARY), _files.read(_files.SIGNATURES))
+    library = Library(_files.whole_library(), _files.read(_files.SIGNATURES), _files.read(_files.MANIFEST))
     _apply(library, _environment.read())
     return library
 

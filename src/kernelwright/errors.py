@@ -23,8 +23,6 @@ class InvalidArgument(KernelwrightError, ValueError):
 class InvalidDtype(InvalidArgument, TypeError):
     """A tensor's element type is not one the operator takes, or does not go with another tensor's."""
 
-    status = None
-
 
 class Unsupported(KernelwrightError, NotImplementedError):
     """The call is right, but this build or this device cannot do it."""

@@ -42,5 +42,8 @@ def register() -> None:
 
 def function(name: str) -> Callable[..., Any]:
     """The public Python function of an operator, ready to be called."""
+    from kernelwright.ops import _register
+
     register()
+    _register.require(name)
     return record(name).function

@@ -37,7 +37,7 @@ class Overload:
     fake: Callable[..., Any]
     """Checks the arguments as the implementation does, and returns outputs without values."""
     reference: Callable[..., Any]
-    """The definition in plain torch, without checks: works in float64 and on any device; what KERNELWRIGHT_DISABLE runs."""
+    """The definition in plain torch, without checks, for any device and float64 too; what KERNELWRIGHT_DISABLE runs."""
     backward: Backward | None = None
     """None: gradients cannot be asked for, and asking is refused."""
 

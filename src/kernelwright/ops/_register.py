@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 NAMESPACE = "kernelwright"
 _OLDEST_TORCH = (2, 4)
+_OLDEST = ".".join(map(str, _OLDEST_TORCH)) + " or newer"
 
 _lock = threading.Lock()
-_registered: list[Any] = []  # torch.library.Library objects: an operator lives as long as its library object
+_registered: dict[str, Any] = {}  # by name, the torch.library.Library: an operator lives as long as that object
 
 
 def _torch() -> Any:
@@ -25,14 +26,15 @@ def _torch() -> Any:
         import torch
     except ImportError as error:
         raise errors.TorchMissing(
-            f"kernelwright's operators need torch {'.'.join(map(str, _OLDEST_TORCH))} or newer, and it cannot be imported ({error}): "
+            f"kernelwright's operators need torch {_OLDEST}, and it cannot be imported ({error}): "
             "install the torch of this machine (pip install torch; on a Jetson NVIDIA's own build)",
             name="torch",
         ) from error
     found = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
     if found < _OLDEST_TORCH:
         raise errors.TorchMissing(
-            f"kernelwright needs torch {'.'.join(map(str, _OLDEST_TORCH))} or newer, but {torch.__file__} is {torch.__version__}", name="torch"
+            f"kernelwright's operators need torch {_OLDEST}, but {torch.__file__} is {torch.__version__}: upgrade it",
+            name="torch",
         )
     return torch
 
@@ -49,15 +51,16 @@ def _checked_reference(overload: Overload) -> Callable[..., Any]:
 
 def _refuse_gradients(torch: Any, target: Any, shown: str) -> Callable[..., Any]:
     """An Autograd kernel for overloads without a backward; torch's own fallback would give silently wrong gradients."""
-    below = torch._C._after_autograd_keyset
+    below = torch._C._after_autograd_keyset  # noqa: SLF001 - it has no public name; torch.library does the same
+    names = [argument.name for argument in target._schema.arguments]  # noqa: SLF001
 
     def run(keyset: Any, *args: Any, **kwargs: Any) -> Any:
         if torch.is_grad_enabled():
             for index, value in enumerate(args):
                 if isinstance(value, torch.Tensor) and value.requires_grad:
                     raise errors.Unsupported(
-                        f"{shown} records no gradients, but its argument {target._schema.arguments[index].name!r} requires "
-                        "them: call it under torch.no_grad(), or use the overload that does not write in place"
+                        f"{shown} records no gradients, but its argument {names[index]!r} requires them: "
+                        "call it under torch.no_grad(), or use the overload that does not write in place"
                     )
         return target.redispatch(keyset & below, *args, **kwargs)
 
@@ -91,7 +94,19 @@ def register(records: Iterable[Op]) -> None:
         torch = _torch()
         native = None if _environment.read().disable else _library.load()
         library = torch.library.Library(NAMESPACE, "DEF")
+        done = {}
         for op in records:
-            for overload in op.overloads:
-                _register_overload(torch, library, op, overload, native)
-        _registered.append(library)
+            if native is None or op.name in native.ops:
+                for overload in op.overloads:
+                    _register_overload(torch, library, op, overload, native)
+                done[op.name] = library
+        _registered.update(done)
+
+
+def require(name: str) -> None:
+    """Raises for an operator that this build was told to leave out (build with --ops)."""
+    if name not in _registered:
+        raise errors.Unsupported(
+            f"this build of kernelwright leaves {name} out; it has {', '.join(_registered) or 'no operators'}. "
+            "Install a full build."
+        )

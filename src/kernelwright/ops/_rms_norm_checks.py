@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import random
-from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.ops._record import Case, Tolerance
@@ -41,23 +40,20 @@ _SHAPES = (
 _FACTORS: tuple[str | None, ...] = (None, "same", "float32")
 
 
-def _cases() -> tuple[Case, ...]:
-    factors = cycle(_FACTORS)  # 3 overloads and 3 dtypes: shapes see all of them in turn
-    return tuple(
-        Case(overload, shape, dtype, {"weight": next(factors)})
-        for overload in ("default", "residual", "residual_")
-        for index, shape in enumerate(_SHAPES)
-        for dtype in ("float32", "float16", "bfloat16")
-        for _ in range(1 + index % 2)  # an odd step, or a dtype would always meet the same kind of weight
-    )
+_DTYPES = ("float32", "float16", "bfloat16")
+_OVERLOADS = ("default", "residual", "residual_")
 
-
-CASES = _cases()
+CASES = tuple(
+    Case(overload, shape, dtype, {"weight": _FACTORS[(index + number) % len(_FACTORS)]})
+    for overload in _OVERLOADS
+    for index, shape in enumerate(_SHAPES)
+    for number, dtype in enumerate(_DTYPES)
+)
 BENCHMARKS = tuple(
     Case(overload, shape, dtype, {"weight": "same"})
-    for overload in ("default", "residual", "residual_")
+    for overload in _OVERLOADS
     for shape in ((1, 4096), (128, 4096), (4096, 4096), (16384, 8192), (65536, 1024), (4096, 65536))
-    for dtype in ("float32", "float16", "bfloat16")
+    for dtype in _DTYPES
 )
 
 
@@ -108,8 +104,8 @@ def _once(library: Library, dtype: str, draw: random.Random) -> float:
     code = library.constants[f"KW_{dtype.upper()}"]
     # fmt: off
     library.call(
-        "kw_rms_norm", library.constants["KW_CPU"], None, y, _STRIDE, h, _STRIDE, inputs[0], _STRIDE, inputs[1], _STRIDE,
-        inputs[2], None, _ROWS, _WIDTH, code, code, _EPS,
+        "kw_rms_norm", library.constants["KW_CPU"], None, y, _STRIDE, h, _STRIDE,
+        inputs[0], _STRIDE, inputs[1], _STRIDE, inputs[2], None, _ROWS, _WIDTH, code, code, _EPS,
     )
     # fmt: on
     bound = TOLERANCES[dtype]
@@ -122,5 +118,5 @@ def _once(library: Library, dtype: str, draw: random.Random) -> float:
 
 def selfcheck(library: Library) -> str:
     draw = random.Random()  # noqa: S311 - numbers to compute with, not secrets
-    worst = {dtype: _once(library, dtype, draw) for dtype in ("float32", "float16", "bfloat16")}
+    worst = {dtype: _once(library, dtype, draw) for dtype in _DTYPES}
     return ", ".join(f"{dtype} {100 * share:.0f} %" for dtype, share in worst.items()) + " of the error allowed"

@@ -36,7 +36,8 @@ def placement(library: Library, key: str) -> Callable[[Tensor], tuple[int, int |
 
         return on_cpu
 
-    current = torch._C._cuda_getCurrentRawStream  # torch.cuda.current_stream() makes an object at each call
+    # torch.cuda.current_stream() makes an object at each call; this is what torch's own compiled code calls.
+    current = torch._C._cuda_getCurrentRawStream  # noqa: SLF001
 
     def on_cuda(tensor: Tensor) -> tuple[int, int | None]:
         ordinal = tensor.get_device()
@@ -62,13 +63,21 @@ def row_stride(tensor: Tensor) -> int | None:
         elif stride != expected:
             return None
         expected = stride * size
-    return step if step >= shape[-1] else None
+    return step
 
 
 def rows(tensor: Tensor) -> tuple[Tensor, int]:
-    """The tensor, or a contiguous copy of it where its rows do not lie evenly, and the stride between rows."""
+    """To read: the tensor, or a contiguous copy where its rows do not lie evenly, and the stride between rows."""
     stride = row_stride(tensor)
     return (tensor.contiguous(), tensor.shape[-1]) if stride is None else (tensor, stride)
+
+
+def writable_rows(tensor: Tensor) -> tuple[Tensor, int]:
+    """To write: as `rows`, and a copy too where rows overlap."""
+    stride = row_stride(tensor)
+    if stride is None or stride < tensor.shape[-1]:
+        return tensor.contiguous(), tensor.shape[-1]
+    return tensor, stride
 
 
 def span(tensor: Tensor) -> tuple[int, int]:
@@ -99,5 +108,5 @@ def require_like(op: str, name: str, tensor: Tensor, x: Tensor, shape: tuple[Any
         raise InvalidArgument(f"{op}: {name} is on {tensor.device}, but x is on {x.device}; move one of them (.to())")
     if tensor.shape != shape:
         raise InvalidArgument(
-            f"{op}: {name} has shape {tuple(tensor.shape)}, but with x of shape {tuple(x.shape)} must have {tuple(shape)}"
+            f"{op}: {name} has shape {tuple(tensor.shape)}, but must have {tuple(shape)}, as x has {tuple(x.shape)}"
         )

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 from kernelwright.errors import InvalidArgument
 from kernelwright.ops import _rms_norm_checks as checks
 from kernelwright.ops._record import Backward, Op, Overload
-from kernelwright.ops._tensors import dtype_codes, may_overlap, placement, require_dtype, require_like, rows
+from kernelwright.ops._tensors import (
+    dtype_codes,
+    may_overlap,
+    placement,
+    require_dtype,
+    require_like,
+    rows,
+    writable_rows,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +27,7 @@ if TYPE_CHECKING:
     from kernelwright._library import Library
 
 MAX_COLS = 65536
+MAX_EPS = 3e38
 
 
 def rms_norm(
@@ -71,8 +80,8 @@ def _check(x: Tensor, weight: Tensor | None, residual: Tensor | None, eps: float
     if residual is not None:
         require_dtype("rms_norm", "residual", residual, (x.dtype,))
         require_like("rms_norm", "residual", residual, x, shape)
-    if not 0.0 <= eps < float("inf"):
-        raise InvalidArgument(f"rms_norm: eps is {eps}, but must be finite and not negative")
+    if not 0.0 <= eps <= MAX_EPS:
+        raise InvalidArgument(f"rms_norm: eps is {eps}, but must be a finite float32 that is not negative")
 
 
 # --- the kernels ----------------------------------------------------------------
@@ -102,7 +111,7 @@ def _launcher(library: Library, key: str) -> Callable[..., Tensor]:
         if residual is not None and total is not None:
             residual, added_stride = rows(residual)
             added = residual.data_ptr()
-            sum_, sum_stride = total.data_ptr(), rows(total)[1]
+            sum_, sum_stride = total.data_ptr(), writable_rows(total)[1]
         device, stream = place(x)
         # fmt: off
         status = kw_rms_norm(
@@ -156,7 +165,7 @@ def _bind_residual_(library: Library, key: str) -> Callable[..., Tensor]:
             # The kernel may read a row after it wrote another one.
             x = x.clone() if may_overlap(x, residual) else x
             weight = weight.clone() if weight is not None and may_overlap(weight, residual) else weight
-        total, _ = rows(residual)
+        total, _ = writable_rows(residual)
         y = launch(x, weight, total, total, eps)
         if total is residual:
             written(residual)  # a backward pass that saved it must notice, as after any operator of torch's
@@ -204,11 +213,14 @@ def _fake(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Tensor:
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-def _fake_residual(x: Tensor, residual: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> tuple[Tensor, Tensor]:
+def _fake_residual(
+    x: Tensor, residual: Tensor, weight: Tensor | None = None, eps: float = 1e-6
+) -> tuple[Tensor, Tensor]:
     import torch
 
     _check(x, weight, residual, eps)
-    return tuple(torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(2))  # type: ignore[return-value]
+    y, h = (torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(2))
+    return y, h
 
 
 def _fake_residual_(x: Tensor, residual: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Tensor:
@@ -219,27 +231,27 @@ def _fake_residual_(x: Tensor, residual: Tensor, weight: Tensor | None = None, e
 # --- gradients --------------------------------------------------------------------
 
 
-def _gradients(grad: Tensor, h: Tensor, weight: Tensor | None, eps: float, wanted: bool) -> tuple[Tensor, Tensor | None]:
-    """Of h, in the wide type, and of weight if `wanted`."""
+def _gradients(ctx: Any, grad: Tensor, h: Tensor, weight: Tensor | None, place: int) -> tuple[Tensor, Tensor | None]:
+    """Of h, in the wide type, and of weight, argument number `place`, if that is wanted."""
     g, wide = _wide(grad), _wide(h)
-    rstd = (wide * wide).mean(-1, keepdim=True).add(eps).rsqrt()
+    rstd = (wide * wide).mean(-1, keepdim=True).add(ctx.eps).rsqrt()
     unit = wide * rstd
     to_weight = None
     if weight is not None:
-        if wanted:
+        if ctx.needs_input_grad[place]:  # without a weight the dispatcher may have left the argument out
             to_weight = (g * unit).reshape(-1, h.shape[-1]).sum(0).to(weight.dtype)
         g = g * weight.to(g.dtype)
     return rstd * (g - unit * (g * unit).mean(-1, keepdim=True)), to_weight
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG001 - torch passes it by name
     x, weight, ctx.eps = inputs
     ctx.save_for_backward(x, weight)
 
 
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     x, weight = ctx.saved_tensors
-    to_h, to_weight = _gradients(grad, x, weight, ctx.eps, ctx.needs_input_grad[1])
+    to_h, to_weight = _gradients(ctx, grad, x, weight, 1)
     return to_h.to(x.dtype), to_weight, None
 
 
@@ -250,7 +262,7 @@ def _save_residual(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tens
 
 def _backward_residual(ctx: Any, grad: Tensor, grad_h: Tensor) -> tuple[Tensor | None, ...]:
     h, weight = ctx.saved_tensors
-    to_h, to_weight = _gradients(grad, h, weight, ctx.eps, ctx.needs_input_grad[2])
+    to_h, to_weight = _gradients(ctx, grad, h, weight, 2)
     to_h = (to_h + _wide(grad_h)).to(h.dtype)
     return to_h, to_h, to_weight, None
 

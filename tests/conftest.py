@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: MIT
+"""Skips what this machine cannot run, and says why. A marker is the only way to ask for it."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from functools import cache
+
+import pytest
+
+# In a process of its own: a process that has called cuInit must not fork any more, and tests do.
+_PROBE = """
+import ctypes
+try:
+    cuda = ctypes.CDLL("libcuda.so.1")
+except OSError as error:
+    raise SystemExit(f"no NVIDIA driver: {error}")
+count = ctypes.c_int()
+status = cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count))
+if status or not count.value:
+    raise SystemExit(f"the driver finds no GPU (status {status})")
+"""
+
+
+@cache
+def _why_no_torch() -> str | None:
+    return None if importlib.util.find_spec("torch") else "torch is not installed"
+
+
+@cache
+def _why_no_gpu() -> str | None:
+    done = subprocess.run([sys.executable, "-c", _PROBE], capture_output=True, text=True, timeout=120, check=False)
+    return None if done.returncode == 0 else done.stderr.strip() or f"the GPU probe exited with {done.returncode}"
+
+
+@cache
+def _why_no_torch_gpu() -> str | None:
+    import torch
+
+    return None if torch.cuda.is_available() else f"torch {torch.__version__} cannot use this GPU"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        torch, gpu = item.get_closest_marker("torch"), item.get_closest_marker("gpu")
+        reason = (_why_no_torch() if torch else None) or (_why_no_gpu() if gpu else None)
+        if reason is None and torch and gpu:
+            reason = _why_no_torch_gpu()
+        if reason:
+            item.add_marker(pytest.mark.skip(reason=reason))

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: MIT
+"""Tensors laid out in hostile ways, outputs in guarded and poisoned memory, and the comparison with float64."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from kernelwright import ops
+
+# Here, and not in each test file: what imports this is skipped as a whole where torch is absent.
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+MARGIN = 67  # odd, so that what stands between two margins is aligned to its element alone
+SENTINEL = -96.0  # exact in every float type
+
+RECORDS = [ops.record(name) for name in ops.names()]
+CASES = [(op, case) for op in RECORDS for case in op.cases]
+OVERLOADS = [(op, overload) for op in RECORDS for overload in op.overloads]
+
+
+def case_id(value: Any) -> str | None:
+    """For parametrize: a readable id of a record, an overload or a case."""
+    return getattr(value, "name", None) or str(value)
+
+
+def target(op: Any, overload: str) -> Any:
+    """The torch operator, by the overload's name."""
+    ops.register()
+    return getattr(getattr(torch.ops.kernelwright, op.name), overload)
+
+
+def generator(seed: int, device: str) -> torch.Generator:
+    return torch.Generator(device).manual_seed(seed)
+
+
+def _inside(shape: tuple[int, ...], strides: list[int], dtype: Any, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """A view of this geometry in a new buffer full of sentinels, with a margin at both ends."""
+    extent = (
+        1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)) if math.prod(shape) else 0
+    )
+    buffer = torch.full((extent + 2 * MARGIN,), SENTINEL, dtype=dtype, device=device)
+    return buffer.as_strided(shape, strides, MARGIN), buffer
+
+
+def _strides(shape: tuple[int, ...], last: int = 1, pad: int = 0) -> list[int]:
+    """Of a tensor whose elements in a row are `last` apart, and whose rows end `pad` elements late."""
+    strides, step = [], last
+    for index, size in enumerate(reversed(shape)):
+        strides.insert(0, step)
+        step = step * max(size, 1) + (pad if index == 0 else 0)
+    return strides
+
+
+LAYOUTS = {
+    "shifted": _strides,
+    "rows apart": lambda shape: _strides(shape, pad=3),
+    "elements apart": lambda shape: _strides(shape, last=2),
+    "transposed": lambda shape: _strides(shape[::-1])[::-1],
+    "planes apart": lambda shape: [s + 5 if i == 0 and len(shape) > 2 else s for i, s in enumerate(_strides(shape))],
+}
+
+
+def laid_out(value: Any, layout: str) -> Any:
+    """The same tensor in another layout; anything else as it is."""
+    if not isinstance(value, torch.Tensor) or layout == "plain":
+        return value.clone() if isinstance(value, torch.Tensor) else value
+    view, _ = _inside(tuple(value.shape), LAYOUTS[layout](tuple(value.shape)), value.dtype, value.device)
+    return view.copy_(value)
+
+
+@dataclass
+class Guards:
+    """Buffers that outputs were allocated in; the memory around an output must stay as it was."""
+
+    buffers: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
+
+    def empty_like(self, like: torch.Tensor, *, dtype: Any = None, device: Any = None, **_: Any) -> torch.Tensor:
+        return self.empty(like.shape, dtype=dtype or like.dtype, device=device or like.device)
+
+    def empty(self, *size: Any, dtype: Any, device: Any) -> torch.Tensor:
+        shape = tuple(size[0] if len(size) == 1 and not isinstance(size[0], int) else size)
+        view, buffer = _inside(shape, _strides(shape), dtype, device)
+        view.fill_(math.nan)
+        self.buffers.append((view, buffer))
+        return view
+
+    def check(self) -> None:
+        for view, buffer in self.buffers:
+            end = MARGIN + view.numel()
+            around = torch.cat([buffer[:MARGIN], buffer[end:]])
+            assert (around == SENTINEL).all(), f"something was written outside an output of shape {tuple(view.shape)}"
+
+
+@contextlib.contextmanager
+def guarded(monkeypatch: Any) -> Any:
+    """Within: torch.empty and torch.empty_like give memory full of NaN, misaligned, between sentinels that are checked at the end."""
+    guards = Guards()
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "empty", guards.empty)
+        patch.setattr(torch, "empty_like", guards.empty_like)
+        yield guards
+    guards.check()
+
+
+def wide(value: Any) -> Any:
+    """In float64; anything that is not a tensor as it is."""
+    return value.double() if isinstance(value, torch.Tensor) else value
+
+
+def outputs(result: Any) -> list[torch.Tensor]:
+    return list(result) if isinstance(result, tuple) else [result]
+
+
+def written(op: Any, overload: str) -> list[int]:
+    """Positions of the arguments that the overload writes to."""
+    arguments = target(op, overload)._schema.arguments
+    return [i for i, a in enumerate(arguments) if a.alias_info is not None and a.alias_info.is_write]
+
+
+def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Also where NaN is equal to nothing."""
+    bits = {2: torch.int16, 4: torch.int32, 8: torch.int64}[a.element_size()]
+    return torch.equal(a.view(bits), b.view(bits))
+
+
+def assert_near(found: torch.Tensor, expected: torch.Tensor, bound: Any, what: str) -> None:
+    """Element by element against float64; NaN and infinities must be in the same places."""
+    assert found.shape == expected.shape, f"{what}: shape {tuple(found.shape)}, expected {tuple(expected.shape)}"
+    found, expected = found.double().cpu(), expected.cpu()
+    same = (found == expected) | (found.isnan() & expected.isnan())
+    excess = torch.where(same, 0.0, (found - expected).abs() / (bound.absolute + bound.relative * expected.abs()))
+    excess = excess.nan_to_num(nan=math.inf)
+    if excess.numel() and excess.max() > 1:
+        at = divmod(int(excess.argmax()), expected.shape[-1])
+        index = (at[0], at[1]) if expected.dim() > 1 else at[1]
+        a, b = (t.reshape(-1, t.shape[-1])[at[0], at[1]].item() for t in (found, expected))
+        raise AssertionError(
+            f"{what}: element {index} is {a!r}, expected {b!r}: {excess.max():.3g} times the tolerance"
+        )

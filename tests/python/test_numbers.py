@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""Every operator, every case of its record, in every layout, against its reference in float64."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.python import tensors
+from tests.python.tensors import CASES, LAYOUTS, OVERLOADS, case_id, torch
+
+pytestmark = pytest.mark.torch
+
+
+def expectation(op, overload, args):
+    """What the outputs and the written arguments should be, in float64."""
+    args = [tensors.wide(a) if not isinstance(a, torch.Tensor) else a.double().clone() for a in args]
+    result = tensors.outputs(op.overload(overload).reference(*args))
+    return result, [args[i] for i in tensors.written(op, overload)]
+
+
+def check(op, overload, args, what, monkeypatch):
+    """Calls the operator on `args`; compares outputs, written arguments, and everything that must not change."""
+    expected, expected_written = expectation(op, overload, args)
+    targets = tensors.written(op, overload)
+    before = [a.clone() if isinstance(a, torch.Tensor) else a for a in args]
+    call = tensors.target(op, overload)
+    with tensors.guarded(monkeypatch) as guards:
+        found = tensors.outputs(call(*args))
+        if args[0].is_cuda:
+            torch.cuda.synchronize()
+    places = {view.data_ptr() for view, _ in guards.buffers if view.numel()}
+    for number, (a, b) in enumerate(zip(found, expected, strict=True)):
+        assert a.is_contiguous(), f"{what}: output {number} has strides {a.stride()}"
+        assert not a.numel() or a.data_ptr() in places, (
+            f"{what}: output {number} was not allocated with torch.empty or torch.empty_like"
+        )
+        assert a.dtype == args[0].dtype
+        tensors.assert_near(a, b, op.tolerances[str(a.dtype).partition(".")[2]], f"{what}, output {number}")
+    for index, b in zip(targets, expected_written, strict=True):
+        dtype = str(args[index].dtype).partition(".")[2]
+        tensors.assert_near(args[index], b, op.tolerances[dtype], f"{what}, written argument {index}")
+    for index, (a, b) in enumerate(zip(args, before, strict=True)):
+        if isinstance(a, torch.Tensor) and index not in targets:
+            assert tensors.same_bits(a, b), f"{what}: argument {index} was changed"
+
+
+@pytest.mark.parametrize(("op", "case"), CASES, ids=case_id)
+def test_case(op, case, device, seed, monkeypatch):
+    plain = op.make(case, device, tensors.generator(seed, device))
+    for layout in ("plain", *LAYOUTS):
+        args = [tensors.laid_out(a, layout) for a in plain]
+        margins = [(a, a._base.clone(), a._base) for a in args if isinstance(a, torch.Tensor) and a._base is not None]
+        check(op, case.overload, args, f"{case}, {layout}", monkeypatch)
+        for view, before, base in margins:  # what lies between a view's elements belongs to somebody else
+            before.as_strided(view.shape, view.stride(), view.storage_offset()).copy_(view)
+            assert tensors.same_bits(base, before), (
+                f"{case}, {layout}: something was written between the elements of a view"
+            )
+
+
+@pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)
+def test_each_argument_in_a_layout_of_its_own(op, overload, device, seed, monkeypatch):
+    """Mixed layouts: a stride that is taken from the wrong tensor shows here."""
+    cases = [c for c in op.cases if c.overload == overload.name and len(c.shape) > 1]
+    choose = torch.Generator().manual_seed(seed)
+    names = ("plain", *LAYOUTS)
+    for case in cases[:: max(1, len(cases) // 24)]:
+        picks = torch.randint(len(names), (8,), generator=choose).tolist()
+        plain = op.make(case, device, tensors.generator(seed, device))
+        args = [tensors.laid_out(a, names[pick]) for a, pick in zip(plain, picks, strict=False)]
+        check(op, overload.name, args, f"{case}, layouts {[names[p] for p in picks[: len(args)]]}", monkeypatch)
+
+
+@pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)
+def test_values_at_the_edges(op, overload, device, monkeypatch):
+    """Zeros, infinities, NaN, the largest float16, and numbers whose square is below float16 and near float32's least."""
+    for dtype in ("float32", "float16", "bfloat16"):
+        case = next(c for c in op.cases if c.overload == overload.name and c.dtype == dtype and c.shape == (3, 64))
+        for value in (0.0, torch.inf, -torch.inf, torch.nan, 65504.0, 2.0**-14, 1e-20):
+            for everywhere in (True, False):
+                args = list(op.make(case, device, tensors.generator(1, device)))
+                (args[0] if everywhere else args[0][1:2, 5:6]).fill_(value)
+                check(
+                    op, overload.name, args, f"{dtype}, {value} {'everywhere' if everywhere else 'once'}", monkeypatch
+                )
+
+
+@pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)
+def test_double_is_the_reference(op, overload, device, monkeypatch):
+    case = next(c for c in op.cases if c.overload == overload.name and c.shape == (3, 33))
+    args = [tensors.wide(a) for a in op.make(case, device, tensors.generator(2, device))]
+    expected, _ = expectation(op, overload.name, args)
+    found = tensors.outputs(
+        tensors.target(op, overload.name)(*[a.clone() if isinstance(a, torch.Tensor) else a for a in args])
+    )
+    for a, b in zip(found, expected, strict=True):
+        assert a.dtype == torch.float64
+        assert torch.equal(a, b)

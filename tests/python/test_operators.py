@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: MIT
+"""What torch asks of an operator: opcheck, torch.compile, torch.export, gradients. Every overload of every record."""
+
+from __future__ import annotations
+
+import pytest
+
+from kernelwright import errors
+from tests.python import tensors
+from tests.python.tensors import OVERLOADS, RECORDS, case_id, torch
+
+pytestmark = pytest.mark.torch
+
+DIFFERENTIABLE = [(op, overload) for op, overload in OVERLOADS if overload.backward]
+OTHERS = [(op, overload) for op, overload in OVERLOADS if not overload.backward]
+
+
+def small(op, overload, device, dtype="float32", *, number=0, grad=False):
+    """Arguments of one of the overload's small cases."""
+    cases = [
+        c
+        for c in op.cases
+        if c.overload == overload.name and len(c.shape) > 1 and 0 not in c.shape and max(c.shape) < 150
+    ]
+    case = cases[number % len(cases)]
+    args = op.make(case, device, tensors.generator(number, device))
+    args = [a.to(getattr(torch, dtype)) if isinstance(a, torch.Tensor) else a for a in args]
+    return [a.requires_grad_() if grad and isinstance(a, torch.Tensor) else a for a in args]
+
+
+def copies(args):
+    return [a.detach().clone().requires_grad_(a.requires_grad) if isinstance(a, torch.Tensor) else a for a in args]
+
+
+@pytest.mark.parametrize("grad", [False, True], ids=["", "gradients"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+@pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)
+def test_opcheck(op, overload, dtype, grad, device):
+    if grad and not overload.backward:
+        pytest.skip("this overload has no gradients")
+    for number, layout in enumerate(("plain", *tensors.LAYOUTS)):
+        args = [tensors.laid_out(a, layout) for a in small(op, overload, device, dtype, number=7 * number)]
+        args = [a.detach().requires_grad_(grad) if isinstance(a, torch.Tensor) else a for a in args]
+        torch.library.opcheck(tensors.target(op, overload.name), args)
+
+
+@pytest.mark.parametrize("layout", ["plain", *tensors.LAYOUTS])
+@pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)
+def test_fake_outputs_look_like_real_ones(op, overload, layout):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    args = [tensors.laid_out(a, layout) for a in small(op, overload, "cpu", "float16", number=3)]
+    call = tensors.target(op, overload.name)
+    with FakeTensorMode() as mode:
+        fakes = tensors.outputs(call(*[mode.from_tensor(a) if isinstance(a, torch.Tensor) else a for a in args]))
+    for fake, real in zip(fakes, tensors.outputs(call(*args)), strict=True):
+        assert (fake.shape, fake.stride(), fake.dtype, fake.device) == (
+            real.shape,
+            real.stride(),
+            real.dtype,
+            real.device,
+        )
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning")  # torch's own, inside inductor
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)
+def test_compile(op, overload, backend, device, request):
+    if backend == "inductor":
+        request.getfixturevalue("inductor")
+    call, targets = tensors.target(op, overload.name), tensors.written(op, overload.name)
+
+    def program(*args):
+        scaled = [a * 1.5 if isinstance(a, torch.Tensor) else a for a in args]
+        return [*tensors.outputs(call(*scaled)), *[scaled[i] + 1 for i in targets]]
+
+    torch._dynamo.reset()
+    compiled = torch.compile(program, fullgraph=True, backend=backend)
+    for number in range(3):  # other sizes: the second compilation is one for any size
+        args = small(op, overload, device, number=3 * number + 1)
+        for found, expected in zip(compiled(*copies(args)), program(*copies(args)), strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.fixture
+def inductor(device):
+    """Inductor compiles C++ for the CPU; a machine without a compiler cannot show anything."""
+    import shutil
+
+    if device == "cpu" and not any(map(shutil.which, ("g++", "clang++"))):
+        pytest.skip("torch.compile's inductor needs g++ or clang++ on PATH")
+    if device == "cuda":
+        pytest.importorskip("triton", reason="torch.compile's inductor needs triton on a GPU")
+
+
+@pytest.mark.parametrize(("op", "overload"), DIFFERENTIABLE, ids=case_id)
+def test_compiled_gradients(op, overload, device):
+    call = tensors.target(op, overload.name)
+
+    def loss(*args):
+        return sum((out * out.cos()).sum() for out in tensors.outputs(call(*args)))
+
+    torch._dynamo.reset()
+    args = small(op, overload, device, grad=True)
+    again = copies(args)
+    loss(*args).backward()
+    torch.compile(loss, fullgraph=True, backend="aot_eager")(*again).backward()
+    for a, b in zip(args, again, strict=True):
+        if isinstance(a, torch.Tensor):
+            torch.testing.assert_close(b.grad, a.grad, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)
+def test_export(op, overload, device):
+    call = tensors.target(op, overload.name)
+
+    class Program(torch.nn.Module):
+        def forward(self, *args):
+            return call(*[a + 0 if isinstance(a, torch.Tensor) else a for a in args])
+
+    args = tuple(small(op, overload, device, number=1))
+    program = torch.export.export(Program(), args)
+    assert f"kernelwright.{op.name}.{overload.name}" in str(program.graph)
+    for a, b in zip(tensors.outputs(program.module()(*args)), tensors.outputs(Program()(*args)), strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize(("op", "overload"), DIFFERENTIABLE, ids=case_id)
+def test_gradients_and_their_gradients(op, overload, number, device):
+    args = small(op, overload, device, "float64", number=number, grad=True)
+    args = [a.detach()[..., :5].clone().requires_grad_() if isinstance(a, torch.Tensor) else a for a in args]
+    call = tensors.target(op, overload.name)
+    assert torch.autograd.gradcheck(call, args)
+    assert torch.autograd.gradgradcheck(call, args)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(("op", "overload"), DIFFERENTIABLE, ids=case_id)
+def test_gradients_of_the_kernel(op, overload, dtype, device):
+    """In the kernels' own types, against float64 autograd through the reference; each argument alone, then all."""
+    relative = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}[dtype]
+    plain = small(op, overload, device, dtype, number=4)
+    places = [i for i, a in enumerate(plain) if isinstance(a, torch.Tensor)]
+    for wanted in [*[{i} for i in places], set(places)]:
+        args = [a.clone().requires_grad_(i in wanted) if i in places else a for i, a in enumerate(plain)]
+        exact = [a.detach().double().requires_grad_(i in wanted) if i in places else a for i, a in enumerate(plain)]
+        found = tensors.outputs(tensors.target(op, overload.name)(*args))
+        expected = tensors.outputs(overload.reference(*exact))
+        # An output that none of these arguments reaches: torch's reference says so, an operator does not.
+        pairs = [(a, b) for a, b in zip(found, expected, strict=True) if b.requires_grad]
+        found, expected = zip(*pairs, strict=True)
+        gradients = [torch.randn_like(out) for out in found]
+        torch.autograd.backward(found, gradients)
+        torch.autograd.backward(expected, [g.double() for g in gradients])
+        for i in places:
+            if i not in wanted:
+                assert args[i].grad is None
+                continue
+            scale = exact[i].grad.abs().max()
+            error = (args[i].grad.double() - exact[i].grad).abs().max() / scale
+            assert error <= relative, f"argument {i} of {overload.name}: off by {error:.2e} of the largest gradient"
+
+
+@pytest.mark.parametrize(("op", "overload"), OTHERS, ids=case_id)
+def test_gradients_that_do_not_exist_are_refused(op, overload, device):
+    call = tensors.target(op, overload.name)
+    arguments = call._schema.arguments
+    plain = small(op, overload, device, number=4)
+    for index, value in enumerate(plain):
+        if isinstance(value, torch.Tensor):
+            args = [a.clone().requires_grad_() if i == index else a for i, a in enumerate(plain)]
+            with pytest.raises(errors.Unsupported, match=f"{arguments[index].name!r} requires them"):
+                call(*args)
+            with torch.no_grad():
+                call(*args)
+
+
+@pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)
+def test_writing_is_seen_by_autograd(op, overload, device):
+    """A tensor that a backward pass has saved and the operator then overwrites must be noticed."""
+    call = tensors.target(op, overload.name)
+    for layout in ("plain", "elements apart"):
+        args = [tensors.laid_out(a, layout) for a in small(op, overload, device, number=4)]
+        versions = [a._version if isinstance(a, torch.Tensor) else None for a in args]
+        call(*args)
+        for index, (a, version) in enumerate(zip(args, versions, strict=True)):
+            if version is not None:
+                assert (a._version > version) == (index in tensors.written(op, overload.name)), f"argument {index}"
+
+
+@pytest.mark.parametrize("op", RECORDS, ids=case_id)
+def test_inference_mode(op, device):
+    for overload in op.overloads:
+        with torch.inference_mode():
+            args = small(op, overload, device, number=2)
+            found = tensors.outputs(tensors.target(op, overload.name)(*copies(args)))
+        expected = tensors.outputs(overload.reference(*[a.clone() if isinstance(a, torch.Tensor) else a for a in args]))
+        for a, b in zip(found, expected, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
