@@ -111,8 +111,7 @@ FILES = [
     ),
 ]
 
-LONG = SPDX + "def f():\n" + "    x = 1\n" * 60
-LONGER = SPDX + "def g():\n    x = 1\n" * 20 + "def f():\n" + "    x = 1\n" * 120
+LONG = SPDX + "def f():\n" + "    x = 1\n" * 49
 
 PYTHON = [
     Plant(
@@ -127,9 +126,8 @@ PYTHON = [
         "toolchain/a.py:2",
         {"toolchain/a.py": "f = lambda: print(1)\nif __name__ == '__main__':\n    print(1)\n"},
     ),
-    Plant("functions_are_short", {"src/a.py": LONG}, "not under 50", {"src/a.py": SPDX + "def f():\n    x = 1\n"}),
     Plant(
-        "functions_are_short", {"src/a.py": LONGER}, "121 lines", {"src/a.py": LONGER.replace("    x = 1\n" * 99, "")}
+        "functions_are_short", {"src/a.py": LONG}, "f has 50 lines", {"src/a.py": LONG.replace("    x = 1\n", "", 1)}
     ),
     Plant(
         "one_file_reads_the_environment",
