@@ -92,27 +92,26 @@ FILES = [
         op("gleu"),
     ),
     Plant(
-        "what_ops_share_is_told_apart_by_content",
-        {**op("gelu"), "csrc/cpu/geul.cpp": "", "csrc/include/kernelwright/base.h": ""},
-        "csrc/cpu/geul.cpp: is neither an op's",
-        {"csrc/cpu/geul.h": ""},
+        "one_stem_names_an_op_everywhere",
+        {**op("gelu"), "csrc/cpu/pool.cpp": "", "csrc/cpu/runtime/isa.cpp": ""},
+        "csrc/cpu/pool.cpp: there is no csrc/cuda/pool.cu",
+        op("pool"),
     ),
     Plant(
-        "what_ops_share_is_told_apart_by_content",
+        "public_headers_declare_their_stem",
         {**op("gelu"), "csrc/include/kernelwright/silu.h": "KW_API kw_status kw_silu(void);"},
         "declares kw_silu, but there is no csrc/cuda/silu.cu",
         op("silu"),
     ),
     Plant(
-        "what_ops_share_is_told_apart_by_content",
+        "public_headers_declare_their_stem",
         {**op("gelu"), "csrc/include/kernelwright/gelu.h": "KW_API kw_status kw_glu(void);"},
         "does not declare kw_gelu",
         op("gelu"),
     ),
 ]
 
-LONG = SPDX + "def f():\n" + "    x = 1\n" * 60
-LONGER = SPDX + "def g():\n    x = 1\n" * 20 + "def f():\n" + "    x = 1\n" * 120
+LONG = SPDX + "def f():\n" + "    x = 1\n" * 49
 
 PYTHON = [
     Plant(
@@ -127,9 +126,8 @@ PYTHON = [
         "toolchain/a.py:2",
         {"toolchain/a.py": "f = lambda: print(1)\nif __name__ == '__main__':\n    print(1)\n"},
     ),
-    Plant("functions_are_short", {"src/a.py": LONG}, "not under 50", {"src/a.py": SPDX + "def f():\n    x = 1\n"}),
     Plant(
-        "functions_are_short", {"src/a.py": LONGER}, "121 lines", {"src/a.py": LONGER.replace("    x = 1\n" * 99, "")}
+        "functions_are_short", {"src/a.py": LONG}, "f has 50 lines", {"src/a.py": LONG.replace("    x = 1\n", "", 1)}
     ),
     Plant(
         "one_file_reads_the_environment",

@@ -12,7 +12,8 @@ from functools import cached_property
 from pathlib import Path
 
 SOURCE_SUFFIXES = frozenset({".py", ".pyi", ".c", ".cpp", ".h", ".cu", ".cuh", ".cmake", ".nix", ".sh", ".in"})
-BUILT = frozenset({"build", "dist", "__pycache__", "node_modules"})
+BUILT = frozenset({"build", "dist", "__pycache__"})
+HIDDEN = frozenset({".ci", ".github"})  # of the folders whose name begins with a dot, those that people write
 
 
 class Tree:
@@ -34,7 +35,7 @@ class Tree:
 
     def _walk(self) -> Iterator[str]:
         for folder, names, files in os.walk(self.root):
-            names[:] = [name for name in names if name not in BUILT and name not in {".kw", ".nox", ".git"}]
+            names[:] = [name for name in names if name not in BUILT and (name[0] != "." or name in HIDDEN)]
             for name in files:
                 yield (Path(folder) / name).relative_to(self.root).as_posix()
 

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+"""The examples that README.md and docs/ show are run as they stand there, against the installed package."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def block(page: str, language: str, holding: str) -> str:
+    """The one code block of this language on the page that holds these words."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    found = [
+        code for code in re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE) if holding in code
+    ]
+    assert len(found) == 1, f"{page} has {len(found)} {language} blocks with {holding!r}"
+    return found[0]
+
+
+@pytest.fixture(scope="module")
+def package() -> Path:
+    """The directory of the installed package, with its library."""
+    kernelwright = pytest.importorskip("kernelwright", reason="the kernelwright wheel is not installed here")
+    return Path(kernelwright.__file__).parent
+
+
+@pytest.mark.torch
+def test_the_lines_of_python_in_the_readme(package: Path):
+    torch = pytest.importorskip("torch", reason="the operators need torch")
+    names: dict[str, object] = {}
+    exec(compile(block("README.md", "python", "import torch, kernelwright"), "README.md", "exec"), names)  # noqa: S102
+    x, h = names["x"], names["h"]
+    torch.testing.assert_close(h, x + x)
+    # The last line is the module on x alone, with a weight of ones and torch's default eps.
+    torch.testing.assert_close(names["y"], torch.nn.functional.rms_norm(x, (4096,)))
+
+
+@pytest.fixture(scope="module")
+def cmake() -> str:
+    found = shutil.which("cmake")
+    if not found or not (shutil.which("c++") or shutil.which("g++")):
+        pytest.skip("the C++ example needs cmake and a C++ compiler on PATH")
+    return found
+
+
+def test_the_program_on_the_page_of_the_c_library(package: Path, cmake: str, tmp_path: Path):
+    (tmp_path / "CMakeLists.txt").write_text(block("docs/c-api.md", "cmake", "find_package"), encoding="utf-8")
+    (tmp_path / "app.cpp").write_text(block("docs/c-api.md", "cpp", "int main"), encoding="utf-8")
+    where = block("docs/c-api.md", "sh", "kernelwright_DIR").strip().replace("$(python ", f"$({sys.executable} ")
+    subprocess.run(["bash", "-ec", where], cwd=tmp_path, check=True, capture_output=True, text=True)
+    subprocess.run([cmake, "--build", "build"], cwd=tmp_path, check=True, capture_output=True, text=True)
+    said = subprocess.run([tmp_path / "build" / "app"], check=True, capture_output=True, text=True).stdout
+    # Every element is 2, so its norm is 2 / sqrt(4 + eps).
+    assert re.fullmatch(r"1\.000000, by \w+ on \d+ threads\n", said), said
+
+
+def test_the_options_of_the_build():
+    """README's table names exactly what `./kw build --` takes."""
+    from toolchain import targets
+    from toolchain.building.options import add_arguments
+
+    parser = argparse.ArgumentParser(add_help=False)
+    add_arguments(parser, targets.load())
+    taken = {option for action in parser._actions for option in action.option_strings}
+    rows = re.findall(r"^\| ((?:`--?\w+`(?:, )?)+) \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {option for row in rows for option in re.findall(r"`(--?\w+)`", row)} == taken
