@@ -9,8 +9,6 @@
 //   total(v)                         sum of the lanes
 //   root(d)                          square root, without libm
 //   load(p), store(p, v)             kLanes elements at any element-aligned address, rounded to nearest even
-//   stream(p, v)                     where kStreams: store that bypasses the caches, p aligned to the kLanes elements
-//   fence()                          after the last stream() of a thread
 #pragma once
 
 #include <stdint.h>
@@ -30,10 +28,11 @@ struct BFloat16 {
 
 }  // namespace kw::cpu
 
-#define KW_SIMD_QUOTE_(x) #x
-#define KW_SIMD_QUOTE(x) KW_SIMD_QUOTE_(x)
-#define KW_SIMD_FILE simd / KW_ISA.h
-#include KW_SIMD_QUOTE(KW_SIMD_FILE)
+#define KW_SIMD_FILE_scalar "simd/scalar.h"
+#define KW_SIMD_FILE_avx2 "simd/avx2.h"
+#define KW_SIMD_FILE_avx512 "simd/avx512.h"
+#define KW_SIMD_FILE_neon "simd/neon.h"
+#include KW_CPU_JOIN(KW_SIMD_FILE_, KW_ISA)
 
 namespace kw::cpu::KW_ISA {
 
