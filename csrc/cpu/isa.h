@@ -27,9 +27,6 @@ int isa();
 // Forces a set by name, "" returns to the best one; refuses what this build or this CPU lacks.
 kw_status set_isa(const char* name);
 
-// Bytes of the last cache before memory.
-int64_t last_cache();
-
 }  // namespace kw::cpu
 
 #define KW_CPU_DECLARE_(isa, name)                            \

@@ -9,8 +9,6 @@
 //   total(v)                         sum of the lanes
 //   root(d)                          square root, without libm
 //   load(p), store(p, v)             kLanes elements at any element-aligned address, rounded to nearest even
-//   stream(p, v)                     where kStreams: store that bypasses the caches, p aligned to the kLanes elements
-//   fence()                          after the last stream() of a thread
 #pragma once
 
 #include <stdint.h>

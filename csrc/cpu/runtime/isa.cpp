@@ -3,7 +3,6 @@
 #include "../isa.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "../../host/error.h"
 
@@ -103,18 +102,6 @@ kw_status set_isa(const char* name) {
               "cpu_isa: this build has no code for \"%s\"; the best this CPU runs of what it has is \"%s\" "
               "(an empty value picks that)",
               name, kSets[best()].name);
-}
-
-int64_t last_cache() {
-  static int64_t known;  // asking may trap into a hypervisor, so only once
-  int64_t bytes = __atomic_load_n(&known, __ATOMIC_RELAXED);
-  if (bytes > 0) return bytes;
-#ifdef _SC_LEVEL3_CACHE_SIZE
-  bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
-#endif
-  if (bytes <= 0) bytes = 32 << 20;
-  __atomic_store_n(&known, bytes, __ATOMIC_RELAXED);
-  return bytes;
 }
 
 }  // namespace kw::cpu

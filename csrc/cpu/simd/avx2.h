@@ -11,7 +11,6 @@
 namespace kw::cpu::avx2 {
 
 constexpr int kLanes = 8;
-constexpr bool kStreams = true;
 
 using Vec = __m256;
 
@@ -42,23 +41,18 @@ inline __m128i half_bits(Vec v) { return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEARES
 
 inline __m128i bfloat16_bits(Vec v) {
   const __m256i bits = _mm256_castps_si256(v);
-  const __m256i upper = _mm256_srli_epi32(bits, 16);
-  const __m256i odd = _mm256_and_si256(upper, _mm256_set1_epi32(1));
-  const __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
-  const __m256i quiet = _mm256_or_si256(upper, _mm256_set1_epi32(0x40));
   const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
-  const __m256i wide = _mm256_blendv_epi8(_mm256_srli_epi32(rounded, 16), quiet, nan);
-  return _mm_packus_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  const __m256i step = _mm256_andnot_si256(nan, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+  const __m256i quiet = _mm256_and_si256(nan, _mm256_set1_epi32(0x400000));
+  const __m256i wide = _mm256_or_si256(_mm256_add_epi32(bits, step), quiet);
+  const __m256i upper = _mm256_set1_epi64x(0x0f0e0b0a07060302);  // of each 128 bits, into both of their halves
+  const __m256i packed = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(wide, upper), 0x08);
+  return _mm256_castsi256_si128(packed);
 }
 
 inline void store(float* p, Vec v) { _mm256_storeu_ps(p, v); }
 inline void store(Half* p, Vec v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), half_bits(v)); }
 inline void store(BFloat16* p, Vec v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bfloat16_bits(v)); }
-
-inline void stream(float* p, Vec v) { _mm256_stream_ps(p, v); }
-inline void stream(Half* p, Vec v) { _mm_stream_si128(reinterpret_cast<__m128i*>(p), half_bits(v)); }
-inline void stream(BFloat16* p, Vec v) { _mm_stream_si128(reinterpret_cast<__m128i*>(p), bfloat16_bits(v)); }
-
-inline void fence() { _mm_sfence(); }
 
 }  // namespace kw::cpu::avx2

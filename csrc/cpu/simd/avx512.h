@@ -21,7 +21,6 @@
 namespace kw::cpu::avx512 {
 
 constexpr int kLanes = 16;
-constexpr bool kStreams = true;
 
 using Vec = __m512;
 
@@ -38,8 +37,11 @@ inline __mmask16 first(int64_t n) { return static_cast<__mmask16>((1u << n) - 1u
 
 inline Vec float_of_half(__m256i bits) { return _mm512_cvtph_ps(bits); }
 
+// One word permutation each way: cheaper than widening or narrowing and a shift.
 inline Vec float_of_bfloat16(__m256i bits) {
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+  const __m512i upper = _mm512_set_epi16(15, 0, 14, 0, 13, 0, 12, 0, 11, 0, 10, 0, 9, 0, 8, 0, 7, 0, 6, 0, 5, 0, 4, 0,
+                                         3, 0, 2, 0, 1, 0, 0, 0);
+  return _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xaaaaaaaau, upper, _mm512_castsi256_si512(bits)));
 }
 
 inline __m256i half_bits(Vec v) { return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
@@ -47,12 +49,14 @@ inline __m256i half_bits(Vec v) { return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEARES
 // Not vcvtneps2bf16: that one takes subnormal inputs for zero.
 inline __m256i bfloat16_bits(Vec v) {
   const __m512i bits = _mm512_castps_si512(v);
-  const __m512i upper = _mm512_srli_epi32(bits, 16);
-  const __m512i odd = _mm512_and_si512(upper, _mm512_set1_epi32(1));
-  const __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+  const __mmask16 odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
   const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-  const __m512i wide = _mm512_mask_or_epi32(_mm512_srli_epi32(rounded, 16), nan, upper, _mm512_set1_epi32(0x40));
-  return _mm512_cvtepi32_epi16(wide);
+  const __m512i down = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
+  const __m512i even = _mm512_mask_add_epi32(down, odd, bits, _mm512_set1_epi32(0x8000));
+  const __m512i wide = _mm512_mask_or_epi32(even, nan, bits, _mm512_set1_epi32(0x400000));
+  const __m512i upper =
+      _mm512_castsi256_si512(_mm256_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1));
+  return _mm512_castsi512_si256(_mm512_permutexvar_epi16(upper, wide));
 }
 
 inline Vec load(const float* p) { return _mm512_loadu_ps(p); }
@@ -64,12 +68,6 @@ inline Vec load(const BFloat16* p) {
 inline void store(float* p, Vec v) { _mm512_storeu_ps(p, v); }
 inline void store(Half* p, Vec v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), half_bits(v)); }
 inline void store(BFloat16* p, Vec v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), bfloat16_bits(v)); }
-
-inline void stream(float* p, Vec v) { _mm512_stream_ps(p, v); }
-inline void stream(Half* p, Vec v) { _mm256_stream_si256(reinterpret_cast<__m256i*>(p), half_bits(v)); }
-inline void stream(BFloat16* p, Vec v) { _mm256_stream_si256(reinterpret_cast<__m256i*>(p), bfloat16_bits(v)); }
-
-inline void fence() { _mm_sfence(); }
 
 inline Vec load_part(const float* p, int64_t n) { return _mm512_maskz_loadu_ps(first(n), p); }
 inline Vec load_part(const Half* p, int64_t n) { return float_of_half(_mm256_maskz_loadu_epi16(first(n), p)); }

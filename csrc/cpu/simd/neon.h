@@ -7,7 +7,6 @@
 namespace kw::cpu::neon {
 
 constexpr int kLanes = 8;
-constexpr bool kStreams = false;
 
 struct Vec {
   float32x4_t a, b;
@@ -55,12 +54,5 @@ inline void store(Half* p, Vec v) {
 inline void store(BFloat16* p, Vec v) {
   vst1q_u16(&p->bits, vcombine_u16(vmovn_u32(bfloat16_wide(v.a)), vmovn_u32(bfloat16_wide(v.b))));
 }
-
-template <class T>
-inline void stream(T* p, Vec v) {
-  store(p, v);
-}
-
-inline void fence() {}
 
 }  // namespace kw::cpu::neon

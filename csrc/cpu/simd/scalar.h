@@ -10,7 +10,6 @@
 namespace kw::cpu::scalar {
 
 constexpr int kLanes = 8;
-constexpr bool kStreams = false;
 
 struct Vec {
   float lane[kLanes];
@@ -123,12 +122,5 @@ inline void store(T* p, const Vec& v) {
 }
 
 [[gnu::noinline]] inline void store(Half* p, const Vec& v) { store<Half>(p, v); }
-
-template <class T>
-inline void stream(T* p, const Vec& v) {
-  store(p, v);
-}
-
-inline void fence() {}
 
 }  // namespace kw::cpu::scalar
