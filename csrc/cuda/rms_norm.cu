@@ -4,6 +4,7 @@
 //   row      a row is a warp's, a block's or a cluster's, kSlots units of 16 bytes a thread at most
 //   shifted  the same for rows that begin off 16 bytes (all tensors alike) or end off them
 //   narrow   a row is at most one unit of 16 bytes a lane: lanes of a warp share it and hold units of several rows
+//   jagged   the same for rows that begin or end off 16 bytes
 //   scalar   the same by elements, for narrow rows that lie anyhow
 //   stream   rows that fit in no registers: read twice, the second time from cache
 //   trickle  the same by elements, for rows whose tensors lie differently
@@ -118,27 +119,46 @@ __device__ __forceinline__ void store_unit(char* to, const float (&value)[kCount
   store<kBytes>(to, unit.word);
 }
 
-// One element, for the ends of a shifted row: at most 7 before the first unit, one a thread, and 7 after the last,
-// one a thread from 16 on.
+// The part of a row that is whole units: where it begins, in elements, and how many they are.
+struct Span {
+  u32 head;
+  u32 units;
+};
+
+template <class T, bool kShifted>
+__device__ __forceinline__ Span span_of(const Params& p, i64 row) {
+  constexpr u32 kCount = 16 / T::kSize;
+  const u32 cols = p.cols;
+  if constexpr (!kShifted) return {0, cols / kCount};
+  const u32 off = -static_cast<u32>(reinterpret_cast<u64>(p.x) + row * p.x_pitch) & 15u;
+  const u32 head = off / T::kSize < cols ? off / T::kSize : cols;
+  return {head, (cols - head) / kCount};
+}
+
+// One element, for the ends of a shifted row: fewer than a unit's before the first unit, one for each thread from 0
+// on, and fewer than a unit's after the last, one for each thread from kSplit on.
 template <class T, bool kAdd>
 struct Edge {
   int column = -1;
   float h[1] = {0.0f};
 
-  __device__ __forceinline__ void find(u32 thread, u32 head, u32 tail, u32 cols) {
-    if (thread < head) column = thread;
-    if (thread >= 16 && thread - 16 < tail) column = cols - tail + thread - 16;
+  static constexpr u32 kSplit = 16 / T::kSize;
+
+  __device__ __forceinline__ void find(u32 thread, const Span& span, u32 cols) {
+    const u32 tail = cols - span.head - span.units * kSplit;
+    if (thread < span.head) column = thread;
+    if (thread >= kSplit && thread - kSplit < tail) column = cols - tail + thread - kSplit;
   }
 
-  __device__ __forceinline__ void load(const Params& p, i64 row) {
+  __device__ __forceinline__ void read(const Params& p, i64 row) {
     if (column < 0) return;
     const u32 offset = column * T::kSize;
     Unit<T, T::kSize> unit;
-    load_once<T::kSize>(p.x + row * p.x_pitch + offset, unit.word);
+    load<T::kSize>(p.x + row * p.x_pitch + offset, unit.word);
     unit.unpack(h);
     if constexpr (kAdd) {
       float r;
-      load_once<T::kSize>(p.residual + row * p.residual_pitch + offset, unit.word);
+      load<T::kSize>(p.residual + row * p.residual_pitch + offset, unit.word);
       unit.unpack(&r);
       h[0] += r;
       store_unit<T, T::kSize>(p.sum + row * p.sum_pitch + offset, h);
@@ -163,14 +183,12 @@ __device__ __forceinline__ void rms_norm_row(const Params& p) {
   begin(p, scratch);
   const Place at = place_in_rows(p);
   if (at.row >= p.rows) return;  // whole warps only: rows of blocks and clusters are never past the end
-  u32 head = 0, units = static_cast<u32>(p.cols) / kCount;
+  const Span span = span_of<T, kShifted>(p, at.row);
+  const u32 head = span.head, units = span.units;
   Edge<T, kAdd> edge;
   if constexpr (kShifted) {
-    head = (-static_cast<u32>(reinterpret_cast<u64>(p.x + at.row * p.x_pitch)) & 15u) / T::kSize;
-    if (head > p.cols) head = p.cols;
-    units = (p.cols - head) / kCount;
-    edge.find(at.first, head, p.cols - head - units * kCount, p.cols);
-    edge.load(p, at.row);
+    edge.find(at.first, span, p.cols);
+    edge.read(p, at.row);
   }
   const u32 offset = head * T::kSize + at.first * 16;
   const u64 stride = at.step * 16;
@@ -183,10 +201,10 @@ __device__ __forceinline__ void rms_norm_row(const Params& p) {
 #pragma unroll
   for (int s = 0; s < kSlots; ++s) {
     in[s].clear();
-    if (has(s)) load_once<16>(x + s * stride, in[s].word);
+    if (has(s)) load<16>(x + s * stride, in[s].word);
     if constexpr (kAdd) {
       add[s].clear();
-      if (has(s)) load_once<16>(residual + s * stride, add[s].word);
+      if (has(s)) load<16>(residual + s * stride, add[s].word);
     }
   }
   // The first weights are on their way while the sum is made; the others follow one unit ahead of their use.
@@ -240,8 +258,8 @@ __device__ __forceinline__ void rms_norm_row(const Params& p) {
   if constexpr (kShifted) edge.finish(p, at.row, rstd);
 }
 
-// A warp holds kSlots times as many rows as lie side by side in one of its loads, all of them adjacent.
-template <class T, bool kAdd, int kBytes>
+// A warp holds several times as many rows as lie side by side in one of its loads, all of them adjacent.
+template <class T, bool kAdd, int kBytes, bool kShifted>
 __device__ __forceinline__ void rms_norm_narrow(const Params& p) {
   using Piece = Unit<T, kBytes>;
   constexpr int kCount = Piece::kCount;
@@ -252,51 +270,65 @@ __device__ __forceinline__ void rms_norm_narrow(const Params& p) {
   const u32 group = p.group, lane = threadIdx.x % kWarp, unit = lane % group, side = kWarp / group;
   const i64 warp = static_cast<i64>(blockIdx.x) * (blockDim.x / kWarp) + threadIdx.x / kWarp;
   const i64 first = warp * (side * kRows) + lane / group;
-  const bool mine = unit < static_cast<u32>(p.cols) / kCount;
-  auto has = [&](int slot) { return mine && first + slot * side < p.rows; };
 
+  Span span[kRows] = {};
+  Edge<T, kAdd> edge[kRows];
   Piece in[kRows], add[kRows];
-  const char* x = row_at(p.x, first, p.x_pitch, unit * kBytes);
-  const char* residual = kAdd ? row_at(p.residual, first, p.residual_pitch, unit * kBytes) : nullptr;
+  auto row = [&](int slot) { return first + slot * side; };
+  auto has = [&](int slot) { return unit < span[slot].units && row(slot) < p.rows; };
+  auto offset = [&](int slot) { return span[slot].head * T::kSize + unit * kBytes; };
 #pragma unroll
   for (int s = 0; s < kRows; ++s) {
+    span[s] = kBytes == 16 ? span_of<T, kShifted>(p, row(s)) : Span{0, static_cast<u32>(p.cols)};
     in[s].clear();
-    if (has(s)) load_once<kBytes>(x + s * side * p.x_pitch, in[s].word);
+    if (has(s)) load<kBytes>(p.x + row(s) * p.x_pitch + offset(s), in[s].word);
     if constexpr (kAdd) {
       add[s].clear();
-      if (has(s)) load_once<kBytes>(residual + s * side * p.residual_pitch, add[s].word);
+      if (has(s)) load<kBytes>(p.residual + row(s) * p.residual_pitch + offset(s), add[s].word);
+    }
+    if constexpr (kShifted) {
+      if (row(s) < p.rows) edge[s].find(unit, span[s], p.cols);
+      edge[s].read(p, row(s));
     }
   }
   float w[kCount];
-  if (mine) load_weight<T, kBytes>(p, unit * kCount, w);
+  if (!kShifted && has(0)) load_weight<T, kBytes>(p, unit * kCount, w);
 
-  float h[kRows][kCount], total[kRows];
-  char* sum = kAdd ? row_at(p.sum, first, p.sum_pitch, unit * kBytes) : nullptr;
-#pragma unroll
-  for (int s = 0; s < kRows; ++s) {
-    in[s].unpack(h[s]);
+  auto unpack = [&](int slot, float (&h)[kCount]) {
+    in[slot].unpack(h);
     if constexpr (kAdd) {
       float r[kCount];
-      add[s].unpack(r);
+      add[slot].unpack(r);
 #pragma unroll
-      for (int i = 0; i < kCount; ++i) h[s][i] += r[i];
-      if (has(s)) store_unit<T, kBytes>(sum + s * side * p.sum_pitch, h[s]);
+      for (int i = 0; i < kCount; ++i) h[i] += r[i];
     }
-    total[s] = squares(h[s]);
+  };
+  float total[kRows];
+#pragma unroll
+  for (int s = 0; s < kRows; ++s) {
+    float h[kCount];
+    unpack(s, h);
+    total[s] = squares(h) + edge[s].h[0] * edge[s].h[0];
+    if constexpr (kAdd) {
+      if (has(s)) store_unit<T, kBytes>(p.sum + row(s) * p.sum_pitch + offset(s), h);
+    }
   }
   for (u32 mask = group / 2; mask > 0; mask /= 2) {
 #pragma unroll
     for (int s = 0; s < kRows; ++s) total[s] += shuffle_xor(total[s], mask);
   }
 
-  char* y = row_at(p.y, first, p.y_pitch, unit * kBytes);
 #pragma unroll
   for (int s = 0; s < kRows; ++s) {
-    if (!has(s)) break;
     const float rstd = rstd_of(p, total[s]);
-    if (unit == 0 && p.rstd != nullptr) p.rstd[first + s * side] = rstd;
-    scale(h[s], rstd, w);
-    store_unit<T, kBytes>(y + s * side * p.y_pitch, h[s]);
+    if (unit == 0 && row(s) < p.rows && p.rstd != nullptr) p.rstd[row(s)] = rstd;
+    if constexpr (kShifted) edge[s].finish(p, row(s), rstd);
+    if (!has(s)) continue;
+    float h[kCount];
+    unpack(s, h);
+    if constexpr (kShifted) load_weight_elements<T, kCount>(p, span[s].head + unit * kCount, w);
+    scale(h, rstd, w);
+    store_unit<T, kBytes>(p.y + row(s) * p.y_pitch + offset(s), h);
   }
 }
 
@@ -371,20 +403,25 @@ __device__ __forceinline__ void rms_norm_stream(const Params& p) {
 
 }  // namespace kw
 
-// The names are the launcher's: rms_norm_<shape>[_add]_<type>.
-#define KW_KERNEL(name, threads, ...) \
-  extern "C" __global__ void __launch_bounds__(threads) rms_norm_##name(const KwRmsNormParams p) { __VA_ARGS__(p); }
-#define KW_KERNELS(type, T)                                                         \
-  KW_KERNEL(row_##type, 1024, kw::rms_norm_row<kw::T, false, false>)                \
-  KW_KERNEL(row_add_##type, 1024, kw::rms_norm_row<kw::T, true, false>)             \
-  KW_KERNEL(shifted_##type, 1024, kw::rms_norm_row<kw::T, false, true>)             \
-  KW_KERNEL(shifted_add_##type, 1024, kw::rms_norm_row<kw::T, true, true>)          \
-  KW_KERNEL(narrow_##type, 256, kw::rms_norm_narrow<kw::T, false, 16>)              \
-  KW_KERNEL(narrow_add_##type, 256, kw::rms_norm_narrow<kw::T, true, 16>)           \
-  KW_KERNEL(scalar_##type, 256, kw::rms_norm_narrow<kw::T, false, kw::T::kSize>)    \
-  KW_KERNEL(scalar_add_##type, 256, kw::rms_norm_narrow<kw::T, true, kw::T::kSize>) \
-  KW_KERNEL(stream_##type, 1024, kw::rms_norm_stream<kw::T, 16>)                    \
-  KW_KERNEL(trickle_##type, 1024, kw::rms_norm_stream<kw::T, kw::T::kSize>)
+// The names are the launcher's: rms_norm_<shape>[_add]_<type>. Of blocks of `threads` a multiprocessor holds at least
+// `blocks`, which bounds the registers: without a residual 40 do, and half as many warps again are at work.
+#define KW_KERNEL(name, threads, blocks, ...)                                                              \
+  extern "C" __global__ void __launch_bounds__(threads, blocks) rms_norm_##name(const KwRmsNormParams p) { \
+    __VA_ARGS__(p);                                                                                        \
+  }
+#define KW_KERNELS(type, T)                                                                   \
+  KW_KERNEL(row_##type, 768, 2, kw::rms_norm_row<kw::T, false, false>)                        \
+  KW_KERNEL(row_add_##type, 1024, 1, kw::rms_norm_row<kw::T, true, false>)                    \
+  KW_KERNEL(shifted_##type, 640, 2, kw::rms_norm_row<kw::T, false, true>)                     \
+  KW_KERNEL(shifted_add_##type, 1024, 1, kw::rms_norm_row<kw::T, true, true>)                 \
+  KW_KERNEL(narrow_##type, 64, 16, kw::rms_norm_narrow<kw::T, false, 16, false>)              \
+  KW_KERNEL(narrow_add_##type, 64, 12, kw::rms_norm_narrow<kw::T, true, 16, false>)           \
+  KW_KERNEL(jagged_##type, 64, 14, kw::rms_norm_narrow<kw::T, false, 16, true>)               \
+  KW_KERNEL(jagged_add_##type, 64, 12, kw::rms_norm_narrow<kw::T, true, 16, true>)            \
+  KW_KERNEL(scalar_##type, 64, 16, kw::rms_norm_narrow<kw::T, false, kw::T::kSize, false>)    \
+  KW_KERNEL(scalar_add_##type, 64, 12, kw::rms_norm_narrow<kw::T, true, kw::T::kSize, false>) \
+  KW_KERNEL(stream_##type, 1024, 1, kw::rms_norm_stream<kw::T, 16>)                           \
+  KW_KERNEL(trickle_##type, 1024, 1, kw::rms_norm_stream<kw::T, kw::T::kSize>)
 
 KW_KERNELS(float32, Float32)
 KW_KERNELS(float16, Float16)
