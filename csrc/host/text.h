@@ -10,7 +10,7 @@ namespace kw {
 
 template <size_t N>
 struct Text {
-  char data[N] = "";
+  char data[N] = {};
   size_t used = 0;
 
   [[gnu::format(printf, 2, 3)]] void add(const char* format, ...) {
