@@ -7,48 +7,28 @@
 #include "../../cuda/include/rms_norm_params.h"
 #include "../error.h"
 #include "../launch.h"
+#include "rms_norm_plan.h"
 
 namespace kw {
 namespace {
 
-constexpr int64_t kMaxCols = 65536;
-constexpr int kWarp = 32;
-constexpr int kMaxThreads = 1024;
-constexpr int kVector = 16;  // bytes of the widest load
-// As in csrc/cuda/rms_norm.cu: units a thread holds.
-constexpr int kSlots = 4;
-constexpr int kScalarSlots = 8;
-constexpr int kMaxCluster = 8;  // what every GPU with clusters can place
-constexpr int64_t kMaxGrid = 0x7fffffff;
+using namespace rms_norm_plan;
 
-// The kernels' order in `kernels`, for each of the types.
-enum Shape {
-  kRow,
-  kRowAdd,
-  kShifted,
-  kShiftedAdd,
-  kNarrow,
-  kNarrowAdd,
-  kScalar,
-  kScalarAdd,
-  kStream,
-  kTrickle,
-  kShapes
-};
+constexpr int64_t kMaxCols = 65536;
+constexpr int64_t kMaxGrid = 0x7fffffff;
 
 #define KW_NAMES(type)                                                                                              \
   {                                                                                                                 \
     {"rms_norm_row_" type}, {"rms_norm_row_add_" type}, {"rms_norm_shifted_" type}, {"rms_norm_shifted_add_" type}, \
-        {"rms_norm_narrow_" type}, {"rms_norm_narrow_add_" type}, {"rms_norm_scalar_" type},                        \
-        {"rms_norm_scalar_add_" type}, {"rms_norm_stream_" type}, {                                                 \
+        {"rms_norm_narrow_" type}, {"rms_norm_narrow_add_" type}, {"rms_norm_flat_" type},                          \
+        {"rms_norm_flat_add_" type}, {"rms_norm_stream_" type}, {"rms_norm_stream_add_" type},                      \
+        {"rms_norm_scalar_" type}, {                                                                                \
       "rms_norm_trickle_" type                                                                                      \
     }                                                                                                               \
   }
 
 Module module{"rms_norm"};
 Kernel kernels[3][kShapes] = {KW_NAMES("float32"), KW_NAMES("float16"), KW_NAMES("bfloat16")};
-
-unsigned size_of(int32_t dtype) { return dtype == KW_FLOAT32 ? 4 : 2; }
 
 kw_status check_types(const RmsNorm& a, double eps) {
   if (a.dtype != KW_FLOAT32 && a.dtype != KW_FLOAT16 && a.dtype != KW_BFLOAT16)
@@ -111,101 +91,6 @@ kw_status check(const RmsNorm& a, double eps) {
   return KW_OK;
 }
 
-struct Plan {
-  Shape shape;
-  int threads;
-  int cluster_log2 = 0;
-  bool row_is_a_warp = false;
-  int group = 1;
-  int64_t rows_a_block = 1;
-};
-
-// How far off 16 bytes the rows of the tensors lie.
-struct Alignment {
-  bool alike;  // every row begins equally far off in all tensors
-  bool whole;  // every row begins and ends on 16 bytes
-};
-
-Alignment alignment_of(const RmsNorm& a) {
-  const unsigned size = size_of(a.dtype);
-  const void* data[] = {a.x, a.y, a.residual, a.sum};
-  const int64_t stride[] = {a.x_stride, a.y_stride, a.residual_stride, a.sum_stride};
-  uintptr_t off = 0, difference = 0;
-  for (int i = 0; i < 4; ++i) {
-    if (data[i] == nullptr) continue;
-    const uintptr_t start = reinterpret_cast<uintptr_t>(data[i]);
-    const uintptr_t pitch = a.rows > 1 ? static_cast<uintptr_t>(stride[i]) * size : 0;
-    const uintptr_t x_pitch = a.rows > 1 ? static_cast<uintptr_t>(a.x_stride) * size : 0;
-    off |= start | pitch;
-    difference |= (start - reinterpret_cast<uintptr_t>(a.x)) | (pitch - x_pitch);
-  }
-  const bool whole = (off | reinterpret_cast<uintptr_t>(a.weight) | (static_cast<uintptr_t>(a.cols) * size)) % kVector == 0;
-  return {difference % kVector == 0, whole};
-}
-
-int power_of_two_from(int64_t n) {
-  int power = 1;
-  while (power < n) power *= 2;
-  return power;
-}
-
-int whole_warps(int64_t threads) { return static_cast<int>((threads + kWarp - 1) / kWarp * kWarp); }
-
-// Lanes of a warp share a row.
-Plan plan_narrow(const RmsNorm& a, const Device& device, bool whole) {
-  const int64_t units = whole ? a.cols * size_of(a.dtype) / kVector : a.cols;
-  Plan plan{whole ? kNarrow : kScalar, 4 * kWarp};
-  plan.group = power_of_two_from(units);
-  const int64_t rows_a_warp = int64_t{kWarp} / plan.group * (whole ? kSlots : kScalarSlots);
-  while (plan.threads > kWarp && a.rows < rows_a_warp * plan.threads / kWarp * device.multiprocessors)
-    plan.threads /= 2;
-  plan.rows_a_block = rows_a_warp * (plan.threads / kWarp);
-  return plan;
-}
-
-// One warp, one block or one cluster a row.
-void plan_row(const RmsNorm& a, const Device& device, int64_t units, int slots, int max_cluster, Plan* plan) {
-  // Rows that would leave multiprocessors idle are spread over more threads, with fewer units each.
-  const int64_t wanted = int64_t{device.multiprocessors} * device.max_threads_per_multiprocessor / 2;
-  while (slots > 1 && a.rows * ((units + slots - 1) / slots) < wanted &&
-         (units + slots / 2 - 1) / (slots / 2) <= int64_t{kMaxThreads} * max_cluster)
-    slots /= 2;
-  const int64_t threads = (units + slots - 1) / slots;
-  if (threads <= kWarp) {
-    plan->row_is_a_warp = true;
-    plan->threads = 4 * kWarp;
-    while (plan->threads > kWarp && a.rows < plan->threads / kWarp * int64_t{device.multiprocessors})
-      plan->threads /= 2;
-    plan->rows_a_block = plan->threads / kWarp;
-    return;
-  }
-  while ((threads >> plan->cluster_log2) > kMaxThreads && (2 << plan->cluster_log2) <= max_cluster)
-    ++plan->cluster_log2;
-  const int64_t share = (threads + (1 << plan->cluster_log2) - 1) >> plan->cluster_log2;
-  plan->threads = share > kMaxThreads ? kMaxThreads : whole_warps(share);
-}
-
-Plan plan_for(const RmsNorm& a, const Context& context) {
-  const Device& device = *context.device;
-  const Alignment alignment = alignment_of(a);
-  const int64_t units = (a.cols * size_of(a.dtype) + kVector - 1) / kVector;
-  Plan plan{kTrickle, kWarp};
-  if (alignment.whole ? units <= kWarp : a.cols <= kWarp) {
-    plan = plan_narrow(a, device, alignment.whole);
-  } else {
-    const int max_cluster = context.features & KW_FEATURE_CLUSTER ? kMaxCluster : 1;
-    const bool held = units <= int64_t{kMaxThreads} * kSlots * max_cluster;
-    if (alignment.whole || (alignment.alike && held)) {
-      plan.shape = !alignment.whole ? kShifted : held ? kRow : kStream;
-      plan_row(a, device, units, kSlots, held ? max_cluster : 1, &plan);
-    } else {
-      plan_row(a, device, a.cols, kScalarSlots, 1, &plan);
-    }
-  }
-  if (a.residual != nullptr && plan.shape < kStream) plan.shape = static_cast<Shape>(plan.shape + 1);
-  return plan;
-}
-
 KwRmsNormParams params_of(const RmsNorm& a, const Plan& plan) {
   const int64_t size = size_of(a.dtype);
   KwRmsNormParams p{};
@@ -229,13 +114,15 @@ KwRmsNormParams params_of(const RmsNorm& a, const Plan& plan) {
   p.group = plan.group;
   p.row_is_a_warp = plan.row_is_a_warp;
   p.cluster_log2 = plan.cluster_log2;
+  p.rows_a_block = static_cast<int>(plan.rows_a_block);
+  p.cols_magic = static_cast<unsigned>(ratio_up(int64_t{1} << 32, a.cols));  // not used with one column
   return p;
 }
 
 kw_status run_on_device(int32_t device, void* stream, const RmsNorm& a) {
   Context context;
   KW_TRY(module_context(module, device, &context));
-  const Plan plan = plan_for(a, context);
+  const Plan plan = plan_for(a, *context.device, (context.features & KW_FEATURE_CLUSTER) != 0);
   const int64_t blocks = ((a.rows + plan.rows_a_block - 1) / plan.rows_a_block) << plan.cluster_log2;
   if (blocks > kMaxGrid)
     return fail(KW_ERROR_UNSUPPORTED,

@@ -8,7 +8,7 @@ namespace kw {
 
 struct RmsNorm {
   void* y;
-  void* sum;             // nullptr: not wanted
+  void* sum;  // nullptr: not wanted
   const void* x;
   const void* residual;  // nullptr: none
   const void* weight;    // nullptr: none

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+// Rows read once and then held in registers: a row is a warp's, a block's or a cluster's.
+#pragma once
+
+#include "rms_norm_common.cuh"
+
+namespace kw {
+
+// The part of a row that is whole units: where it begins, in elements, and how many they are.
+struct Span {
+  u32 head;
+  u32 units;
+};
+
+template <class T, bool kShifted>
+__device__ __forceinline__ Span span_of(const Params& p, i64 row) {
+  constexpr u32 kCount = 16 / T::kSize;
+  const u32 cols = p.cols;
+  if constexpr (!kShifted) return {0, cols / kCount};
+  const u32 off = -static_cast<u32>(reinterpret_cast<u64>(p.x) + row * p.x_pitch) & 15u;
+  const u32 head = off / T::kSize < cols ? off / T::kSize : cols;
+  return {head, (cols - head) / kCount};
+}
+
+// One element, for the ends of a shifted row: fewer than a unit's before the first unit, one for each thread from 0
+// on, and fewer than a unit's after the last, one for each thread from kSplit on.
+template <class T, bool kAdd>
+struct Edge {
+  int column = -1;
+  float h[1] = {0.0f};
+
+  static constexpr u32 kSplit = 16 / T::kSize;
+
+  __device__ __forceinline__ void find(u32 thread, const Span& span, u32 cols) {
+    const u32 tail = cols - span.head - span.units * kSplit;
+    if (thread < span.head) column = thread;
+    if (thread >= kSplit && thread - kSplit < tail) column = cols - tail + thread - kSplit;
+  }
+
+  __device__ __forceinline__ void read(const Params& p, i64 row) {
+    if (column < 0) return;
+    const u32 offset = column * T::kSize;
+    Unit<T, T::kSize> unit;
+    load<T::kSize>(p.x + row * p.x_pitch + offset, unit.word);
+    unit.unpack(h);
+    if constexpr (kAdd) {
+      float r;
+      load<T::kSize>(p.residual + row * p.residual_pitch + offset, unit.word);
+      unit.unpack(&r);
+      h[0] += r;
+      store_unit<T, T::kSize>(p.sum + row * p.sum_pitch + offset, h);
+    }
+  }
+
+  __device__ __forceinline__ void finish(const Params& p, i64 row, float rstd) {
+    if (column < 0) return;
+    float weight[1];
+    load_weight<T, T::kSize>(p, column, weight);
+    scale(h, rstd, weight);
+    store_unit<T, T::kSize>(p.y + row * p.y_pitch + column * T::kSize, h);
+  }
+};
+
+template <class T, bool kAdd, bool kShifted>
+__device__ __forceinline__ void rms_norm_row(const Params& p) {
+  using Vector = Unit<T, 16>;
+  constexpr int kCount = Vector::kCount;
+  __shared__ __align__(16) SumScratch scratch;
+
+  begin<true>(p, scratch);
+  const Place at = place_in_rows(p);
+  if (at.row >= p.rows) return;  // whole warps only: rows of blocks and clusters are never past the end
+  const Span span = span_of<T, kShifted>(p, at.row);
+  const u32 head = span.head, units = span.units;
+  Edge<T, kAdd> edge;
+  if constexpr (kShifted) {
+    edge.find(at.first, span, p.cols);
+    edge.read(p, at.row);
+  }
+  const u32 offset = head * T::kSize + at.first * 16;
+  const u64 stride = at.step * 16;
+  auto has = [&](int slot) { return at.first + slot * at.step < units; };
+  auto none_has = [&](int slot) { return slot * at.step >= units; };
+
+  Vector in[kSlots], add[kSlots];
+  const char* x = row_at(p.x, at.row, p.x_pitch, offset);
+  const char* residual = kAdd ? row_at(p.residual, at.row, p.residual_pitch, offset) : nullptr;
+#pragma unroll
+  for (int s = 0; s < kSlots; ++s) {
+    in[s].clear();
+    if (has(s)) load<16>(x + s * stride, in[s].word);
+    if constexpr (kAdd) {
+      add[s].clear();
+      if (has(s)) load<16>(residual + s * stride, add[s].word);
+    }
+  }
+  // The first weights are on their way while the sum is made: where rows are few, they are all of them.
+  const bool whole_weights = !kShifted && p.weight_kind == KW_WEIGHT_LIKE_X;
+  const char* weights = p.weight + at.first * 16;
+  Vector weight;
+  if (whole_weights && has(0)) load<16>(weights, weight.word);
+
+  auto unpack = [&](int slot, float (&h)[kCount]) {
+    in[slot].unpack(h);
+    if constexpr (kAdd) {
+      float r[kCount];
+      add[slot].unpack(r);
+      add_to(h, r);
+    }
+  };
+  float total = edge.h[0] * edge.h[0];
+  char* sum = kAdd ? row_at(p.sum, at.row, p.sum_pitch, offset) : nullptr;
+#pragma unroll
+  for (int s = 0; s < kSlots; ++s) {
+    if (none_has(s)) break;
+    float h[kCount];
+    unpack(s, h);
+    total += squares(h);
+    if constexpr (kAdd) {
+      if (has(s)) store_unit<T, 16>(sum + s * stride, h);
+    }
+  }
+  const float rstd = rstd_of(p, row_sum<true>(p, total, scratch));
+  if (at.first == 0 && p.rstd != nullptr) p.rstd[at.row] = rstd;
+
+  char* y = row_at(p.y, at.row, p.y_pitch, offset);
+#pragma unroll
+  for (int s = 0; s < kSlots; ++s) {
+    if (!has(s)) break;
+    const u32 column = head + (at.first + s * at.step) * kCount;
+    float h[kCount], w[kCount];
+    if constexpr (kShifted) {
+      load_weight_elements<T, kCount>(p, column, w);
+    } else if (whole_weights) {
+      if (s > 0) load<16>(weights + s * stride, weight.word);
+      weight.unpack(w);
+    } else {
+      load_weight<T, 16>(p, column, w, false);
+    }
+    unpack(s, h);
+    scale(h, rstd, w);
+    store_unit<T, 16>(y + s * stride, h);
+  }
+  if constexpr (kShifted) edge.finish(p, at.row, rstd);
+}
+
+}  // namespace kw

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// Rows read twice, the second time from cache: with few registers a thread, all warps of a multiprocessor read at once.
+#pragma once
+
+#include "rms_norm_common.cuh"
+
+namespace kw {
+
+// Every element is read again by the thread that read it first, just before that thread writes there: the sum and
+// the result may lie where the inputs do. kMayAdd: there may be a residual.
+template <class T, bool kMayAdd, int kBytes>
+__device__ __forceinline__ void rms_norm_stream(const Params& p) {
+  using Piece = Unit<T, kBytes>;
+  constexpr int kCount = Piece::kCount;
+  constexpr int kPieces = kCount == 1 ? kScalarSlots : 2;
+  __shared__ __align__(16) SumScratch scratch;
+
+  begin<false>(p, scratch);
+  const Place at = place_in_rows(p);
+  if (at.row >= p.rows) return;
+  const bool adds = kMayAdd && p.residual != nullptr;
+  const char* x = row_at(p.x, at.row, p.x_pitch, 0);
+  const char* residual = kMayAdd ? row_at(p.residual, at.row, p.residual_pitch, 0) : nullptr;
+  const u32 units = static_cast<u32>(p.cols) / kCount, stride = at.step * kPieces;
+
+  auto sum_of = [&](const Piece& in, const Piece& add, float (&h)[kCount]) {
+    in.unpack(h);
+    if constexpr (kMayAdd) {
+      float r[kCount];
+      add.unpack(r);
+      add_to(h, r);
+    }
+  };
+
+  float total = 0.0f;
+  for (u32 begin = at.first; begin < units; begin += stride) {
+    Piece in[kPieces], add[kPieces];
+#pragma unroll
+    for (int s = 0; s < kPieces; ++s) {
+      const u32 unit = begin + s * at.step;
+      in[s].clear(), add[s].clear();
+      if (unit < units) load<kBytes>(x + unit * kBytes, in[s].word);
+      if (adds && unit < units) load<kBytes>(residual + unit * kBytes, add[s].word);
+    }
+#pragma unroll
+    for (int s = 0; s < kPieces; ++s) {
+      float h[kCount];
+      sum_of(in[s], add[s], h);
+      total += squares(h);
+    }
+  }
+  const float rstd = rstd_of(p, row_sum<false>(p, total, scratch));
+  if (at.first == 0 && p.rstd != nullptr) p.rstd[at.row] = rstd;
+
+  // Backwards: what was read last is still nearest.
+  char* y = row_at(p.y, at.row, p.y_pitch, 0);
+  char* sum = kMayAdd ? row_at(p.sum, at.row, p.sum_pitch, 0) : nullptr;
+  for (u32 done = (units + at.step - 1) / at.step; done > 0; --done) {
+    const u32 unit = at.first + (done - 1) * at.step;
+    if (unit >= units) continue;
+    Piece in, add;
+    add.clear();
+    load<kBytes>(x + unit * kBytes, in.word);
+    if (adds) load<kBytes>(residual + unit * kBytes, add.word);
+    float h[kCount], w[kCount];
+    load_weight<T, kBytes>(p, unit * kCount, w);
+    sum_of(in, add, h);
+    if (adds) store_unit<T, kBytes>(sum + unit * kBytes, h);
+    scale(h, rstd, w);
+    store_unit<T, kBytes>(y + unit * kBytes, h);
+  }
+}
+
+}  // namespace kw

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+// Which kernel of csrc/cuda/rms_norm.cu a call gets, and in what geometry. Sizes follow from the shape, the number of
+// multiprocessors and the image's features; the constants were measured on an H200 (benchmarks/results/).
+#pragma once
+
+#include <stdint.h>
+
+#include "../launch.h"
+#include "rms_norm.h"
+
+namespace kw::rms_norm_plan {
+
+constexpr int kWarp = 32;
+constexpr int kVector = 16;  // bytes of the widest load
+// As in csrc/cuda/include/rms_norm_*.cuh.
+constexpr int kSlots = 4;
+constexpr int kScalarSlots = 8;
+constexpr int kFlatThreads = 256;
+constexpr int64_t kFlatBytes = kFlatThreads * kSlots * kVector;
+constexpr int64_t kFlatCols = 512;
+constexpr int kMaxCluster = 8;  // what every GPU with clusters can place
+
+// The order of a type's kernels. One with a residual follows the one without; the last two serve both.
+enum Shape {
+  kRow,
+  kRowAdd,
+  kShifted,
+  kShiftedAdd,
+  kNarrow,
+  kNarrowAdd,
+  kFlat,
+  kFlatAdd,
+  kStream,
+  kStreamAdd,
+  kScalar,
+  kTrickle,
+  kShapes
+};
+
+// The most threads a block of the kernel may have: its __launch_bounds__.
+constexpr int kMaxThreads[kShapes] = {768, 1024, 640, 1024, 64, 64, 256, 256, 1024, 640, 64, 1024};
+
+struct Plan {
+  Shape shape = kTrickle;
+  int threads = kWarp;
+  int cluster_log2 = 0;
+  bool row_is_a_warp = false;
+  int group = 1;  // lanes a row
+  int64_t rows_a_block = 1;
+};
+
+// How far off 16 bytes the rows of the tensors lie.
+struct Alignment {
+  bool alike = true;  // every row begins equally far off in all tensors
+  bool whole = true;  // every row begins and ends on 16 bytes
+  bool dense = true;  // the first row begins on 16 bytes, and rows follow each other without a gap
+};
+
+inline unsigned size_of(int32_t dtype) { return dtype == KW_FLOAT32 ? 4 : 2; }
+
+inline Alignment alignment_of(const RmsNorm& a) {
+  const uintptr_t size = static_cast<uintptr_t>(size_of(a.dtype));
+  const void* data[] = {a.x, a.y, a.residual, a.sum};
+  const int64_t stride[] = {a.x_stride, a.y_stride, a.residual_stride, a.sum_stride};
+  const bool one_row = a.rows == 1;
+  uintptr_t off = reinterpret_cast<uintptr_t>(a.weight) | static_cast<uintptr_t>(a.cols) * size;
+  uintptr_t difference = 0;
+  Alignment result;
+  for (int i = 0; i < 4; ++i) {
+    if (data[i] == nullptr) continue;
+    const uintptr_t start = reinterpret_cast<uintptr_t>(data[i]);
+    const uintptr_t pitch = one_row ? 0 : static_cast<uintptr_t>(stride[i]) * size;
+    const uintptr_t x_pitch = one_row ? 0 : static_cast<uintptr_t>(stride[0]) * size;
+    off |= start | pitch;
+    difference |= (start - reinterpret_cast<uintptr_t>(a.x)) | (pitch - x_pitch);
+    if (start % kVector != 0 || !(one_row || stride[i] == a.cols)) result.dense = false;
+  }
+  result.alike = difference % kVector == 0;
+  result.whole = off % kVector == 0;
+  return result;
+}
+
+inline int64_t ratio_up(int64_t n, int64_t d) { return (n + d - 1) / d; }
+
+inline int power_of_two_from(int64_t n) {
+  int power = 1;
+  while (power < n) power *= 2;
+  return power;
+}
+
+// Lanes of a warp share a row of `units`; a warp holds several rows.
+inline void plan_narrow(const RmsNorm& a, const Device& device, int64_t units, int slots, Plan* plan) {
+  plan->group = power_of_two_from(units);
+  const int64_t rows_a_warp = int64_t{kWarp} / plan->group * slots;
+  const int warps = a.rows >= 2 * rows_a_warp * device.multiprocessors ? 2 : 1;
+  plan->threads = warps * kWarp;
+  plan->rows_a_block = rows_a_warp * warps;
+}
+
+// As many rows a block as it has room for, or as few as keep every multiprocessor busy; in steps that end on 16 bytes.
+inline void plan_flat(const RmsNorm& a, const Device& device, Plan* plan) {
+  const int64_t row_bytes = a.cols * size_of(a.dtype);
+  int64_t step = 1;
+  while (step * row_bytes % kVector != 0) step *= 2;
+  const int64_t room = kFlatBytes / row_bytes, busy = ratio_up(a.rows, 2 * device.multiprocessors);
+  const int64_t rows = (busy < room ? busy : room) / step * step;
+  plan->rows_a_block = rows < step ? step : rows;
+  plan->threads = kFlatThreads;
+  const int64_t units = ratio_up(row_bytes, kVector);
+  while (plan->group < kWarp && plan->group < units && 2 * plan->group * plan->rows_a_block <= kFlatThreads)
+    plan->group *= 2;
+}
+
+// One warp, one block or one cluster a row of `units`, of which a thread holds up to `slots`.
+inline void plan_row(const RmsNorm& a, const Device& device, int64_t units, int slots, int max_cluster, Plan* plan) {
+  const int64_t multiprocessors = device.multiprocessors, room = multiprocessors * 1024;
+  int block = 512;  // smaller blocks make way for the next ones sooner
+  if (a.rows * units <= room) {
+    slots = 1;  // the threads are there anyhow
+    if (a.rows <= multiprocessors) block = 256;
+  } else if (a.rows * ratio_up(units, slots / 2) <= room || (units > kWarp * slots && units <= 512)) {
+    slots /= 2;
+  }
+  const int most = kMaxThreads[plan->shape];
+  while (ratio_up(units, slots) > int64_t{most} * max_cluster && slots < kSlots) slots *= 2;
+  const int64_t threads = ratio_up(units, slots);
+  if (threads <= kWarp) {
+    plan->row_is_a_warp = true;
+    int warps = a.cols * size_of(a.dtype) >= 2048 ? 2 : 4;
+    while (warps > 1 && a.rows < warps * multiprocessors) warps /= 2;
+    plan->threads = warps * kWarp;
+    plan->rows_a_block = warps;
+    return;
+  }
+  while ((threads >> plan->cluster_log2) > block && (2 << plan->cluster_log2) <= max_cluster) ++plan->cluster_log2;
+  const int64_t share = ratio_up(ratio_up(threads, int64_t{1} << plan->cluster_log2), kWarp) * kWarp;
+  plan->threads = static_cast<int>(share < most ? share : most);
+}
+
+inline Plan plan_for(const RmsNorm& a, const Device& device, bool clusters) {
+  const Alignment alignment = alignment_of(a);
+  const int64_t count = kVector / size_of(a.dtype), units = ratio_up(a.cols, count);
+  const int add = a.residual != nullptr;
+  const auto with = [add](Shape shape) { return static_cast<Shape>(shape + add); };
+  Plan plan;
+  if (alignment.whole && units <= kWarp) {
+    plan.shape = with(kNarrow);
+    plan_narrow(a, device, units, kSlots, &plan);
+  } else if (!alignment.whole && alignment.dense && a.cols >= count && a.cols <= kFlatCols) {
+    plan.shape = with(kFlat);
+    plan_flat(a, device, &plan);
+  } else if (a.cols <= kWarp) {
+    plan.shape = kScalar;
+    plan_narrow(a, device, a.cols, kScalarSlots, &plan);
+  } else {
+    const int max_cluster = clusters ? kMaxCluster : 1;
+    plan.shape = with(alignment.whole ? kRow : kShifted);
+    const bool held = units <= int64_t{kMaxThreads[plan.shape]} * kSlots * max_cluster;
+    if (held && (alignment.whole || alignment.alike)) {
+      plan_row(a, device, units, kSlots, max_cluster, &plan);
+    } else {
+      plan.shape = alignment.whole ? with(kStream) : kTrickle;
+      plan_row(a, device, alignment.whole ? units : a.cols, alignment.whole ? kSlots : kScalarSlots, 1, &plan);
+    }
+  }
+  return plan;
+}
+
+}  // namespace kw::rms_norm_plan
