@@ -35,6 +35,6 @@ target_link_libraries(kw_flags INTERFACE pthread dl m)
 
 if(KW_SANITIZE)
   string(REPLACE ";" "," kw_sanitize "${KW_SANITIZE}")
-  target_compile_options(kw_flags INTERFACE "-fsanitize=${kw_sanitize}" -fno-omit-frame-pointer -g)
+  target_compile_options(kw_flags INTERFACE "-fsanitize=${kw_sanitize}" -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
   target_link_options(kw_flags INTERFACE "-fsanitize=${kw_sanitize}")
 endif()

@@ -66,9 +66,13 @@ target_link_options(
     LINKER:-z,nodelete # its threads and fork handlers outlive a dlclose
     LINKER:--as-needed
     LINKER:--build-id=none
-    "$<$<NOT:$<BOOL:${KW_SANITIZE}>>:LINKER:-z,defs>"
-    "$<$<NOT:$<BOOL:${KW_DEBUG}>>:-s>"
 )
+if(NOT KW_SANITIZE) # a sanitizer's functions are in the program
+  target_link_options(kernelwright PRIVATE LINKER:-z,defs)
+  if(NOT KW_DEBUG)
+    target_link_options(kernelwright PRIVATE -s)
+  endif()
+endif()
 
 # The public headers beside the generated ones, for whoever uses the build tree.
 file(GLOB kw_headers CONFIGURE_DEPENDS csrc/include/kernelwright/*.h)

@@ -38,6 +38,7 @@ kw_status prepare(const Driver& driver, const Context& context, Kernel* kernel, 
     KW_TRY(find_function(driver, image, device, kernel->name, size, &function));
     slot.shared = kSharedByDefault;
     slot.cluster = kClusterByDefault;
+    __atomic_store_n(&slot.function, function, __ATOMIC_RELEASE);
   }
   if (how.shared > slot.shared) {
     KW_CUDA(driver, cuFuncSetAttribute,
@@ -52,7 +53,6 @@ kw_status prepare(const Driver& driver, const Context& context, Kernel* kernel, 
             how.cluster, device.ordinal, device.name);
     __atomic_store_n(&slot.cluster, how.cluster, __ATOMIC_RELEASE);
   }
-  __atomic_store_n(&slot.function, function, __ATOMIC_RELEASE);
   *prepared = function;
   return KW_OK;
 }
