@@ -108,7 +108,7 @@ def test_an_interrupt_starts_nothing_more_and_waits_for_what_runs():
         return Task(run, GB)
 
     with pytest.raises(KeyboardInterrupt):
-        run_all([task(i) for i in range(20)], 2, 100 * GB, lambda place, result: None, stop=lambda: stopped.append(1))
+        run_all([task(i) for i in range(20)], 2, 100 * GB, lambda *_: None, stop=lambda: stopped.append(1))
     assert sorted(ended) == sorted(begun)
     assert len(begun) <= 4
     assert stopped
