@@ -113,7 +113,7 @@ def _words(text: str, option: str) -> list[str]:
 
 
 def _codes_of(table: Table, word: str) -> list[Code]:
-    """89, 8.9, sm_89: that cubin; compute_90: that PTX; 90+ptx: both, as PyTorch's arch list means it."""
+    """A number, dotted or not: that cubin. A row's name: that row. `+ptx`: its PTX too, as in PyTorch's arch list."""
     plain, plus, extra = word.lower().partition("+")
     number = plain.replace(".", "")
 

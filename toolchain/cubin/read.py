@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """What a cubin says about itself: its architecture, its kernels and what each of them needs.
 
-Two encodings of the architecture exist. Up to CUDA 12.x for the GPUs of its day (OS ABI 51, version 7): the number in
-the low byte of e_flags, `a` in bit 11. For newer GPUs in 12.8 and everything from 13.0 on (OS ABI 65, version 8): the
-number in the second byte; `a` in bit 3 (12.8), later in the section .nv.compat.
+Two encodings of the architecture exist. The older (OS ABI 51, version 7), which CUDA 12 writes for the GPUs up to
+Hopper: the number in the low byte of e_flags, `a` in bit 11. The newer (OS ABI 65, version 8), which late CUDA 12
+writes for Blackwell and CUDA 13 for all: the number in the second byte, `a` in bit 3, then in the section .nv.compat.
 """
 
 from __future__ import annotations
