@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import argparse
 import ast
+import signal
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from toolchain.errors import KwError
 
@@ -35,6 +36,11 @@ def usage() -> str:
     return "\n".join(["usage: python -m toolchain VERB [-h] ...", "", *lines])
 
 
+def _terminated(number: int, _frame: object) -> NoReturn:
+    """Unwinds, so that what was started is ended and what was half done is cleaned up."""
+    sys.exit(128 + number)
+
+
 def main(argv: Sequence[str]) -> int:
     verb = argv[0] if argv else ""
     if verb in {"-h", "--help"}:
@@ -46,6 +52,7 @@ def main(argv: Sequence[str]) -> int:
     command = import_module(f"toolchain.commands.{verb.replace('-', '_')}")
     parser = argparse.ArgumentParser(prog=f"python -m toolchain {verb}", description=command.__doc__)
     command.add_arguments(parser)
+    signal.signal(signal.SIGTERM, _terminated)
     try:
         return int(command.run(parser.parse_args(argv[1:])))
     except KwError as error:

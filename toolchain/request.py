@@ -113,7 +113,7 @@ def _words(text: str, option: str) -> list[str]:
 
 
 def _codes_of(table: Table, word: str) -> list[Code]:
-    """A number (with or without its dot) or a row's name: that row; number+ptx: cubin and PTX, as PyTorch means it."""
+    """A number, dotted or not: that cubin. A row's name: that row. `+ptx`: its PTX too, as in PyTorch's arch list."""
     plain, plus, extra = word.lower().partition("+")
     number = plain.replace(".", "")
 

@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 from device_support import FakeCompiler, tree
@@ -176,3 +181,57 @@ def test_every_error_has_an_exit_code_of_its_own():
     codes = [one.exit_code for one in KwError.__subclasses__() if one.__module__.startswith("toolchain.")]
     assert len(codes) == len(set(codes))
     assert KwError.exit_code not in codes
+
+
+SLOW_NVCC = """#!/bin/sh
+case "$*" in
+*--version*) echo "Cuda compilation tools, release 12.2, V12.2.140" ;;
+*--dryrun*) ;;
+*-M*) echo "empty.o :" ;;
+*) touch {mark}; sh -c "sleep 61; true" {mark} ;;
+esac
+"""
+
+INTERRUPTED = """
+import sys
+from pathlib import Path
+from toolchain import __main__, targets
+from toolchain.commands import device
+from toolchain.device import Nvcc, build_images
+from toolchain.request import resolve
+
+root = Path(sys.argv[1])
+request = resolve(targets.load(), machine="x86_64", root=root, archs="80;86;89")
+nvcc = Nvcc(root / "nvcc", root / "gcc", memo=root / "memo")
+device.run = lambda arguments: build_images(request, nvcc, root=root, cache_at=root / "cache", jobs=2)
+sys.exit(__main__.main(["device", "--out", "x"]))
+"""
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_build_leaves_no_process_and_no_file(root, tmp_path, sent, code):
+    (root / "gcc").write_text("#!/bin/sh\n")
+    (root / "nvcc").write_text(SLOW_NVCC.format(mark=tmp_path / "begun"))
+    for name in ("gcc", "nvcc"):
+        (root / name).chmod(0o755)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    environment = {**os.environ, "TMPDIR": str(scratch), "PYTHONPATH": str(ROOT)}
+    child = subprocess.Popen([sys.executable, "-c", INTERRUPTED, str(root)], env=environment, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "begun").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    child.send_signal(sent)
+    _, said = child.communicate(timeout=30)
+    assert child.returncode == code
+    assert b"Traceback" not in said
+    assert list(scratch.iterdir()) == []
+    assert not [line for line in _commands() if str(tmp_path / "begun") in line or str(scratch) in line]
+
+
+def _commands():
+    """Command lines of every process, with NUL between the words."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            yield path.read_bytes().decode(errors="replace")

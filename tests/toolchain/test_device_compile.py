@@ -68,6 +68,20 @@ def test_a_kernel_sees_the_features_of_its_code(compiler, root, table):
     assert kernels(compiler, Job(root, "features", table.codes["sm_75"])) == everything[:1]
 
 
+def test_an_image_holds_the_sources_symbols_and_no_ballast(compiler, root, table):
+    """NVRTC would add forty constants of its own header nv/target."""
+    facts = check(compiler.compile(Job(root, "plain", table.codes["sm_90"])).image, table.codes["sm_90"])
+    assert [name for name in facts.symbols if not name.startswith(".nv.")] == ["plain_k"]
+
+
+def test_an_architecture_specific_code_has_its_instructions(compiler, root, table):
+    fence = 'extern "C" __global__ void plain_k() { asm volatile("wgmma.fence.sync.aligned;"); }\n'
+    (root / "csrc/cuda/plain.cu").write_text(fence)
+    assert kernels(compiler, Job(root, "plain", table.codes["sm_90a"])) == ["plain_k"]
+    with pytest.raises(CompileError, match="wgmma"):
+        compiler.compile(Job(root, "plain", table.codes["sm_90"]))
+
+
 def test_what_a_compile_took_is_known(compiler, root, table):
     compiled = compiler.compile(Job(root, "family", table.codes["sm_80"]))
     assert 0 < compiled.seconds < 60

@@ -14,7 +14,7 @@ from toolchain.device import Compiled, Job, Nvcc, Nvrtc, build_images, child
 from toolchain.device.compiler import check_options
 from toolchain.device.image import finish
 from toolchain.errors import CompileError, DeterminismError
-from toolchain.files import digest_of
+from toolchain.files import digest_of, remembered
 from toolchain.request import resolve
 
 SOURCE = r"""
@@ -133,6 +133,29 @@ def test_nothing_compiles_before_every_source_was_checked(table, tmp_path):
     with pytest.raises(DeterminismError, match=r"worse\.cu:2"):
         build_images(request, compiler, root=root, cache_at=tmp_path / "cache")
     assert compiler.asked == []
+
+
+def test_a_digest_is_taken_again_when_a_file_changes_and_only_then(tmp_path):
+    tool, asked = tmp_path / "tool", []
+    tool.write_bytes(b"one")
+
+    def find():
+        asked.append(tool.read_bytes())
+        return [tool], {"digest": digest_of([tool])}
+
+    first = remembered(tmp_path / "memo", "tool", find)
+    assert remembered(tmp_path / "memo", "tool", find) == first
+    assert asked == [b"one"]
+    tool.write_bytes(b"two")
+    os.utime(tool, (7, 7))
+    assert remembered(tmp_path / "memo", "tool", find) != first
+    for note in (tmp_path / "memo/tools").iterdir():
+        note.write_text('{"files": [["nowhere", 1, 2]], "facts": {"digest": "stale"}}')
+    assert remembered(tmp_path / "memo", "tool", find)["digest"] == digest_of([tool])
+    tool.unlink()
+    with pytest.raises(FileNotFoundError):
+        remembered(tmp_path / "memo", "tool", find)
+    assert asked == [b"one", b"two", b"two"]
 
 
 def test_a_digest_is_of_bytes_not_of_places(tmp_path):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import _thread
 import threading
 import time
 
@@ -91,6 +92,26 @@ def test_a_failure_ends_what_has_not_begun_and_the_first_is_told():
         run_all([task(i) for i in range(30)], 2, 100 * GB, done.__setitem__)
     assert len(begun) < 6
     assert 1 not in done
+
+
+def test_an_interrupt_starts_nothing_more_and_waits_for_what_runs():
+    begun, ended, stopped = [], [], []
+
+    def task(index):
+        def run():
+            begun.append(index)
+            if index == 1:
+                _thread.interrupt_main()
+            time.sleep(0.3)
+            ended.append(index)
+
+        return Task(run, GB)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_all([task(i) for i in range(20)], 2, 100 * GB, lambda *_: None, stop=lambda: stopped.append(1))
+    assert sorted(ended) == sorted(begun)
+    assert len(begun) <= 4
+    assert stopped
 
 
 def test_an_error_while_reporting_is_raised_too():

@@ -56,11 +56,10 @@ def run(arguments: argparse.Namespace) -> int:
     compiler = device_compiler(provider, request.toolkit, table)
     built = build_images(request, compiler, cache_at=arguments.cache, jobs=arguments.jobs)
     write_outputs(arguments.out, table, request, compiler, built, given_label=arguments.label)
+    count = len(built.images)
     cached = sum(image.cached for image in built.images)
-    print(
-        f"{len(built.images)} images in {arguments.out}, {cached} from the cache, {built.seconds:.1f} s",
-        file=sys.stderr,
-    )
+    said = f"{count} image{'s' if count > 1 else ''} in {arguments.out}, {cached} from the cache, {built.seconds:.1f} s"
+    print(said, file=sys.stderr)
     return 0
 
 

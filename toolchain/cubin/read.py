@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
 """What a cubin says about itself: its architecture, its kernels and what each of them needs.
 
-Two encodings of the architecture exist. The older (OS ABI 51, version 7), which CUDA 12 uses for the GPUs of its
-first releases: the number in the low byte of e_flags, `a` in bit 11. The newer (OS ABI 65, version 8), which late
-releases of CUDA 12 use for GPUs that came after, and CUDA 13 for all: the number in the second byte; `a` in bit 3,
-since CUDA 13 in the section .nv.compat.
+Two encodings of the architecture exist. The older (OS ABI 51, version 7), which CUDA 12 writes for the GPUs up to
+Hopper: the number in the low byte of e_flags, `a` in bit 11. The newer (OS ABI 65, version 8), which late CUDA 12
+writes for Blackwell and CUDA 13 for all: the number in the second byte, `a` in bit 3, then in the section .nv.compat.
 """
 
 from __future__ import annotations

@@ -107,7 +107,13 @@ def build_images(
         note = describe(limit, budget, tasks)
         shown.say(note)
         try:
-            run_all(tasks, limit.count, budget.size, lambda place, image: builder.finished(missing[place], image))
+            run_all(
+                tasks,
+                limit.count,
+                budget.size,
+                lambda place, image: builder.finished(missing[place], image),
+                stop=child.end_all,
+            )
         finally:
             shown.close()
     for said in cache.notes:

@@ -56,7 +56,7 @@ class Progress:
 
 
 def line(image: Image, count: int, total: int) -> str:
-    """[3/5] <code> rms_norm  0.8 s  24 registers  0 spills  compiled, in columns."""
+    """Count, code, op, seconds, registers, spills, and whether it was compiled or cached, in columns."""
     width = len(str(total))
     told = f"{image.registers:3d} registers  {image.spilled} spills" if image.spills else "as text for newer GPUs"
     how = "cached" if image.cached else "compiled"

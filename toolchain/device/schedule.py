@@ -80,6 +80,24 @@ class _Pool(Generic[T]):
                 self.room -= self.tasks[index].need
             self._run(index)
 
+    def _unfinished(self) -> bool:
+        return self.running > 0 or bool(self.waiting and not self.errors)
+
+    def wait(self) -> bool:
+        """For a moment; True once nothing runs and nothing more will.
+
+        Not by joining threads, since an interrupted join forgets its thread; and for a moment only, since a signal that
+        another thread takes does not wake this one.
+        """
+        with self.changed:
+            return self.changed.wait_for(lambda: not self._unfinished(), 0.1)
+
+    def give_up(self) -> None:
+        """Nothing more starts."""
+        with self.changed:
+            self.waiting.clear()
+            self.changed.notify_all()
+
     def _run(self, index: int) -> None:
         error: BaseException | None = None
         try:
@@ -96,16 +114,29 @@ class _Pool(Generic[T]):
             self.changed.notify_all()
 
 
-def run_all(tasks: Sequence[Task[T]], limit: int, budget: int, done: Callable[[int, T], None]) -> None:
+def run_all(
+    tasks: Sequence[Task[T]],
+    limit: int,
+    budget: int,
+    done: Callable[[int, T], None],
+    stop: Callable[[], None] = lambda: None,
+) -> None:
     """Runs every task; `done(index, result)` is called for each as it ends, one at a time.
 
-    After a failure nothing new starts, what runs ends, and the failure of the earliest task is raised.
+    After a failure nothing new starts, what runs ends, and the failure of the earliest task is raised. An interrupt
+    calls `stop`, which should end what runs.
     """
     pool = _Pool(tasks, int(budget * SHARE), done)
-    threads = [threading.Thread(target=pool.work, daemon=True) for _ in range(min(limit, len(tasks)))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    try:
+        for _ in range(min(limit, len(tasks))):
+            threading.Thread(target=pool.work, daemon=True).start()
+        while not pool.wait():
+            pass
+    except BaseException:
+        pool.give_up()
+        stop()
+        while not pool.wait():  # a thread may have been about to start something
+            stop()
+        raise
     if pool.errors:
         raise pool.errors[min(pool.errors)]
