@@ -104,23 +104,36 @@ static void* load_slowly(void*) {
   return nullptr;
 }
 
-// fork() while another thread holds the loader's lock: the child must not wait for a thread it does not have.
-CASE(fork_while_loading) {
-  use_standin("cuda12");
+// fork() while another thread holds the loader's lock, before or after CUDA was started: the child must not wait for a
+// thread that it does not have.
+static void fork_during(const char* call, void (*in_the_child)(Package& package)) {
   Package package;
   package.words();
   shared_package = &package;
   pthread_t thread;
   pthread_create(&thread, nullptr, load_slowly, nullptr);
-  for (int i = 0; i < 1000 && package.told("cuDevicePrimaryCtxRetain") == 0; ++i) usleep(100);
-  in_child(
-      [](Package& p) {
-        alarm(10);
-        CHECK_STATUS(p.probe(0), KW_ERROR_FORKED, p.words(), "fork");
-      },
-      package);
+  for (int i = 0; i < 10000 && package.told(call) == 0; ++i) usleep(100);
+  unsetenv("KW_STANDIN_SLOW");
+  in_child(in_the_child, package);
   pthread_join(thread, nullptr);
   CHECK(package.probe(0) == KW_OK, "%s", package.words());
+}
+
+CASE(fork_while_loading) {
+  use_standin("cuda12");
+  fork_during("cuDevicePrimaryCtxRetain", [](Package& p) {
+    alarm(10);
+    CHECK_STATUS(p.probe(0), KW_ERROR_FORKED, p.words(), "fork");
+  });
+}
+
+CASE(fork_while_looking_for_a_driver) {
+  use_standin("cuda12");
+  setenv("KW_STANDIN_SLOW", "1", 1);
+  fork_during("cuDriverGetVersion", [](Package& p) {
+    alarm(10);
+    CHECK(p.probe(0) == KW_OK, "%s", p.words());
+  });
 }
 
 RUN_CASES()

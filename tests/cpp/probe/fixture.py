@@ -53,7 +53,11 @@ def main() -> None:
     out = Path(sys.argv[1])
     lines = ["#ifndef KW_PROBE_IMAGES", "#define KW_PROBE_IMAGES"]
     lines += [f"#define KW_FEATURE_{name.upper()} (1u << {bit})" for bit, name in enumerate(FEATURES)]
-    lines += ['#define KW_BUILD_VERSION "0.0.0"', '#define KW_BUILD_TOOLKIT "probe"', "#define KW_BUILD_DRIVER_CUDA 12020"]
+    lines += [
+        '#define KW_BUILD_VERSION "0.0.0"',
+        '#define KW_BUILD_TOOLKIT "probe"',
+        "#define KW_BUILD_DRIVER_CUDA 12020",
+    ]
     lines += ['#define KW_BUILD_DRIVER_LINUX "535.54.03"', "#endif", "#ifdef KW_IMAGE"]
     for op, code, kind, runs_on, features, data in images():
         path = out / "kernels" / code / f"{op}.{kind.lower()}"

@@ -7,6 +7,7 @@
 //   KW_STANDIN_VERSION=12020     CUDA level
 //   KW_STANDIN_LACKS=name        a function that cuGetProcAddress does not find
 //   KW_STANDIN_FAILS=name:code   a function that refuses
+//   KW_STANDIN_SLOW=1            telling the version takes a while
 //   KW_STANDIN_CAPTURING=1       the thread is recording a stream: loading needs the relaxed mode
 //   KW_STANDIN_RECORD=path       where a line per call of interest is appended
 //
@@ -93,6 +94,8 @@ static int capability(int device) {
 
 static int cuDriverGetVersion(int* version) {
   REFUSE();
+  record("cuDriverGetVersion");
+  if (getenv("KW_STANDIN_SLOW")) usleep(300000);
   *version = atoi(setting("KW_STANDIN_VERSION", "12020"));
   return 0;
 }

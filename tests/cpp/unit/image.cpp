@@ -18,6 +18,8 @@ static const Image kTable[] = {
     {"norm", "sm_120", KW_IMAGE_CUBIN, "12.0 12.1", 3, 1, ""},
     {"norm", "sm_103", KW_IMAGE_CUBIN, "10.3", 3, 1, ""},
     {"norm", "compute_90", KW_IMAGE_PTX, "9.0", 3, 1, ""},
+    {"pair", "sm_121", KW_IMAGE_CUBIN, "12.1 12.0", 3, 1, ""},
+    {"pair", "sm_120", KW_IMAGE_CUBIN, "12.0 12.1", 1, 1, ""},
     {"thin", "sm_87", KW_IMAGE_CUBIN, "8.7", 1, 1, ""},
 };
 static const kw::Images kImages = {kTable, sizeof kTable / sizeof kTable[0]};
@@ -55,6 +57,8 @@ CASE(by_device) {
       {0, "KW_ERROR_NO_IMAGE"},
   };
   for (const auto& row : rows) expect("norm", row.capability, "", row.code);
+  expect("pair", 120, "", "sm_120");  // its own, though a newer one runs there too
+  expect("pair", 121, "", "sm_121");
   expect("thin", 87, "", "sm_87");
   expect("thin", 90, "", "KW_ERROR_NO_IMAGE");
 }
@@ -64,7 +68,7 @@ CASE(refusal_words) {
   CHECK_STATUS(kw::choose_image(kImages, "norm", 75, "", &image), KW_ERROR_NO_IMAGE, kw_last_error(), "norm", "7.5",
                "sm_80 (8.0 8.6 8.7 8.9)", "compute_90 (9.0 and newer)", "sm_120 (12.0 12.1)");
   CHECK_STATUS(kw::choose_image(kImages, "gemm", 90, "", &image), KW_ERROR_NO_IMAGE, kw_last_error(), "gemm",
-               "norm, thin");
+               "norm, pair, thin");
   CHECK_STATUS(kw::choose_image({kTable, 0}, "norm", 90, "", &image), KW_ERROR_NO_IMAGE, kw_last_error(),
                "none at all");
 }
