@@ -4,10 +4,10 @@
 // waits for those inside only: a worker that wakes too late finds the gate shut, and no job waits for it.
 #include "../pool.h"
 
-#include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ struct Job {
 };
 
 struct Pool {
-  alignas(64) uint32_t owned;  // by a caller
+  alignas(64) pid_t owner;     // the process of the caller that has the pool; 0: nobody has
   alignas(64) uint32_t calls;  // counts jobs; idle workers sleep on it
   uint32_t asleep;             // workers that do
   alignas(64) uint32_t gate;   // kOpen, kWaiting, and the number of workers inside
@@ -40,7 +40,8 @@ struct Pool {
   alignas(64) Job job;         // written while the gate is shut and nobody is inside
   uint32_t stopping, refused;
   int workers;
-  pid_t process;
+  pid_t process;  // whose workers they are
+  uint8_t* mark;
   pthread_t threads[kMaxThreads - 1];
 };
 
@@ -114,10 +115,39 @@ void* work(void* first) {
   }
 }
 
-// The child has none of the parent's workers, and nobody in it owns the pool.
-void forget_all() {
-  pool.owned = pool.asleep = pool.gate = pool.refused = 0;
+// Page whose first byte the kernel clears in a forked child (since Linux 4.14); nullptr where there is no memory.
+uint8_t* fork_mark() {
+  void* page = mmap(nullptr, 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return nullptr;
+  madvise(page, 1, MADV_WIPEONFORK);
+  return static_cast<uint8_t*>(page);
+}
+
+// Forgets the workers of another process, or of none so far.
+bool adopt(pid_t here) {
+  if (!pool.mark) pool.mark = fork_mark();
+  if (!pool.mark) return false;
+  *pool.mark = 1;
+  pool.asleep = pool.gate = pool.stopping = 0;
   pool.workers = 0;
+  forget_refusal();
+  __atomic_store_n(&pool.process, here, __ATOMIC_RELAXED);
+  return true;
+}
+
+void disown() { __atomic_store_n(&pool.owner, 0, __ATOMIC_RELEASE); }
+
+// Takes the pool, unless a thread of this process has it. A forked child has none of the workers, nor whoever had the
+// pool then. Not by pthread_atfork: what zig links does not take such handlers back when it is unloaded. The mark is
+// for a child that bears its parent's number in a PID namespace of its own.
+bool own() {
+  const pid_t here = getpid();
+  pid_t owner = __atomic_load_n(&pool.owner, __ATOMIC_RELAXED);
+  if (owner == here) return false;
+  if (!__atomic_compare_exchange_n(&pool.owner, &owner, here, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return false;
+  if ((pool.process == here && *pool.mark) || adopt(here)) return true;
+  disown();
+  return false;
 }
 
 bool start_one() {
@@ -138,10 +168,7 @@ bool start_one() {
 
 // Starts workers up to `wanted`; returns how many of these there are. Asks a system that refused once not again.
 int ensure_workers(int wanted) {
-  static bool watching_fork;
-  if (!watching_fork) watching_fork = pthread_atfork(nullptr, nullptr, forget_all) == 0;
-  while (watching_fork && pool.workers < wanted && !__atomic_load_n(&pool.refused, __ATOMIC_RELAXED)) {
-    pool.process = getpid();
+  while (pool.workers < wanted && !__atomic_load_n(&pool.refused, __ATOMIC_RELAXED)) {
     if (!start_one()) __atomic_store_n(&pool.refused, 1, __ATOMIC_RELAXED);
   }
   return pool.workers < wanted ? pool.workers : wanted;
@@ -168,23 +195,20 @@ void run(const Job& job, int workers) {
   wait_for_workers();
 }
 
-bool own() { return __atomic_exchange_n(&pool.owned, 1, __ATOMIC_ACQUIRE) == 0; }
-
-void disown() { __atomic_store_n(&pool.owned, 0, __ATOMIC_RELEASE); }
-
 // At exit and before the library is unmapped. Keeps the pool, so that whoever still calls stays on its own thread.
 // Never hangs: after a second without getting it, the process is left as it is.
 [[gnu::destructor]] void shut_down() {
+  if (__atomic_load_n(&pool.process, __ATOMIC_RELAXED) != getpid()) return;
   for (int i = 0; !own(); ++i) {
     if (i == 1000) return;
     usleep(1000);
   }
-  if (pool.workers == 0 || pool.process != getpid()) return;
   __atomic_store_n(&pool.stopping, 1, __ATOMIC_RELEASE);
   __atomic_add_fetch(&pool.calls, 1, __ATOMIC_SEQ_CST);
   wake(&pool.calls, kMaxThreads);
   for (int i = 0; i < pool.workers; ++i) pthread_join(pool.threads[i], nullptr);
-  pool.workers = 0;
+  munmap(pool.mark, 1);
+  pool.mark = nullptr;
 }
 
 }  // namespace

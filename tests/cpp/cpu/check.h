@@ -113,15 +113,16 @@ struct Random {
 // Calls test() with each instruction set that this build and this CPU have; fails where there is none.
 template <class Test>
 void each_isa(Test test) {
+  constexpr const char* kNames[] = {"scalar", "neon", "avx2", "avx512"};
   int sets = 0;
-  for (const char* const* name = (const char* const[]){"scalar", "neon", "avx2", "avx512", nullptr}; *name; ++name) {
-    if (kw_set_option("cpu_isa", *name) != KW_OK) {
-      printf("%s: not here (%s)\n", *name, kw_last_error());
+  for (const char* name : kNames) {
+    if (kw_set_option("cpu_isa", name) != KW_OK) {
+      printf("%s: not here (%s)\n", name, kw_last_error());
       continue;
     }
-    CHECK(strcmp(kw_cpu_isa(), *name) == 0, "asked for %s, got %s", *name, kw_cpu_isa());
+    CHECK(strcmp(kw_cpu_isa(), name) == 0, "asked for %s, got %s", name, kw_cpu_isa());
     ++sets;
-    test(*name);
+    test(name);
   }
   CHECK(sets > 0, "no instruction set runs");
   CHECK(kw_set_option("cpu_isa", "") == KW_OK, "%s", kw_last_error());

@@ -56,13 +56,19 @@ void in_child(const char* what, Check check) {
 void check_refused_threads() {
   in_child("no memory for a thread", [] {
     float* y = fresh();
+    memset(y, 0, kCount * sizeof(float));
     kw_set_num_threads(4);
+    const int before = tasks();
     const rlimit none = {1 << 20, 1 << 20};
     CHECK(setrlimit(RLIMIT_AS, &none) == 0, "setrlimit failed");
-    memset(y, 0, kCount * sizeof(float));
+    if (void* more = malloc(64 << 20)) {
+      printf("no memory for a thread: skipped, RLIMIT_AS has no effect here (an emulator?)\n");
+      free(more);
+      exit(0);
+    }
     run(y);
     CHECK(same(y), "wrong result without threads");
-    CHECK(tasks() == 1, "threads were started: %d", tasks());
+    CHECK(tasks() == before, "%d threads were started", tasks() - before);
     free(y);
   });
 }
@@ -75,7 +81,7 @@ void check_counts() {
   memset(y, 0, kCount * sizeof(float));
   run(y);
   CHECK(same(y), "3 threads: wrong result");
-  CHECK(tasks() == before + 2, "3 threads wanted, %d are there", tasks());
+  CHECK(tasks() == before + 2, "2 threads beside this one were wanted, %d are there", tasks() - before);
   constexpr int kCounts[] = {1, 2, 8, 5, 1, 16, 0};
   for (const int count : kCounts) {
     CHECK(kw_set_num_threads(count) == KW_OK, "%s", kw_last_error());
@@ -132,13 +138,14 @@ void check_callers_and_forks() {
   for (pthread_t& caller : callers) pthread_create(&caller, nullptr, repeat, nullptr);
   for (int i = 0; i < 20; ++i) {
     in_child("fork", [] {
+      const int before = tasks();
       float* y = fresh();
       for (int k = 0; k < 3; ++k) {
         memset(y, 0, kCount * sizeof(float));
         run(y);
         CHECK(same(y), "after fork: wrong result");
       }
-      CHECK(tasks() == 4, "after fork 4 threads were wanted, %d are there", tasks());
+      CHECK(tasks() == before + 3, "after fork 3 threads were wanted, %d are there", tasks() - before);
       free(y);
     });
   }
