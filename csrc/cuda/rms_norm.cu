@@ -29,8 +29,8 @@
   KW_KERNEL(narrow_add_##type, 64, 11, kw::rms_norm_narrow<kw::T, true, 16>)       \
   KW_KERNEL(flat_##type, 256, 4, kw::rms_norm_flat<kw::T, false>)                  \
   KW_KERNEL(flat_add_##type, 256, 3, kw::rms_norm_flat<kw::T, true>)               \
-  KW_KERNEL(stream_##type, 1024, 2, kw::rms_norm_stream<kw::T, false, 16>)         \
-  KW_KERNEL(stream_add_##type, 640, 2, kw::rms_norm_stream<kw::T, true, 16>)       \
+  KW_KERNEL(stream_##type, 512, 3, kw::rms_norm_stream<kw::T, false, 16>)          \
+  KW_KERNEL(stream_add_##type, 512, 2, kw::rms_norm_stream<kw::T, true, 16>)       \
   KW_KERNEL(scalar_##type, 64, 14, kw::rms_norm_narrow<kw::T, true, kw::T::kSize>) \
   KW_KERNEL(trickle_##type, 1024, 1, kw::rms_norm_stream<kw::T, true, kw::T::kSize>)
 

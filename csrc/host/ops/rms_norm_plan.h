@@ -15,6 +15,7 @@ constexpr int kVector = 16;  // bytes of the widest load
 // As in csrc/cuda/include/rms_norm_*.cuh.
 constexpr int kSlots = 4;
 constexpr int kScalarSlots = 8;
+constexpr int kTrickleSlots = 4 * kScalarSlots;  // four turns of a loop: fewer threads were faster
 constexpr int kFlatThreads = 256;
 constexpr int64_t kFlatBytes = kFlatThreads * kSlots * kVector;
 constexpr int64_t kFlatCols = 512;
@@ -38,7 +39,7 @@ enum Shape {
 };
 
 // The most threads a block of the kernel may have: its __launch_bounds__.
-constexpr int kMaxThreads[kShapes] = {768, 1024, 640, 1024, 64, 64, 256, 256, 1024, 640, 64, 1024};
+constexpr int kMaxThreads[kShapes] = {768, 1024, 640, 1024, 64, 64, 256, 256, 512, 512, 64, 1024};
 
 struct Plan {
   Shape shape = kTrickle;
@@ -160,7 +161,7 @@ inline Plan plan_for(const RmsNorm& a, const Device& device, bool clusters) {
       plan_row(a, device, units, kSlots, max_cluster, &plan);
     } else {
       plan.shape = alignment.whole ? with(kStream) : kTrickle;
-      plan_row(a, device, alignment.whole ? units : a.cols, alignment.whole ? kSlots : kScalarSlots, 1, &plan);
+      plan_row(a, device, alignment.whole ? units : a.cols, alignment.whole ? kSlots : kTrickleSlots, 1, &plan);
     }
   }
   return plan;
