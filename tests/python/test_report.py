@@ -9,8 +9,8 @@ import sys
 import pytest
 
 import kernelwright
-from kernelwright import _environment, _files, _library, errors, ops
 from kernelwright import __main__ as report
+from kernelwright import _environment, _files, _library, errors, ops
 from tests.python.support import REPORT, WITHOUT_TORCH, run
 
 
@@ -101,16 +101,13 @@ def test_a_driver_that_is_too_old_is_no_failure(monkeypatch, capsys):
 
 
 def test_a_reader_that_goes_away():
-    done = subprocess.run(
-        f"{sys.executable} -m kernelwright | head -1",
-        shell=True,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )  # noqa: S602
-    assert done.stdout.startswith("kernelwright ")
-    assert done.stderr == ""
+    """As with `python -m kernelwright | head -1`: no traceback."""
+    with subprocess.Popen(
+        [sys.executable, "-u", "-m", "kernelwright"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline().startswith("kernelwright ")
+        process.stdout.close()
+        assert process.stderr.read() == ""
 
 
 @pytest.mark.gpu

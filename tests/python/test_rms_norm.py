@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
@@ -169,8 +170,8 @@ def test_more_elements_than_int32(device):
     rows, cols = 32769, 65536
     needed = 2 * rows * cols * 2
     if device == "cpu":
-        with open("/proc/meminfo", encoding="ascii") as file:
-            available = next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        available = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
     else:
         available = torch.cuda.mem_get_info()[0]
     if available < needed + 2**31:
