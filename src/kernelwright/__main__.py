@@ -80,7 +80,11 @@ def _torch() -> None:
     """Looked up, not imported: a broken torch must not keep this report from being printed."""
     from importlib import metadata
 
-    if importlib.util.find_spec("torch") is None:
+    try:
+        there = importlib.util.find_spec("torch") is not None
+    except (ImportError, ValueError):  # something stands in the way of finding it
+        there = False
+    if not there:
         _line("torch", "is not installed; the operators need it, the C library does not")
         return
     try:

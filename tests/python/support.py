@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -35,7 +36,7 @@ class Child:
         try:
             out, err = self.process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
-            self.process.kill()
+            os.killpg(self.process.pid, signal.SIGKILL)  # its children too, or they would keep the pipes open
             out, err = self.process.communicate()
             raise AssertionError(f"the process hung for {timeout} s; it had printed\n{out}\n{err}") from None
         return subprocess.CompletedProcess(self.process.args, self.process.returncode, out, err)
@@ -46,7 +47,12 @@ def start(code: str, *args: str, package: Path | None = None, **environment: str
     if package:
         env["PYTHONPATH"] = str(package.parent)
     process = subprocess.Popen(
-        [sys.executable, "-c", code, *args], env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", code, *args],
+        env=env,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
     )
     return Child(process)
 

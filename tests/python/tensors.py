@@ -124,7 +124,7 @@ def written(op: Any, overload: str) -> list[int]:
 
 def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Also where NaN is equal to nothing."""
-    bits = {2: torch.int16, 4: torch.int32, 8: torch.int64}[a.element_size()]
+    bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[a.element_size()]
     return torch.equal(a.view(bits), b.view(bits))
 
 

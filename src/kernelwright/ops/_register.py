@@ -67,6 +67,21 @@ def _refuse_gradients(torch: Any, target: Any, shown: str) -> Callable[..., Any]
     return run
 
 
+def _materialise(torch: Any, target: Any) -> Callable[..., Any]:
+    """A kernel for views that negate on access; torch's own cannot serve a schema that writes and does not return."""
+    written = [a.alias_info is not None and a.alias_info.is_write for a in target._schema.arguments]  # noqa: SLF001
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        plain = [a.resolve_neg() if isinstance(a, torch.Tensor) else a for a in args]
+        result = target(*plain, **kwargs)
+        for write, a, b in zip(written, args, plain, strict=False):
+            if write and a is not b:
+                a.copy_(b)
+        return result
+
+    return run
+
+
 def _register_overload(torch: Any, library: Any, op: Op, overload: Overload, native: _library.Library | None) -> None:
     name = op.qualified(overload)
     library.define(f"{name}{overload.schema}")
@@ -82,6 +97,7 @@ def _register_overload(torch: Any, library: Any, op: Op, overload: Overload, nat
     else:
         target = getattr(getattr(getattr(torch.ops, NAMESPACE), op.name), overload.name)
         library.impl(name, _refuse_gradients(torch, target, qualified), "Autograd", with_keyset=True)
+        library.impl(name, _materialise(torch, target), "Negative")
 
 
 def register(records: Iterable[Op]) -> None:
