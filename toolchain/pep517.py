@@ -7,11 +7,12 @@ others are scikit-build-core's. It has no prepare_metadata hook: the version's l
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from toolchain import providers
 from toolchain.errors import KwError, RequestError
@@ -22,8 +23,12 @@ from toolchain.targets import Table, load
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+T = TypeVar("T")
 Settings = Mapping[str, "str | list[str]"]
 OURS = ("toolkit", "target", "archs", "ops", "provider", "debug")
+# Variables, by how they begin, with which a person changes what a compiler makes.
+UNWANTED = ("CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH",
+            "LIBRARY_PATH", "CC", "CXX", "CMAKE_ARGS", "CMAKE_TOOLCHAIN_FILE", "CMAKE_BUILD_TYPE", "SKBUILD_", "DESTDIR")  # fmt: skip
 _YES, _NO = ("1", "true", "yes", "on", ""), ("0", "false", "no", "off")
 
 
@@ -99,11 +104,21 @@ def _requires(settings: Settings | None) -> list[str]:
     return needed
 
 
-def make(build: Callable[..., str], directory: str, table: Table, request: Request,
-         theirs: Mapping[str, str | list[str]], jobs: int | None = None) -> str:  # fmt: skip
+def make(
+    build: Callable[..., str],
+    directory: str,
+    table: Table,
+    request: Request,
+    *,
+    theirs: Mapping[str, str | list[str]],
+    jobs: int | None = None,
+) -> str:
     """Lets scikit-build-core build, then finishes its wheel into the directory; gives the file's name."""
     from toolchain.wheel.finish import finish
 
+    if request.provider == "pip":  # the same bytes wherever it is built, so nothing of this machine slips in
+        for name in [name for name in os.environ if name.startswith(UNWANTED)]:
+            del os.environ[name]
     given = {f"cmake.define.{key}": value for key, value in defines(table, request, jobs).items()}
     with tempfile.TemporaryDirectory(prefix="kernelwright-") as scratch:
         name = build(scratch, {**given, **theirs}, None)
@@ -111,7 +126,7 @@ def make(build: Callable[..., str], directory: str, table: Table, request: Reque
         return finish(Path(scratch) / name, Path(directory), request, floor_is_given=floor_is_given).name
 
 
-def _refusing(call: Callable[[], str]) -> str:
+def _refusing(call: Callable[[], T]) -> T:
     """An error that a person is meant to read ends the build with its words alone, without a traceback."""
     try:
         return call()
@@ -125,19 +140,26 @@ def _build(build: Callable[..., str], directory: str, settings: Settings | None)
 
     def work() -> str:
         table = load()
-        return make(build, directory, table, settled(table, ours), theirs)
+        return make(build, directory, table, settled(table, ours), theirs=theirs)
 
     return _refusing(work)
 
 
-def build_wheel(wheel_directory: str, config_settings: Settings | None = None, metadata_directory: str | None = None) -> str:
+def build_wheel(
+    wheel_directory: str,
+    config_settings: Settings | None = None,
+    metadata_directory: str | None = None,  # noqa: ARG001 - the hook's
+) -> str:
     from scikit_build_core.build import build_wheel as build
 
     return _build(build, wheel_directory, config_settings)
 
 
-def build_editable(wheel_directory: str, config_settings: Settings | None = None,
-                   metadata_directory: str | None = None) -> str:  # fmt: skip
+def build_editable(
+    wheel_directory: str,
+    config_settings: Settings | None = None,
+    metadata_directory: str | None = None,  # noqa: ARG001 - the hook's
+) -> str:
     from scikit_build_core.build import build_editable as build
 
     return _build(build, wheel_directory, config_settings)
@@ -150,14 +172,12 @@ def build_sdist(sdist_directory: str, config_settings: Settings | None = None) -
 
 
 def get_requires_for_build_wheel(config_settings: Settings | None = None) -> list[str]:
-    needed: list[str] = []
-    _refusing(lambda: needed.extend(_requires(config_settings)) or "")
-    return needed
+    return _refusing(lambda: _requires(config_settings))
 
 
 def get_requires_for_build_editable(config_settings: Settings | None = None) -> list[str]:
     return get_requires_for_build_wheel(config_settings)
 
 
-def get_requires_for_build_sdist(config_settings: Settings | None = None) -> list[str]:
+def get_requires_for_build_sdist(config_settings: Settings | None = None) -> list[str]:  # noqa: ARG001 - the hook's
     return [host.pin(load(), "scikit-build-core")]

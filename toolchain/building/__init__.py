@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The main job: kernels, wheel, self-check, table. Refused first, then provisioned, then built; skipped if unchanged."""
+"""The main job: kernels, wheel, self-check, table. Refused first, provisioned, built; skipped if nothing changed."""
 
 from toolchain.building.build import Outcome, build
 from toolchain.building.options import Options

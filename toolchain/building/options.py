@@ -38,4 +38,4 @@ def add_arguments(parser: argparse.ArgumentParser, table: Table) -> None:
     parser.add_argument("--ops", metavar="LIST", help="operators, as in rms_norm; without: all")
     parser.add_argument("--debug", action="store_true", help="device and host code with debug information")
     parser.add_argument("--clean", action="store_true", help="forget earlier builds of this kind and the compile cache")
-    parser.add_argument("-j", "--jobs", type=int, metavar="N", help="compilers at a time; without: as cores and memory allow")
+    parser.add_argument("-j", "--jobs", type=int, metavar="N", help="compilers at a time; without: as many as fit")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The wheel, by the build backend in a process of its own that sees the provisioned tools: `python -m toolchain.wheel`."""
+"""The wheel, by the build backend in a process of its own, `python -m toolchain.wheel`, that sees the tools."""
 
 from __future__ import annotations
 
@@ -19,15 +19,13 @@ _STEP = re.compile(r"^\[(\d+)/(\d+)\] (.*)")
 
 
 def _environment(tools: HostTools, jobs: int | None) -> dict[str, str]:
-    """This one, with the tools in front and without flags that would slip into the library."""
-    unwanted = ("CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CPATH", "CMAKE_ARGS", "SKBUILD_", "CMAKE_GENERATOR", "DESTDIR")
-    env = {key: value for key, value in os.environ.items() if not key.startswith(unwanted)}
-    modules = [str(tools.modules), *filter(None, [env.get("PYTHONPATH")])]
-    programs = [*map(str, tools.programs), env.get("PATH", os.defpath)]
+    """This one, with the tools in front."""
+    modules = [str(tools.modules), *filter(None, [os.environ.get("PYTHONPATH")])]
+    programs = [*map(str, tools.programs), os.environ.get("PATH", os.defpath)]
     cache = str(ROOT / ".kw" / "cache" / "zig")
     parallel = str(jobs or len(os.sched_getaffinity(0)))
     return {
-        **env,
+        **os.environ,
         "PYTHONPATH": os.pathsep.join(modules),
         "PATH": os.pathsep.join(programs),
         "ZIG_GLOBAL_CACHE_DIR": cache,
@@ -53,7 +51,9 @@ def build_wheel(settings: dict[str, str], tools: HostTools, workspace: Path, out
             answer = line if line.startswith(ANSWER) else answer
             if step := _STEP.match(line):
                 shown = f"[{step[1]}/{step[2]}] {step[3]}"[:100]
-                print(f"\r\x1b[K{shown}" if terminal else shown, end="" if terminal else "\n", file=sys.stderr, flush=True)
+                print(f"\r\x1b[K{shown}", end="", file=sys.stderr, flush=True) if terminal else print(
+                    shown, file=sys.stderr
+                )
         code = child.wait()
     if terminal:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
@@ -70,6 +70,5 @@ def _failure(code: int, log: Path) -> KwError:
     if refused and kind:
         return kind(refused[1].strip())
     wrong = re.search(r"^(FAILED|CMake Error|Traceback|error:)", text, re.MULTILINE)
-    return CompileError(
-        f"building the wheel failed (exit code {code}); the whole log is {log}\n{text[wrong.start() if wrong else 0 :][:12000]}"
-    )
+    tail = text[wrong.start() if wrong else 0 :][:12000]
+    return CompileError(f"building the wheel failed (exit code {code}); the whole log is {log}\n{tail}")

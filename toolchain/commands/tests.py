@@ -22,7 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     parser = argparse.ArgumentParser(
-        prog="./kw tests --", description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="./kw tests --",
+        description=__doc__,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--torch", metavar="none|installed|SPEC")
     options, rest = parser.parse_known_args(given.arguments)

@@ -70,10 +70,10 @@ def _ask(wanted: Wanted, place: Place, requirements: Iterable[str]) -> list[dict
     python, machine = place
     tags = [f"--platform={tag}" for tag in _platforms(machine, wanted.glibc[machine])]
     abis = [f"--abi={abi}" for abi in (f"cp{python.replace('.', '')}", "abi3", "none")]
+    asking = ["install", "--dry-run", "--quiet", "--report=-", "--ignore-installed", "--no-deps", "--only-binary=:all:"]
+    there = ["--target=unused", "--implementation=cp", f"--python-version={python}", *abis, *tags]
     report = run_pip(
-        ["install", "--dry-run", "--quiet", "--report=-", "--ignore-installed", "--no-deps", "--only-binary=:all:"]
-        + ["--target=unused", "--implementation=cp", f"--python-version={python}", *abis, *tags, *sorted(requirements)],
-        f"{wanted.path}: resolving for Python {python} on {machine}",
+        [*asking, *there, *sorted(requirements)], f"{wanted.path}: resolving for Python {python} on {machine}"
     )
     found: list[dict[str, Any]] = json.loads(report)["install"]
     return found

@@ -37,7 +37,8 @@ def project() -> dict[str, Any]:
             import tomli as tomllib
         except ModuleNotFoundError:
             raise ToolMissing("this Python has no TOML reader: run through ./kw, or `pip install tomli`") from None
-    return tomllib.loads(PROJECT.read_text(encoding="utf-8"))
+    found: dict[str, Any] = tomllib.loads(PROJECT.read_text(encoding="utf-8"))
+    return found
 
 
 def group(name: str) -> tuple[str, ...]:

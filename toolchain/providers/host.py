@@ -91,8 +91,8 @@ def cmake_defines(table: Table, target: Target, provider: str) -> dict[str, str]
         zig = find_zig(table)
         if zig is None:
             raise ToolMissing(
-                f"provider {provider} compiles the host library with {pin(table, 'ziglang')}, which is neither importable "
-                "nor in .kw/tools; `./kw provision` brings it"
+                f"provider {provider} compiles the host library with {pin(table, 'ziglang')}, which is neither "
+                "importable nor in .kw/tools; `./kw provision` brings it"
             )
         return {
             "CMAKE_TOOLCHAIN_FILE": str(ROOT / "cmake" / "zig.cmake"),
@@ -102,6 +102,6 @@ def cmake_defines(table: Table, target: Target, provider: str) -> dict[str, str]
     if target.machine != machine_of(table):
         raise ToolMissing(
             f"provider {provider} compiles the host library with this machine's GCC, which makes programs for "
-            f"{machine_of(table)}, not for {target.name} ({target.machine}); use --provider pip, whose compiler makes both"
+            f"{machine_of(table)}, not for {target.name} ({target.machine}); use --provider pip, whose makes both"
         )
     return {"CMAKE_CXX_COMPILER": str(system.find_gcc().path)}

@@ -75,8 +75,8 @@ def settle(
         kit = wanted or _default(table, provider, default)
         if not fetching and machine in kit.hosts[provider] and not nvrtc.here(kit, machine):
             raise ToolMissing(
-                f"there is no compiler for device code: no usable nvcc on PATH or in CUDA_HOME, and NVRTC "
-                f"{kit.components['nvrtc']} is neither importable nor in .kw/tools. `./kw provision` brings the latter; "
+                "there is no compiler for device code: no usable nvcc on PATH or in CUDA_HOME, and NVRTC "
+                f"{kit.components['nvrtc']} is neither importable nor in .kw/tools. `./kw provision` brings it; "
                 "`./kw build` does all of it; `pip install .` asks for it by itself"
             )
     return provider, (wanted or _default(table, provider, default)).name

@@ -42,16 +42,16 @@ def _launcher() -> ModuleType:
 _KW = _launcher()
 
 
-def published(path: Path) -> AbstractContextManager[str]:
+def published(path: Path) -> AbstractContextManager[Path]:
     """A fresh directory to fill; it takes the name `path` only if the block ends well."""
-    made: AbstractContextManager[str] = _KW.published(str(path))
+    made: AbstractContextManager[Path] = _KW.published(path)
     return made
 
 
 @contextmanager
 def locked(path: Path, waiting: str, patience: float = 3600) -> Iterator[None]:
-    """Holds an exclusive lock on the file; says `waiting` if another process has it, and waits; BusyError if too long."""
-    lock = _KW.Lock(str(path), waiting, patience)
+    """Holds an exclusive lock on the file; while another process has it, says `waiting` and waits, up to BusyError."""
+    lock = _KW.Lock(path, waiting, patience)
     try:
         lock.__enter__()
     except TimeoutError as error:
@@ -61,7 +61,7 @@ def locked(path: Path, waiting: str, patience: float = 3600) -> Iterator[None]:
     try:
         yield
     finally:
-        lock.__exit__()
+        lock.__exit__(None, None, None)
 
 
 def pip_command() -> list[str]:
@@ -113,7 +113,7 @@ def install(lock: Path, *, per_python: bool = False, root: Path = STATE) -> Path
             print(f"installing {lock.relative_to(ROOT) if lock.is_relative_to(ROOT) else lock}: {_names(lock)}")
             sys.stdout.flush()
             with published(place) as part:
-                run_pip([*FLAGS, "--target", part, "-r", str(lock)], f"installing {lock.name} into {place}")
+                run_pip([*FLAGS, "--target", str(part), "-r", str(lock)], f"installing {lock.name} into {place}")
     return place
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which torch the tests see, and how it gets there: hashed before it is installed, its size said before it is fetched."""
+"""Which torch the tests see: hashed before it is installed, its size said before it is fetched."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from toolchain.errors import ProvisionError, ToolMissing
 from toolchain.locking.wanted import group
 from toolchain.providers.pip import run_pip
 
-_ASK = "import json, site, sys, torch; print(json.dumps([torch.__version__, site.getsitepackages(), sys.version_info[:2]]))"
+_ASK = """import json, site, sys, torch
+print(json.dumps([torch.__version__, site.getsitepackages(), sys.version_info[:2]]))"""
+_ASKING = ("--dry-run", "--quiet", "--report=-", "--ignore-installed", "--target=unused", "--only-binary=:all:")
 # What a build of torch for GPUs drags in; a build for CPUs needs none of it.
 _FOR_GPUS = ("nvidia-", "cuda-", "triton")
 
@@ -52,10 +54,7 @@ def installed() -> Torch | None:
 
 def _report(spec: str) -> list[dict[str, Any]]:
     """What pip would install for this requirement, file by file, without doing it."""
-    text = run_pip(
-        ["install", "--dry-run", "--quiet", "--report=-", "--ignore-installed", "--target=unused", "--only-binary=:all:", spec],
-        f"asking the package index for {spec}",
-    )
+    text = run_pip(["install", *_ASKING, spec], f"asking the package index for {spec}")
     items: list[dict[str, Any]] = json.loads(text)["install"]
     return items
 
@@ -98,7 +97,7 @@ def for_gpus(items: list[dict[str, Any]]) -> bool:
 
 
 def choose(asked: str | None) -> Torch:
-    """The torch that was asked for; ToolMissing or ProvisionError if it cannot be had. Without a wish, the best at hand."""
+    """The torch that was asked for, or an error if it cannot be had; without a wish, the best at hand."""
     if asked == "none":
         return _none("without torch, as asked")
     if asked == "installed" or asked is None:

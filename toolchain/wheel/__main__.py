@@ -24,7 +24,8 @@ def main(text: str) -> int:
     table = load()
     try:
         request = pep517.settled(table, given["settings"])
-        name = pep517.make(build_wheel, given["out"], table, request, {"build-dir": given["build_dir"]}, given["jobs"])
+        theirs = {"build-dir": given["build_dir"]}
+        name = pep517.make(build_wheel, given["out"], table, request, theirs=theirs, jobs=given["jobs"])
     except KwError as error:
         print(f"error: {error}")
         return error.exit_code

@@ -35,6 +35,6 @@ def check_floor(needs: Needs, target: Target, library: str) -> None:
     if needs.glibc > target.glibc:
         names = sorted({version for _, version in needs.versions})
         raise GateError(
-            f"{library} asks for glibc {needs.glibc}, above {target.name}'s floor of {target.glibc} ({', '.join(names)}); "
-            "the compiler was not given the floor, or a newer function is called"
+            f"{library} asks for glibc {needs.glibc}, above {target.name}'s floor of {target.glibc} "
+            f"({', '.join(names)}); the compiler was not given the floor, or a newer function is called"
         )
