@@ -129,9 +129,10 @@ kw_status open(int* version) {
 }
 
 kw_status start() {
-  mark_cuda_used();
+  mark_cuda_used(true);  // before it is: a fork in the middle of cuInit is one too many
   const CUresult code = table.cuInit(0);
   if (code == CUDA_SUCCESS) return KW_OK;
+  mark_cuda_used(false);
   if (code == CUDA_ERROR_NOT_INITIALIZED) {
     return fail(
         KW_ERROR_FORKED,

@@ -30,7 +30,7 @@ kw_status guard_fork() {
               guard_error);
 }
 
-void mark_cuda_used() { __atomic_store_n(&cuda_used, 1, __ATOMIC_RELAXED); }
+void mark_cuda_used(bool used) { __atomic_store_n(&cuda_used, used ? 1 : 0, __ATOMIC_RELAXED); }
 
 bool forked() { return __atomic_load_n(&is_child, __ATOMIC_RELAXED) != 0; }
 

@@ -9,8 +9,8 @@ namespace kw {
 // Installs the handlers, once. Called before the first lock is taken.
 kw_status guard_fork();
 
-// From here on a fork makes the child's GPU calls fail.
-void mark_cuda_used();
+// While true, a fork makes the child's GPU calls fail.
+void mark_cuda_used(bool used);
 
 // Whether this process is a child of one that had used CUDA.
 bool forked();

@@ -85,6 +85,18 @@ CASE(fork_before_use) {
   CHECK_TOLD(package, "cuInit", 2);
 }
 
+// CUDA did not start, so there is nothing that a child could break.
+CASE(fork_without_a_gpu) {
+  use_standin("cuda12");
+  Package package("");
+  auto none = [](Package& p) {
+    int count = 7;
+    CHECK(p.count(&count) == KW_OK && count == 0, "%d: %s", count, p.words());
+  };
+  none(package);
+  in_child(none, package);
+}
+
 // Another library of the parent used CUDA; ours only comes to it in the child.
 CASE(fork_after_someone_elses_use) {
   void* cuda = use_standin("cuda12");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A STAND-IN for NVIDIA's driver, for tests: it runs no kernel. It answers as the GPUs, the version and the failures that
-// environment variables ask for, is stricter than the real one where a mistake would go unnoticed there, and writes down
-// what it was told to do.
+// A STAND-IN for NVIDIA's driver, for tests: it runs no kernel. It answers as the GPUs, the version and the failures
+// that environment variables ask for, is stricter than the real one where a mistake would go unnoticed there, and
+// writes down what it was told to do.
 //
 //   KW_STANDIN_DEVICES=8.9,9.0   capabilities of the devices ("" for none)
 //   KW_STANDIN_VERSION=12020     CUDA level
@@ -27,13 +27,34 @@
 #define EXPORT __attribute__((visibility("default")))
 #define DEVICES 8
 
-enum { INVALID_VALUE = 1, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201,
-       INVALID_PTX = 218, INVALID_HANDLE = 400, NOT_FOUND = 500, CAPTURE_UNSUPPORTED = 900 };
+enum {
+  INVALID_VALUE = 1,
+  NOT_INITIALIZED = 3,
+  NO_DEVICE = 100,
+  INVALID_DEVICE = 101,
+  INVALID_CONTEXT = 201,
+  INVALID_PTX = 218,
+  INVALID_HANDLE = 400,
+  NOT_FOUND = 500,
+  CAPTURE_UNSUPPORTED = 900
+};
 
-struct context { int device; };
-struct kernel { char name[64]; size_t bytes; struct library* library; };
-struct library { int kernels; struct kernel kernel[16]; };
-struct function { struct kernel* kernel; int device, shared, big_clusters; };
+struct context {
+  int device;
+};
+struct kernel {
+  char name[64];
+  size_t bytes;
+  struct library* library;
+};
+struct library {
+  int kernels;
+  struct kernel kernel[16];
+};
+struct function {
+  struct kernel* kernel;
+  int device, shared, big_clusters;
+};
 
 static struct context contexts[DEVICES] = {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}};
 static struct context* primary_of(int device) { return &contexts[device]; }
@@ -104,9 +125,10 @@ static int cuDriverGetVersion(int* version) {
 static int cuInit(unsigned flags) {
   REFUSE();
   if (flags) return INVALID_VALUE;
-  started = getpid();
   record("cuInit");
-  return capability(0) ? 0 : NO_DEVICE;
+  if (!capability(0)) return NO_DEVICE;
+  started = getpid();
+  return 0;
 }
 
 static int cuGetErrorName(int code, const char** text) {
@@ -141,14 +163,29 @@ static int cuDeviceGetAttribute(int* value, int attribute, int device) {
   REFUSE();
   if (!capability(device)) return INVALID_DEVICE;
   switch (attribute) {
-    case 16: *value = 100 + device; return 0;
-    case 38: *value = 50 << 20; return 0;
-    case 39: *value = 2048; return 0;
-    case 75: *value = capability(device) / 10; return 0;
-    case 76: *value = capability(device) % 10; return 0;
-    case 81: *value = 228 << 10; return 0;
-    case 97: *value = 227 << 10; return 0;
-    default: return INVALID_VALUE;
+    case 16:
+      *value = 100 + device;
+      return 0;
+    case 38:
+      *value = 50 << 20;
+      return 0;
+    case 39:
+      *value = 2048;
+      return 0;
+    case 75:
+      *value = capability(device) / 10;
+      return 0;
+    case 76:
+      *value = capability(device) % 10;
+      return 0;
+    case 81:
+      *value = 228 << 10;
+      return 0;
+    case 97:
+      *value = 227 << 10;
+      return 0;
+    default:
+      return INVALID_VALUE;
   }
 }
 
@@ -252,8 +289,19 @@ static int cuFuncSetAttribute(struct function* function, int attribute, int valu
   return attribute == 8 || attribute == 14 ? 0 : INVALID_VALUE;
 }
 
-struct attribute { int id, pad; union { char bytes[64]; unsigned words[16]; } value; };
-struct config { unsigned grid[3], block[3], shared; void* stream; struct attribute* attributes; unsigned count; };
+struct attribute {
+  int id, pad;
+  union {
+    char bytes[64];
+    unsigned words[16];
+  } value;
+};
+struct config {
+  unsigned grid[3], block[3], shared;
+  void* stream;
+  struct attribute* attributes;
+  unsigned count;
+};
 
 static int cuLaunchKernelEx(const struct config* config, struct function* function, void** parameters, void** extra) {
   REFUSE();
@@ -264,9 +312,12 @@ static int cuLaunchKernelEx(const struct config* config, struct function* functi
   unsigned cluster = 1, overlap = 0;
   for (unsigned i = 0; i < config->count; ++i) {
     const struct attribute* attribute = &config->attributes[i];
-    if (attribute->id == 4) cluster = attribute->value.words[0];
-    else if (attribute->id == 6) overlap = attribute->value.words[0];
-    else return INVALID_VALUE;
+    if (attribute->id == 4)
+      cluster = attribute->value.words[0];
+    else if (attribute->id == 6)
+      overlap = attribute->value.words[0];
+    else
+      return INVALID_VALUE;
   }
   if ((int)config->shared > function->shared || (cluster > 8 && !function->big_clusters)) return INVALID_VALUE;
   char hex[129] = "";
@@ -279,14 +330,31 @@ static int cuLaunchKernelEx(const struct config* config, struct function* functi
 }
 
 // Name, and the CUDA version from which the ABI above is the one behind it.
-static const struct entry { const char* name; int version; void* function; } entries[] = {
+static const struct entry {
+  const char* name;
+  int version;
+  void* function;
+} entries[] = {
 #define ENTRY(name, version) {#name, version, (void*)name}
-    ENTRY(cuDriverGetVersion, 2020), ENTRY(cuInit, 2000), ENTRY(cuGetErrorName, 6000), ENTRY(cuGetErrorString, 6000),
-    ENTRY(cuDeviceGetCount, 2000), ENTRY(cuDeviceGet, 2000), ENTRY(cuDeviceGetName, 2000),
-    ENTRY(cuDeviceGetAttribute, 2000), ENTRY(cuDevicePrimaryCtxRetain, 7000), ENTRY(cuCtxGetCurrent, 4000),
-    ENTRY(cuCtxPushCurrent, 4000), ENTRY(cuCtxPopCurrent, 4000), ENTRY(cuThreadExchangeStreamCaptureMode, 10010),
-    ENTRY(cuLibraryLoadData, 12000), ENTRY(cuLibraryGetKernel, 12000), ENTRY(cuKernelGetFunction, 12000),
-    ENTRY(cuKernelGetParamInfo, 12040), ENTRY(cuFuncSetAttribute, 9000), ENTRY(cuLaunchKernelEx, 11060),
+    ENTRY(cuDriverGetVersion, 2020),
+    ENTRY(cuInit, 2000),
+    ENTRY(cuGetErrorName, 6000),
+    ENTRY(cuGetErrorString, 6000),
+    ENTRY(cuDeviceGetCount, 2000),
+    ENTRY(cuDeviceGet, 2000),
+    ENTRY(cuDeviceGetName, 2000),
+    ENTRY(cuDeviceGetAttribute, 2000),
+    ENTRY(cuDevicePrimaryCtxRetain, 7000),
+    ENTRY(cuCtxGetCurrent, 4000),
+    ENTRY(cuCtxPushCurrent, 4000),
+    ENTRY(cuCtxPopCurrent, 4000),
+    ENTRY(cuThreadExchangeStreamCaptureMode, 10010),
+    ENTRY(cuLibraryLoadData, 12000),
+    ENTRY(cuLibraryGetKernel, 12000),
+    ENTRY(cuKernelGetFunction, 12000),
+    ENTRY(cuKernelGetParamInfo, 12040),
+    ENTRY(cuFuncSetAttribute, 9000),
+    ENTRY(cuLaunchKernelEx, 11060),
 };
 
 EXPORT int cuGetProcAddress_v2(const char* name, void** function, int version, uint64_t flags, int* result) {
