@@ -14,11 +14,13 @@ import argparse
 import ctypes
 import statistics
 import time
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.functional import rms_norm as torch_rms_norm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
 CPU = -1
@@ -72,7 +74,8 @@ def compare(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float
     return {name: statistics.median(values) for name, values in samples.items()}
 
 
-def line(lib: ctypes.CDLL, rows: int, cols: int, dtype: torch.dtype, with_residual: bool, rounds: int) -> str:
+def line(lib: ctypes.CDLL, shape: tuple[int, int], dtype: torch.dtype, with_residual: bool, rounds: int) -> str:
+    rows, cols = shape
     x = torch.randn(rows, cols).to(dtype)
     residual = torch.randn(rows, cols).to(dtype) if with_residual else None
     weight = torch.randn(cols).to(dtype)
@@ -107,13 +110,14 @@ def main() -> None:
         if status:
             raise SystemExit(lib.kw_last_error().decode())
     print(f"torch {torch.__version__}, {options.threads} threads, {lib.kw_cpu_isa().decode()}")
-    print(f"{'shape':15s} {'':20s} {'ours us':>10} {'torch us':>10} {'copy us':>10} {'GB/s':>8} {'to torch':>10} {'to copy':>10}")
+    titles = ("ours us", "torch us", "copy us", "GB/s", "to torch", "to copy")
+    print(f"{'shape':36s} " + " ".join(f"{title:>{8 if title == 'GB/s' else 10}}" for title in titles))
     for rows, cols in SHAPES:
         for dtype in DTYPES:
             for with_residual in (False, True):
                 if rows * cols > 1 << 24 and (with_residual or dtype is torch.float16):
                     continue  # hundreds of megabytes: two lines are enough
-                print(line(lib, rows, cols, dtype, with_residual, options.rounds), flush=True)
+                print(line(lib, (rows, cols), dtype, with_residual, options.rounds), flush=True)
 
 
 if __name__ == "__main__":
