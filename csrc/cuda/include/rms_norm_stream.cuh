@@ -39,8 +39,8 @@ __device__ __forceinline__ void rms_norm_stream(const Params& p) {
     for (int s = 0; s < kPieces; ++s) {
       const u32 unit = begin + s * at.threads;
       in[s].clear(), add[s].clear();
-      if (unit < units) load<kBytes>(x + unit * kBytes, in[s].word);
-      if (adds && unit < units) load<kBytes>(residual + unit * kBytes, add[s].word);
+      if (unit < units) load_to_keep<kBytes>(x + unit * kBytes, in[s].word);
+      if (adds && unit < units) load_to_keep<kBytes>(residual + unit * kBytes, add[s].word);
     }
 #pragma unroll
     for (int s = 0; s < kPieces; ++s) {
@@ -60,8 +60,8 @@ __device__ __forceinline__ void rms_norm_stream(const Params& p) {
     if (unit >= units) continue;
     Piece in, add;
     add.clear();
-    load<kBytes>(x + unit * kBytes, in.word);
-    if (adds) load<kBytes>(residual + unit * kBytes, add.word);
+    load_kept<kBytes>(x + unit * kBytes, in.word);
+    if (adds) load_kept<kBytes>(residual + unit * kBytes, add.word);
     float h[kCount], w[kCount];
     load_weight<T, kBytes>(p, unit * kCount, w);
     sum_of(in, add, h);

@@ -123,7 +123,7 @@ KwRmsNormParams params_of(const RmsNorm& a, const Plan& plan) {
 kw_status run_on_device(int32_t device, void* stream, const RmsNorm& a) {
   Context context;
   KW_TRY(module_context(module, device, &context));
-  const Plan plan = plan_for(a, *context.device, (context.features & KW_FEATURE_CLUSTER) != 0);
+  const Plan plan = plan_for(a, *context.device, context.features);
   const int64_t blocks = ((a.rows + plan.rows_a_block - 1) / plan.rows_a_block) << plan.cluster_log2;
   if (blocks > kMaxGrid)
     return fail(KW_ERROR_UNSUPPORTED,

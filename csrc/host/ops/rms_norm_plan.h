@@ -38,7 +38,7 @@ enum Shape {
   kShapes
 };
 
-// The most threads a block of the kernel may have: its __launch_bounds__.
+// The most threads a block of the kernel may have: its __launch_bounds__ (kStream: 1024 with KW_FEATURE_WGMMA).
 constexpr int kMaxThreads[kShapes] = {768, 1024, 640, 1024, 64, 64, 256, 256, 512, 512, 64, 1024};
 
 struct Plan {
@@ -140,13 +140,26 @@ inline void plan_row(const RmsNorm& a, const Device& device, int64_t units, int 
     return;
   }
   // Small blocks make way for the next ones sooner; where rows are few, more multiprocessors read at once.
-  const int block = threads > 1024 || a.rows <= device.multiprocessors ? 256 : 512;
+  const int block = (threads > 1024 && plan->shape < kShifted) || a.rows <= device.multiprocessors ? 256 : 512;
   while ((threads >> plan->cluster_log2) > block && (2 << plan->cluster_log2) <= max_cluster) ++plan->cluster_log2;
   const int64_t share = whole_warps(ratio_up(threads, int64_t{1} << plan->cluster_log2));
   plan->threads = static_cast<int>(share < most ? share : most);
 }
 
-inline Plan plan_for(const RmsNorm& a, const Device& device, bool clusters) {
+// Many long rows, few enough at work at once to be still in L2 when they are read again: measured only where
+// KW_FEATURE_WGMMA is. Each block reads its row with two units a thread at a time.
+inline bool plan_stream(const RmsNorm& a, const Device& device, uint32_t features, int64_t units, bool add,
+                        Plan* plan) {
+  if ((features & KW_FEATURE_WGMMA) == 0 || units < 512) return false;
+  const int64_t bytes = units * kVector * (add ? 2 : 1);
+  const int64_t threads = units > 2048 && !add ? 1024 : units >= 1024 ? 512 : whole_warps(ratio_up(units, 2));
+  const int64_t blocks = device.multiprocessors * ((add ? 1024 : 2048) / threads);
+  if (a.rows * bytes * 2 < int64_t{4} * device.l2 || blocks * bytes > device.l2 / 3) return false;
+  plan->threads = static_cast<int>(threads);
+  return true;
+}
+
+inline Plan plan_for(const RmsNorm& a, const Device& device, uint32_t features) {
   const Alignment alignment = alignment_of(a);
   const int64_t count = kVector / size_of(a.dtype), units = ratio_up(a.cols, count);
   const bool add = a.residual != nullptr;
@@ -161,8 +174,10 @@ inline Plan plan_for(const RmsNorm& a, const Device& device, bool clusters) {
   } else if (a.cols <= kWarp) {
     plan.shape = kScalar;
     plan_narrow(a, device, a.cols, kScalarSlots, &plan);
+  } else if (alignment.whole && plan_stream(a, device, features, units, add, &plan)) {
+    plan.shape = with(kStream);
   } else {
-    const int max_cluster = clusters ? kMaxCluster : 1;
+    const int max_cluster = (features & KW_FEATURE_CLUSTER) != 0 ? kMaxCluster : 1;
     plan.shape = with(alignment.whole ? kRow : kShifted);
     const bool held = units <= int64_t{kMaxThreads[plan.shape]} * kSlots * max_cluster;
     if (held && (alignment.whole || alignment.alike)) {
