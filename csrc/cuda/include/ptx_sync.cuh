@@ -30,6 +30,31 @@ __device__ __forceinline__ u32 shared_address(const void* shared) {
   return address;
 }
 
+// A barrier in shared memory that store_async() counts its bytes at (mbarrier). To be seen by the other blocks of the
+// cluster before they use it.
+__device__ __forceinline__ void barrier_init(u64* barrier) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)) : "memory");
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+// The one arrival of a phase, which ends when `bytes` more have been written.
+__device__ __forceinline__ void barrier_expect(u64* barrier, u32 bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
+               : "memory");
+}
+
+// Waits for the end of the phase of this parity; the first is 0.
+__device__ __forceinline__ void barrier_wait(u64* barrier, u32 parity) {
+  u32 done;
+  do {
+    asm volatile(
+        "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+        : "=r"(done)
+        : "r"(shared_address(barrier)), "r"(parity)
+        : "memory");
+  } while (done == 0);
+}
+
 // Where block `rank` of the cluster has what this block has at `address`.
 __device__ __forceinline__ u32 address_in_cluster(u32 address, u32 rank) {
   u32 there;
@@ -43,26 +68,6 @@ __device__ __forceinline__ void cluster_arrive() {
 }
 
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
-
-// Makes a barrier that one thread arrives at, here, and that `bytes` of store_async() complete.
-__device__ __forceinline__ void barrier_expect(u64* barrier, u32 bytes) {
-  const u32 address = shared_address(barrier);
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(address) : "memory");
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address), "r"(bytes) : "memory");
-}
-
-// Waits for the first phase of the barrier.
-__device__ __forceinline__ void barrier_wait(u64* barrier) {
-  u32 done;
-  do {
-    asm volatile(
-        "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }"
-        : "=r"(done)
-        : "r"(shared_address(barrier))
-        : "memory");
-  } while (done == 0);
-}
 
 // Writes a float into block `rank` of the cluster and counts it at that block's barrier. Unlike a store and a
 // barrier of the cluster, it does not wait for this thread's stores to global memory.

@@ -12,7 +12,7 @@ constexpr u32 kMaxWarps = 32;    // of a block
 constexpr u32 kMaxCluster = 16;  // blocks
 
 // Shared memory of a sum over a block or cluster.
-struct SumScratch {
+struct alignas(16) SumScratch {
   float warp[kMaxWarps];
   float block[kMaxCluster];
   u64 barrier;
@@ -54,7 +54,10 @@ __device__ __forceinline__ float block_sum(float value, SumScratch& scratch) {
 // Every thread of a cluster calls this first of all. Until cluster_sum() has waited for it, the other blocks may
 // not have begun, and their shared memory is nobody's.
 __device__ __forceinline__ void cluster_sum_begin(u32 blocks, SumScratch& scratch) {
-  if (threadIdx.x == 0) barrier_expect(&scratch.barrier, blocks * sizeof(float));
+  if (threadIdx.x == 0) {
+    barrier_init(&scratch.barrier);
+    barrier_expect(&scratch.barrier, blocks * sizeof(float));
+  }
   cluster_arrive();
 }
 
@@ -63,7 +66,7 @@ __device__ __forceinline__ void cluster_sum_begin(u32 blocks, SumScratch& scratc
 __device__ __forceinline__ float cluster_sum(float value, u32 rank, u32 blocks, SumScratch& scratch) {
   cluster_wait();
   if (threadIdx.x < blocks) store_async(&scratch.block[rank], &scratch.barrier, threadIdx.x, value);
-  barrier_wait(&scratch.barrier);
+  barrier_wait(&scratch.barrier, 0);
   float sum = 0.0f;
   for (u32 i = 0; i < blocks; ++i) sum += scratch.block[i];
   return sum;

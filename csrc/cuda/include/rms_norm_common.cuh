@@ -16,14 +16,14 @@ constexpr int kScalarSlots = 8;
 
 using Params = KwRmsNormParams;
 
-// Where this thread stands: its row, its first unit in it, the units between one of its own and the next.
+__device__ __forceinline__ u32 cluster_rank(const Params& p) { return blockIdx.x & ((1u << p.cluster_log2) - 1); }
+
+// Where this thread stands: its row, and which of the row's threads it is.
 struct Place {
   i64 row;
-  u32 first;
-  u32 step;
+  u32 thread;
+  u32 threads;
 };
-
-__device__ __forceinline__ u32 cluster_rank(const Params& p) { return blockIdx.x & ((1u << p.cluster_log2) - 1); }
 
 __device__ __forceinline__ Place place_in_rows(const Params& p) {
   if (p.row_is_a_warp) {

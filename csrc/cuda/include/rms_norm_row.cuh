@@ -65,7 +65,7 @@ template <class T, bool kAdd, bool kShifted>
 __device__ __forceinline__ void rms_norm_row(const Params& p) {
   using Vector = Unit<T, 16>;
   constexpr int kCount = Vector::kCount;
-  __shared__ __align__(16) SumScratch scratch;
+  __shared__ SumScratch scratch;
 
   begin<true>(p, scratch);
   const Place at = place_in_rows(p);
@@ -74,13 +74,14 @@ __device__ __forceinline__ void rms_norm_row(const Params& p) {
   const u32 head = span.head, units = span.units;
   Edge<T, kAdd> edge;
   if constexpr (kShifted) {
-    edge.find(at.first, span, p.cols);
+    edge.find(at.thread, span, p.cols);
     edge.read(p, at.row);
   }
-  const u32 offset = head * T::kSize + at.first * 16;
-  const u64 stride = at.step * 16;
-  auto has = [&](int slot) { return at.first + slot * at.step < units; };
-  auto none_has = [&](int slot) { return slot * at.step >= units; };
+  // A warp's units lie together: memory is faster in longer runs.
+  const u32 slots = p.slots, first = at.thread / kWarp * kWarp * slots + at.thread % kWarp;
+  const u32 offset = head * T::kSize + first * 16;
+  constexpr u32 kStride = kWarp * 16;
+  auto has = [&](int slot) { return slot < slots && first + slot * kWarp < units; };
 
   Vector in[kSlots], add[kSlots];
   const char* x = row_at(p.x, at.row, p.x_pitch, offset);
@@ -88,15 +89,15 @@ __device__ __forceinline__ void rms_norm_row(const Params& p) {
 #pragma unroll
   for (int s = 0; s < kSlots; ++s) {
     in[s].clear();
-    if (has(s)) load<16>(x + s * stride, in[s].word);
+    if (has(s)) load<16>(x + s * kStride, in[s].word);
     if constexpr (kAdd) {
       add[s].clear();
-      if (has(s)) load<16>(residual + s * stride, add[s].word);
+      if (has(s)) load<16>(residual + s * kStride, add[s].word);
     }
   }
   // The first weights are on their way while the sum is made: where rows are few, they are all of them.
   const bool whole_weights = !kShifted && p.weight_kind == KW_WEIGHT_LIKE_X;
-  const char* weights = p.weight + at.first * 16;
+  const char* weights = p.weight + first * 16;
   Vector weight;
   if (whole_weights && has(0)) load<16>(weights, weight.word);
 
@@ -112,34 +113,34 @@ __device__ __forceinline__ void rms_norm_row(const Params& p) {
   char* sum = kAdd ? row_at(p.sum, at.row, p.sum_pitch, offset) : nullptr;
 #pragma unroll
   for (int s = 0; s < kSlots; ++s) {
-    if (none_has(s)) break;
+    if (s >= slots) break;
     float h[kCount];
     unpack(s, h);
     total += squares(h);
     if constexpr (kAdd) {
-      if (has(s)) store_unit<T, 16>(sum + s * stride, h);
+      if (has(s)) store_unit<T, 16>(sum + s * kStride, h);
     }
   }
   const float rstd = rstd_of(p, row_sum<true>(p, total, scratch));
-  if (at.first == 0 && p.rstd != nullptr) p.rstd[at.row] = rstd;
+  if (at.thread == 0 && p.rstd != nullptr) p.rstd[at.row] = rstd;
 
   char* y = row_at(p.y, at.row, p.y_pitch, offset);
 #pragma unroll
   for (int s = 0; s < kSlots; ++s) {
     if (!has(s)) break;
-    const u32 column = head + (at.first + s * at.step) * kCount;
+    const u32 column = head + (first + s * kWarp) * kCount;
     float h[kCount], w[kCount];
     if constexpr (kShifted) {
       load_weight_elements<T, kCount>(p, column, w);
     } else if (whole_weights) {
-      if (s > 0) load<16>(weights + s * stride, weight.word);
+      if (s > 0) load<16>(weights + s * kStride, weight.word);
       weight.unpack(w);
     } else {
       load_weight<T, 16>(p, column, w, false);
     }
     unpack(s, h);
     scale(h, rstd, w);
-    store_unit<T, 16>(y + s * stride, h);
+    store_unit<T, 16>(y + s * kStride, h);
   }
   if constexpr (kShifted) edge.finish(p, at.row, rstd);
 }

@@ -113,6 +113,7 @@ KwRmsNormParams params_of(const RmsNorm& a, const Plan& plan) {
   p.eps = a.eps;
   p.group = plan.group;
   p.row_is_a_warp = plan.row_is_a_warp;
+  p.slots = plan.slots;
   p.cluster_log2 = plan.cluster_log2;
   p.rows_a_block = static_cast<int>(plan.rows_a_block);
   p.cols_magic = static_cast<unsigned>(ratio_up(int64_t{1} << 32, a.cols));  // not used with one column
@@ -122,7 +123,7 @@ KwRmsNormParams params_of(const RmsNorm& a, const Plan& plan) {
 kw_status run_on_device(int32_t device, void* stream, const RmsNorm& a) {
   Context context;
   KW_TRY(module_context(module, device, &context));
-  const Plan plan = plan_for(a, *context.device, (context.features & KW_FEATURE_CLUSTER) != 0);
+  const Plan plan = plan_for(a, *context.device, context.features);
   const int64_t blocks = ((a.rows + plan.rows_a_block - 1) / plan.rows_a_block) << plan.cluster_log2;
   if (blocks > kMaxGrid)
     return fail(KW_ERROR_UNSUPPORTED,

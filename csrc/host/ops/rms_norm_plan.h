@@ -38,12 +38,13 @@ enum Shape {
   kShapes
 };
 
-// The most threads a block of the kernel may have: its __launch_bounds__.
+// The most threads a block of the kernel may have: its __launch_bounds__ (kStream: 1024 with KW_FEATURE_WGMMA).
 constexpr int kMaxThreads[kShapes] = {768, 1024, 640, 1024, 64, 64, 256, 256, 512, 512, 64, 1024};
 
 struct Plan {
   Shape shape = kTrickle;
   int threads = kWarp;
+  int slots = 1;  // units a thread
   int cluster_log2 = 0;
   bool row_is_a_warp = false;
   int group = 1;  // lanes a row
@@ -83,6 +84,8 @@ inline Alignment alignment_of(const RmsNorm& a) {
 
 inline int64_t ratio_up(int64_t n, int64_t d) { return (n + d - 1) / d; }
 
+inline int64_t whole_warps(int64_t threads) { return ratio_up(threads, kWarp) * kWarp; }
+
 inline int power_of_two_from(int64_t n) {
   int power = 1;
   while (power < n) power *= 2;
@@ -112,37 +115,55 @@ inline void plan_flat(const RmsNorm& a, const Device& device, Plan* plan) {
     plan->group *= 2;
 }
 
+// Units a thread: as few as let all rows be at work at once; if that cannot be, what keeps memory busiest.
+inline int slots_for(const RmsNorm& a, const Device& device, int64_t units, bool add) {
+  const int64_t room = int64_t{device.multiprocessors} * (add ? 1024 : 1536);
+  for (int slots = 1; slots <= kSlots; ++slots) {
+    if (a.rows * whole_warps(ratio_up(units, slots)) <= room) return slots;
+  }
+  if (units <= kWarp * kSlots) return kSlots;
+  return units <= 512 ? 2 : units <= 1280 ? 3 : 4;
+}
+
 // One warp, one block or one cluster a row of `units`, of which a thread holds up to `slots`.
 inline void plan_row(const RmsNorm& a, const Device& device, int64_t units, int slots, int max_cluster, Plan* plan) {
-  const int64_t multiprocessors = device.multiprocessors, room = multiprocessors * 1024;
-  int block = 512;  // smaller blocks make way for the next ones sooner
-  if (a.rows * units <= room) {
-    slots = 1;  // the threads are there anyhow
-    if (a.rows <= multiprocessors) block = 256;
-  } else if (a.rows * ratio_up(units, slots / 2) <= room || (units > kWarp * slots && units <= 512)) {
-    slots /= 2;
-  }
   const int most = kMaxThreads[plan->shape];
-  while (ratio_up(units, slots) > int64_t{most} * max_cluster && slots < kSlots) slots *= 2;
+  while (ratio_up(units, slots) > int64_t{most} * max_cluster && slots < kSlots) ++slots;
+  plan->slots = slots;
   const int64_t threads = ratio_up(units, slots);
   if (threads <= kWarp) {
     plan->row_is_a_warp = true;
     int warps = a.cols * size_of(a.dtype) >= 2048 ? 2 : 4;
-    while (warps > 1 && a.rows < warps * multiprocessors) warps /= 2;
+    while (warps > 1 && a.rows < int64_t{warps} * device.multiprocessors) warps /= 2;
     plan->threads = warps * kWarp;
     plan->rows_a_block = warps;
     return;
   }
+  // Small blocks make way for the next ones sooner; where rows are few, more multiprocessors read at once.
+  const int block = (threads > 1024 && plan->shape < kShifted) || a.rows <= device.multiprocessors ? 256 : 512;
   while ((threads >> plan->cluster_log2) > block && (2 << plan->cluster_log2) <= max_cluster) ++plan->cluster_log2;
-  const int64_t share = ratio_up(ratio_up(threads, int64_t{1} << plan->cluster_log2), kWarp) * kWarp;
+  const int64_t share = whole_warps(ratio_up(threads, int64_t{1} << plan->cluster_log2));
   plan->threads = static_cast<int>(share < most ? share : most);
 }
 
-inline Plan plan_for(const RmsNorm& a, const Device& device, bool clusters) {
+// Many long rows, few enough at work at once to be still in L2 when they are read again: measured only where
+// KW_FEATURE_WGMMA is. Each block reads its row with two units a thread at a time.
+inline bool plan_stream(const RmsNorm& a, const Device& device, uint32_t features, int64_t units, bool add,
+                        Plan* plan) {
+  if ((features & KW_FEATURE_WGMMA) == 0 || units < 512) return false;
+  const int64_t bytes = units * kVector * (add ? 2 : 1);
+  const int64_t threads = units > 2048 && !add ? 1024 : units >= 1024 ? 512 : whole_warps(ratio_up(units, 2));
+  const int64_t blocks = device.multiprocessors * ((add ? 1024 : 2048) / threads);
+  if (a.rows * bytes * 2 < int64_t{4} * device.l2 || blocks * bytes > device.l2 / 3) return false;
+  plan->threads = static_cast<int>(threads);
+  return true;
+}
+
+inline Plan plan_for(const RmsNorm& a, const Device& device, uint32_t features) {
   const Alignment alignment = alignment_of(a);
   const int64_t count = kVector / size_of(a.dtype), units = ratio_up(a.cols, count);
-  const int add = a.residual != nullptr;
-  const auto with = [add](Shape shape) { return static_cast<Shape>(shape + add); };
+  const bool add = a.residual != nullptr;
+  const auto with = [add](Shape shape) { return static_cast<Shape>(shape + (add ? 1 : 0)); };
   Plan plan;
   if (alignment.whole && units <= kWarp) {
     plan.shape = with(kNarrow);
@@ -153,15 +174,20 @@ inline Plan plan_for(const RmsNorm& a, const Device& device, bool clusters) {
   } else if (a.cols <= kWarp) {
     plan.shape = kScalar;
     plan_narrow(a, device, a.cols, kScalarSlots, &plan);
+  } else if (alignment.whole && plan_stream(a, device, features, units, add, &plan)) {
+    plan.shape = with(kStream);
   } else {
-    const int max_cluster = clusters ? kMaxCluster : 1;
+    const int max_cluster = (features & KW_FEATURE_CLUSTER) != 0 ? kMaxCluster : 1;
     plan.shape = with(alignment.whole ? kRow : kShifted);
     const bool held = units <= int64_t{kMaxThreads[plan.shape]} * kSlots * max_cluster;
     if (held && (alignment.whole || alignment.alike)) {
-      plan_row(a, device, units, kSlots, max_cluster, &plan);
+      plan_row(a, device, units, slots_for(a, device, units, add), max_cluster, &plan);
+    } else if (alignment.whole) {
+      plan.shape = with(kStream);
+      plan_row(a, device, units, kSlots, 1, &plan);
     } else {
-      plan.shape = alignment.whole ? with(kStream) : kTrickle;
-      plan_row(a, device, alignment.whole ? units : a.cols, alignment.whole ? kSlots : kTrickleSlots, 1, &plan);
+      plan.shape = kTrickle;
+      plan_row(a, device, a.cols, kTrickleSlots, 1, &plan);
     }
   }
   return plan;
