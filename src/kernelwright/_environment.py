@@ -16,7 +16,7 @@ CACHE = "KERNELWRIGHT_CACHE"
 MEANINGS = {
     DISABLE: "1: every operator runs its reference in plain torch, no kernel is loaded",
     KERNELS: "a directory to load kernel files from instead of the installed ones; their hashes are not checked",
-    ARCH: "the one image to load, by its name in the list of images, whatever the GPU",
+    ARCH: "the one image to load, by its name in the list of images; refused on a GPU that cannot run it",
     CACHE: "where building from source keeps compiled kernels; the installed package does not use it",
 }
 
