@@ -69,6 +69,7 @@ def settled(table: Table, ours: Mapping[str, str], *, fetching: bool = False) ->
         debug=_debug(ours),
     )
     providers.refuse(provider, request.toolkit, table)
+    host.check_target(table, target, provider)
     return request
 
 
