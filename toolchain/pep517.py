@@ -69,6 +69,7 @@ def settled(table: Table, ours: Mapping[str, str], *, fetching: bool = False) ->
         debug=_debug(ours),
     )
     providers.refuse(provider, request.toolkit, table)
+    host.check_target(table, target, provider)
     return request
 
 
@@ -99,8 +100,10 @@ def _requires(settings: Settings | None) -> list[str]:
             needed.append(f"{kit.pypi['nvrtc']}=={kit.components['nvrtc']}")
         if host.find_zig(table) is None:
             needed.append(host.pin(table, "ziglang"))
-    needed += [] if host.has_cmake() else [host.pin(table, "cmake")]
-    needed += [] if host.has_ninja() else [host.pin(table, "ninja")]
+    # CMake's own templates end up in the wheel; the one with the plain name is made by the locked CMake.
+    exact = request.provider == "pip"
+    needed += [host.pin(table, "cmake")] if exact or not host.has_cmake() else []
+    needed += [host.pin(table, "ninja")] if exact or not host.has_ninja() else []
     return needed
 
 

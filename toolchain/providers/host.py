@@ -10,7 +10,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolchain.errors import ToolMissing
+from toolchain.errors import RequestError, ToolMissing
 from toolchain.providers import pip, system
 from toolchain.providers.pick import machine_of
 from toolchain.targets import ROOT, Table, Target
@@ -85,6 +85,16 @@ def has_ninja() -> bool:
     return shutil.which("ninja") is not None or shutil.which("make") is not None
 
 
+def check_target(table: Table, target: Target, provider: str) -> None:
+    """RequestError if this provider's host compiler makes no programs for the target's machine."""
+    machine = machine_of(table)
+    if target.host[provider] != "zig" and target.machine != machine:
+        raise RequestError(
+            f"provider {provider} compiles the host library with this machine's GCC, which makes programs for {machine}, "
+            f"not for {target.name} ({target.machine}); use --provider pip, whose compiler makes both"
+        )
+
+
 def cmake_defines(table: Table, target: Target, provider: str) -> dict[str, str]:
     """What CMake must be told about the host compiler of this provider."""
     if target.host[provider] == "zig":
@@ -99,9 +109,4 @@ def cmake_defines(table: Table, target: Target, provider: str) -> dict[str, str]
             "KW_ZIG": str(zig),
             "KW_ZIG_TARGET": f"{target.zig}.{target.glibc}",
         }
-    if target.machine != machine_of(table):
-        raise ToolMissing(
-            f"provider {provider} compiles the host library with this machine's GCC, which makes programs for "
-            f"{machine_of(table)}, not for {target.name} ({target.machine}); use --provider pip, whose makes both"
-        )
     return {"CMAKE_CXX_COMPILER": str(system.find_gcc().path)}

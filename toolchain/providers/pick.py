@@ -92,7 +92,7 @@ def check_host(provider: str, toolkit: Toolkit, table: Table) -> str:
         where = f"one is active ({ENVIRONMENTS[provider]}={active})" if active else "none is active"
         raise RequestError(
             f"provider {provider} takes the compilers of a {provider} environment made from this tree's lock; {where}, "
-            f"but this tree has no {provider} lock; use --provider pip or --provider system"
+            f"and this tree has no {provider} lock; use --provider pip or --provider system"
         )
     if machine in toolkit.hosts[provider]:
         return machine
