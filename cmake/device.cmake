@@ -9,7 +9,8 @@ set(kw_device_command "${KW_PYTHON_COMMAND}" -m toolchain device --out "${KW_PAC
 foreach(option TARGET TOOLKIT ARCHS OPS LABEL)
   if(KW_${option})
     string(TOLOWER "${option}" name)
-    list(APPEND kw_device_command "--${name}" "${KW_${option}}")
+    string(REPLACE ";" "," value "${KW_${option}}") # a list would become several arguments
+    list(APPEND kw_device_command "--${name}" "${value}")
   endif()
 endforeach()
 if(KW_DEBUG)
