@@ -47,7 +47,8 @@ struct Plan {
   int slots = 1;  // units a thread
   int cluster_log2 = 0;
   bool row_is_a_warp = false;
-  int group = 1;  // lanes a row
+  bool large = false;  // the tensors are far larger than L2
+  int group = 1;       // lanes a row
   int64_t rows_a_block = 1;
 };
 
@@ -155,7 +156,7 @@ inline bool plan_stream(const RmsNorm& a, const Device& device, uint32_t feature
   const int64_t threads = units > 2048 && !add ? 1024 : units >= 1024 ? 512 : whole_warps(ratio_up(units, 2));
   const int64_t room = add ? 1024 : 2048, blocks = device.multiprocessors * (room / threads);
   if (room % threads > room / 10) return false;
-  if (a.rows * bytes * 2 < int64_t{4} * device.l2 || blocks * bytes > device.l2 / 3) return false;
+  if (!plan->large || blocks * bytes > device.l2 / 3) return false;
   plan->threads = static_cast<int>(threads);
   return true;
 }
@@ -166,6 +167,7 @@ inline Plan plan_for(const RmsNorm& a, const Device& device, uint32_t features) 
   const bool add = a.residual != nullptr;
   const auto with = [add](Shape shape) { return static_cast<Shape>(shape + (add ? 1 : 0)); };
   Plan plan;
+  plan.large = a.rows * a.cols * size_of(a.dtype) * (add ? 4 : 2) > int64_t{4} * device.l2;
   if (alignment.whole && units <= kWarp) {
     plan.shape = with(kNarrow);
     plan_narrow(a, device, units, kSlots, &plan);
