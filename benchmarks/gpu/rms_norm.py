@@ -14,11 +14,14 @@ import json
 import platform
 import subprocess
 import sys
-from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
-import torch.nn.functional as F
+from torch.nn import functional
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 EPS = 1e-6
 DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
@@ -55,7 +58,7 @@ class Library:
 def plain(x: Any, residual: Any, weight: Any) -> Any:
     """What torch.compile gets: float32 inside, one rounding, the sum returned beside the result."""
     if residual is None:
-        return F.rms_norm(x, (x.shape[-1],), weight, EPS)
+        return functional.rms_norm(x, (x.shape[-1],), weight, EPS)
     h = x.float() + residual.float()
     y = h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + EPS) * weight.float()
     return y.to(x.dtype), h.to(x.dtype)
@@ -96,7 +99,7 @@ def measure(library: Library, rows: int, cols: int, dtype: torch.dtype, add: boo
     x, residual = fresh(), fresh() if add else [None] * sets
     y, total = fresh(), fresh() if add else [None] * sets
     weight = torch.randn(cols, device="cuda").to(dtype)
-    torch._dynamo.reset()
+    torch.compiler.reset()
     compiled = torch.compile(plain, dynamic=False)
 
     def copy(i: int) -> None:
@@ -138,10 +141,8 @@ def main(path: str, out: str | None) -> None:
         us = results[name] = measure(library, rows, cols, dtype, add)
         bandwidth = us["bytes"] / us["kernelwright"] / 1e3
         share, ratio = us["copy"] / us["kernelwright"], us["kernelwright"] / us["compile"]
-        print(
-            f"{name:34s} {us['kernelwright']:9.2f} us {bandwidth:6.0f} GB/s  {share:6.1%} of copy  {ratio:6.3f} of compile",
-            flush=True,
-        )
+        speed = f"{us['kernelwright']:9.2f} us {bandwidth:6.0f} GB/s"
+        print(f"{name:34s} {speed}  {share:6.1%} of copy  {ratio:6.3f} of compile", flush=True)
         torch.cuda.empty_cache()
     if out:
         query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
@@ -149,9 +150,8 @@ def main(path: str, out: str | None) -> None:
             subprocess.run(query, capture_output=True, text=True, check=True).stdout.splitlines()[0].split(", ")
         )
         facts = {"device": device, "driver": driver, "torch": torch.__version__, "python": platform.python_version()}
-        with open(out, "w", encoding="utf-8") as file:
-            json.dump({**facts, "unit": "microseconds a call", "shapes": results}, file, indent=1)
-            file.write("\n")
+        text = json.dumps({**facts, "unit": "microseconds a call", "shapes": results}, indent=1)
+        Path(out).write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
