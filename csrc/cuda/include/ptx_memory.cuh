@@ -57,6 +57,28 @@ __device__ __forceinline__ void load_kept(const void* from, u32* word) {
   load<kBytes>(from, word);
 }
 
+// How long L2 is to keep what a load brings: longest, or as usual.
+__device__ __forceinline__ u64 l2_policy(bool longest) {
+  u64 policy = 0;
+#ifdef KW_HAS_CP_ASYNC
+  u64 usual;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(usual));
+  if (!longest) policy = usual;
+#endif
+  return policy;
+}
+
+__device__ __forceinline__ void load_vector(const void* from, u32* word, u64 policy) {
+#ifdef KW_HAS_CP_ASYNC
+  asm volatile("ld.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+               : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
+               : "l"(from), "l"(policy));
+#else
+  load<16>(from, word);
+#endif
+}
+
 // Written lines leave L2 first (.cs): 3 % more bandwidth on an H200.
 template <int kBytes>
 __device__ __forceinline__ void store(void* to, const u32* word) {

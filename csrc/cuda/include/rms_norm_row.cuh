@@ -83,16 +83,17 @@ __device__ __forceinline__ void rms_norm_row(const Params& p) {
   constexpr u32 kStride = kWarp * 16;
   auto has = [&](int slot) { return slot < slots && first + slot * kWarp < units; };
 
+  const u64 policy = l2_policy(p.large);
   Vector in[kSlots], add[kSlots];
   const char* x = row_at(p.x, at.row, p.x_pitch, offset);
   const char* residual = kAdd ? row_at(p.residual, at.row, p.residual_pitch, offset) : nullptr;
 #pragma unroll
   for (int s = 0; s < kSlots; ++s) {
     in[s].clear();
-    if (has(s)) load<16>(x + s * kStride, in[s].word);
+    if (has(s)) load_vector(x + s * kStride, in[s].word, policy);
     if constexpr (kAdd) {
       add[s].clear();
-      if (has(s)) load<16>(residual + s * kStride, add[s].word);
+      if (has(s)) load_vector(residual + s * kStride, add[s].word, policy);
     }
   }
   // The first weights are on their way while the sum is made: where rows are few, they are all of them.

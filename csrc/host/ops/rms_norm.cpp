@@ -115,6 +115,7 @@ KwRmsNormParams params_of(const RmsNorm& a, const Plan& plan) {
   p.row_is_a_warp = plan.row_is_a_warp;
   p.slots = plan.slots;
   p.cluster_log2 = plan.cluster_log2;
+  p.large = plan.large;
   p.rows_a_block = static_cast<int>(plan.rows_a_block);
   p.cols_magic = static_cast<unsigned>(ratio_up(int64_t{1} << 32, a.cols));  // not used with one column
   return p;

@@ -38,8 +38,8 @@ enum Shape {
   kShapes
 };
 
-// The most threads a block of the kernel may have: its __launch_bounds__ (kStream: 1024 with KW_FEATURE_WGMMA).
-constexpr int kMaxThreads[kShapes] = {768, 1024, 640, 1024, 64, 64, 256, 256, 512, 512, 64, 1024};
+// The most threads a block of the kernel may have: its __launch_bounds__.
+constexpr int kMaxThreads[kShapes] = {768, 1024, 640, 1024, 64, 64, 256, 256, 1024, 512, 64, 1024};
 
 struct Plan {
   Shape shape = kTrickle;
@@ -47,7 +47,8 @@ struct Plan {
   int slots = 1;  // units a thread
   int cluster_log2 = 0;
   bool row_is_a_warp = false;
-  int group = 1;  // lanes a row
+  bool large = false;  // the tensors are far larger than L2
+  int group = 1;       // lanes a row
   int64_t rows_a_block = 1;
 };
 
@@ -153,8 +154,9 @@ inline bool plan_stream(const RmsNorm& a, const Device& device, uint32_t feature
   if ((features & KW_FEATURE_WGMMA) == 0 || units < 512) return false;
   const int64_t bytes = units * kVector * (add ? 2 : 1);
   const int64_t threads = units > 2048 && !add ? 1024 : units >= 1024 ? 512 : whole_warps(ratio_up(units, 2));
-  const int64_t blocks = device.multiprocessors * ((add ? 1024 : 2048) / threads);
-  if (a.rows * bytes * 2 < int64_t{4} * device.l2 || blocks * bytes > device.l2 / 3) return false;
+  const int64_t room = add ? 1024 : 2048, blocks = device.multiprocessors * (room / threads);
+  if (room % threads > room / 10) return false;
+  if (!plan->large || blocks * bytes > device.l2 / 3) return false;
   plan->threads = static_cast<int>(threads);
   return true;
 }
@@ -165,6 +167,7 @@ inline Plan plan_for(const RmsNorm& a, const Device& device, uint32_t features) 
   const bool add = a.residual != nullptr;
   const auto with = [add](Shape shape) { return static_cast<Shape>(shape + (add ? 1 : 0)); };
   Plan plan;
+  plan.large = a.rows * a.cols * size_of(a.dtype) * (add ? 4 : 2) > int64_t{4} * device.l2;
   if (alignment.whole && units <= kWarp) {
     plan.shape = with(kNarrow);
     plan_narrow(a, device, units, kSlots, &plan);
