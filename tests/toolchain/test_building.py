@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from toolchain.request import resolve
 
 from toolchain import pep517, targets
 from toolchain.building import Options, build, options, stamp
@@ -19,6 +18,7 @@ from toolchain.building.package import _failure
 from toolchain.building.table import table as as_table
 from toolchain.errors import CompileError, GateError, ProvisionError, RequestError, ToolMissing
 from toolchain.providers import host, nvrtc, system
+from toolchain.request import resolve
 from toolchain.testing import torch
 
 TABLE = targets.load()

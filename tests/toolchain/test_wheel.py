@@ -15,10 +15,10 @@ import zlib
 from pathlib import Path
 
 import pytest
-from toolchain.request import Request, resolve
 
 from toolchain import targets
 from toolchain.errors import GateError
+from toolchain.request import Request, resolve
 from toolchain.targets import Version
 from toolchain.wheel import archive, elf, finish, tag
 
@@ -46,7 +46,7 @@ def test_needed_versions_are_those_in_the_file():
         named = [Version.parse(text.decode()) for text in re.findall(rb"\0GLIBC_(\d+(?:\.\d+)+)(?=\0)", data)]
         assert needs.glibc == max(named, default=Version((0, 0))), path
         assert all(name.encode() in data for name in needs.libraries)
-        assert "libc.so.6" in needs.libraries
+        assert {library for library, _ in needs.versions} <= set(needs.libraries)
 
 
 def test_what_is_no_library_is_refused(tmp_path):
