@@ -222,3 +222,13 @@ def test_a_lock_held_too_long_is_busy(tmp_path):
 def test_pip_failing_tells_what_it_said():
     with pytest.raises(ProvisionError, match=r"(?s)trying: pip failed \(exit code \d+\)\n.*no-such-option"):
         pip.run_pip(["install", "--no-such-option"], "trying")
+
+
+def test_another_pythons_pip_does_not_see_this_ones_modules(tmp_path, monkeypatch):
+    shown = tmp_path / "python"
+    shown.write_text('#!/bin/sh\necho "$PYTHONPATH:$*"\n')
+    shown.chmod(0o755)
+    monkeypatch.setenv("PYTHONPATH", "/modules")
+    assert pip.run_pip(["list"], "trying", [str(shown)]) == ":-m pip list\n"
+    monkeypatch.setattr(pip, "pip_command", lambda: [str(shown)])
+    assert pip.run_pip(["list"], "trying") == "/modules:list\n"
