@@ -27,8 +27,10 @@ T = TypeVar("T")
 Settings = Mapping[str, "str | list[str]"]
 OURS = ("toolkit", "target", "archs", "ops", "provider", "debug")
 # Variables, by how they begin, with which a person changes what a compiler makes.
-UNWANTED = ("CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH",
-            "LIBRARY_PATH", "CC", "CXX", "CMAKE_ARGS", "CMAKE_TOOLCHAIN_FILE", "CMAKE_BUILD_TYPE", "SKBUILD_", "DESTDIR")  # fmt: skip
+UNWANTED = (
+    "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "CC",
+    "CXX", "CMAKE_ARGS", "CMAKE_TOOLCHAIN_FILE", "CMAKE_BUILD_TYPE", "SKBUILD_", "DESTDIR",
+)  # fmt: skip
 _YES, _NO = ("1", "true", "yes", "on", ""), ("0", "false", "no", "off")
 
 

@@ -90,8 +90,8 @@ def check_target(table: Table, target: Target, provider: str) -> None:
     machine = machine_of(table)
     if target.host[provider] != "zig" and target.machine != machine:
         raise RequestError(
-            f"provider {provider} compiles the host library with this machine's GCC, which makes programs for {machine}, "
-            f"not for {target.name} ({target.machine}); use --provider pip, whose compiler makes both"
+            f"provider {provider} compiles the host library with this machine's GCC, which makes programs for "
+            f"{machine}, not for {target.name} ({target.machine}); use --provider pip, whose compiler makes both"
         )
 
 

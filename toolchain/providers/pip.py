@@ -82,8 +82,8 @@ def run_pip(arguments: Sequence[str], what: str, python: Sequence[str] | None = 
     """pip's standard output; a ProvisionError with all it said if it failed."""
     command = [*python, "-m", "pip"] if python else pip_command()
     environment: Mapping[str, str] = _KW.pip_environment(command)
-    if modules := os.environ.get("PYTHONPATH"):
-        environment = {**environment, "PYTHONPATH": modules}  # where kw put pip's own requirements
+    if python is None and (modules := os.environ.get("PYTHONPATH")):
+        environment = {**environment, "PYTHONPATH": modules}  # where kw put virtualenv, if there is no venv module
     done = subprocess.run([*command, *arguments], env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         said = "\n".join(line for line in done.stderr.splitlines() if "is ignored: it is neither" not in line)

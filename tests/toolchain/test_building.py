@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: MIT
+"""The build verb around its compilers: when nothing is done, what is refused, the table, the torch of the tests."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from toolchain import pep517, targets
+from toolchain.building import Options, build, options, stamp
+from toolchain.building import run as module
+from toolchain.building.package import _failure
+from toolchain.building.table import table as as_table
+from toolchain.errors import CompileError, GateError, ProvisionError, RequestError, ToolMissing
+from toolchain.providers import host, nvrtc, system
+from toolchain.request import resolve
+from toolchain.testing import torch
+
+TABLE = targets.load()
+ROWS = (stamp.Row("sm_80", "rms_norm", 300_016, 70, 64, 8.44), stamp.Row("compute_90", "rms_norm", 9, 0, None, 3.9))
+
+
+def test_options_are_those_of_the_documentation():
+    parser = argparse.ArgumentParser()
+    options.add_arguments(parser, TABLE)
+    words = ["--archs", "89;90", "--toolkit", "cu122", "--target", "linux-x86_64", "--provider", "system"]
+    given = Options(**vars(parser.parse_args([*words, "--ops", "rms_norm", "--debug", "--clean", "-j", "2"])))
+    assert given == Options("89;90", "cu122", "linux-x86_64", "system", "rms_norm", debug=True, clean=True, jobs=2)
+    assert given.settings() == {
+        "archs": "89;90", "toolkit": "cu122", "target": "linux-x86_64", "ops": "rms_norm", "provider": "system",
+        "debug": "yes",
+    }  # fmt: skip
+    assert Options().settings() == {"provider": "pip", "debug": "no"}
+
+
+def test_the_table_sums_up():
+    lines = as_table(ROWS).splitlines()
+    assert lines[0].split() == ["image", "op", "bytes", "registers", "spills", "seconds"]
+    assert lines[2].split() == ["sm_80", "rms_norm", "300,016", "70", "64", "8.4"]
+    assert lines[3].split() == ["compute_90", "rms_norm", "9", "-", "-", "3.9"]
+    assert lines[-1].split() == ["total", "2", "images", "300,025", "64", "12.3"]
+    assert len({len(line) for line in lines[:4]}) == 1
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    """A tree of three inputs."""
+    monkeypatch.setattr(stamp, "ROOT", tmp_path)
+    for name in ("csrc/cuda/a.cu", "toolchain/x.py", "targets.toml", "toolchain/__pycache__/x.pyc"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    return tmp_path
+
+
+def test_inputs_are_contents_and_never_times(tree):
+    asked = resolve(TABLE, target="linux-x86_64")
+    first = stamp.inputs(asked)
+    os.utime(tree / "targets.toml", (1, 1))
+    (tree / "toolchain/__pycache__/x.pyc").write_text("other")
+    (tree / "dist").mkdir()
+    assert stamp.inputs(asked) == first
+    (tree / "csrc/cuda/a.cu").write_text("other")
+    second = stamp.inputs(asked)
+    (tree / "csrc/cuda/b.cu").write_text("")
+    third = stamp.inputs(asked)
+    assert len({first, second, third, stamp.inputs(replace(asked, debug=True))}) == 4
+
+
+def test_a_stamp_is_read_back_and_a_broken_one_is_none(tmp_path):
+    made = stamp.Stamp("0", "k.whl", "1", "fine", ROWS, 5.0)
+    stamp.save(tmp_path / "stamp.json", made)
+    assert stamp.load(tmp_path / "stamp.json") == made
+    whole = json.loads((tmp_path / "stamp.json").read_text())
+    for text in ("", "{}", "[]", json.dumps({**whole, "more": 1}), json.dumps({**whole, "rows": [1]})):
+        (tmp_path / "stamp.json").write_text(text)
+        assert stamp.load(tmp_path / "stamp.json") is None
+    assert stamp.load(tmp_path / "nothing") is None
+
+
+def test_nothing_is_done_twice_unless_input_or_wheel_changed(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "STATE", tmp_path / ".kw")
+    monkeypatch.setattr(module, "DIST", tmp_path / "dist")
+    (tmp_path / "dist").mkdir()
+    wheel, inputs, made = tmp_path / "dist" / "k.whl", ["0"], []
+
+    def work(given, request, table, workspace):
+        made.append(given)
+        wheel.write_text("wheel")
+        done = stamp.Stamp(inputs[0], wheel.name, stamp.digest_of(wheel), "fine", ROWS, 1.0)
+        stamp.save(workspace / "stamp.json", done)
+        return module.Outcome(wheel, done, fresh=True)
+
+    monkeypatch.setattr(module, "_build", work)
+    monkeypatch.setattr(stamp, "inputs", lambda _: inputs[0])
+    asked = Options(target="linux-x86_64")
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    assert [build(asked, TABLE).fresh for _ in range(2)] == [True, False]
+    wheel.write_text("tampered with")
+    assert [build(asked, TABLE).fresh for _ in range(2)] == [True, False]
+    inputs[0] = "1"
+    assert [build(asked, TABLE).fresh for _ in range(2)] == [True, False]
+    assert build(replace(asked, clean=True), TABLE).fresh
+    assert build(replace(asked, archs="89"), TABLE).fresh  # a workspace of its own
+    assert len(made) == 5
+
+
+def test_a_failure_keeps_its_class_or_its_log(tmp_path):
+    log = tmp_path / "log"
+    log.write_text("much\nerror: libx.so needs libstdc++\n")
+    told = _failure(GateError.exit_code, log)
+    assert (type(told), str(told)) == (GateError, "libx.so needs libstdc++")
+    log.write_text("-- fine\nFAILED: a.o\na.cpp:1: error: no\n")
+    told = _failure(1, log)
+    assert type(told) is CompileError
+    assert "FAILED: a.o\na.cpp:1: error: no" in str(told)
+    assert "-- fine" not in str(told)
+    assert str(log) in str(told)
+
+
+def test_settings_of_the_backend_are_split_and_checked():
+    ours, theirs = pep517._split({"archs": ["89", "90"], "cmake.verbose": "true", "debug": "on"})
+    assert (ours, theirs) == ({"archs": "89,90", "debug": "on"}, {"cmake.verbose": "true"})
+    assert [pep517._debug({"debug": word}) for word in ("yes", "1", "off", "No")] == [True, True, False, False]
+    with pytest.raises(RequestError, match="neither yes"):
+        pep517._debug({"debug": "perhaps"})
+
+
+def asked_for(monkeypatch, *, zig: bool, library: bool, cmake: bool, **settings: str) -> list[str]:
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr(host, "find_zig", lambda _: Path("/zig") if zig else None)
+    monkeypatch.setattr(nvrtc, "here", lambda *_: Path("/libnvrtc.so") if library else None)
+    monkeypatch.setattr(host, "has_cmake", lambda: cmake)
+    monkeypatch.setattr(host, "has_ninja", lambda: cmake)
+    return [line.partition("==")[0] for line in pep517.get_requires_for_build_wheel(settings)]
+
+
+def test_compilers_are_asked_for_where_none_is_found(monkeypatch):
+    monkeypatch.setattr(system, "find_nvcc", lambda: None)
+    always, exact = ["scikit-build-core", "deflate"], ["cmake", "ninja"]
+    found = asked_for(monkeypatch, zig=False, library=False, cmake=True)
+    assert found == [*always, "nvidia-cuda-nvrtc-cu12", "ziglang", *exact]
+    assert asked_for(monkeypatch, zig=True, library=True, cmake=True) == [*always, *exact]
+    newer = asked_for(monkeypatch, zig=True, library=False, cmake=True, toolkit="cu130")
+    assert newer == [*always, "nvidia-cuda-nvrtc", *exact]
+    nvcc = system.FoundNvcc(Path("/nvcc"), targets.Version.parse("13.0.88"))
+    monkeypatch.setattr(system, "find_nvcc", lambda: nvcc)
+    monkeypatch.setattr(system, "find_gcc", lambda: system.FoundGcc(Path("/g++"), targets.Version.parse("12.2"), ""))
+    assert asked_for(monkeypatch, zig=False, library=False, cmake=True) == always
+    assert asked_for(monkeypatch, zig=False, library=False, cmake=False) == [*always, *exact]
+
+
+def test_a_refused_build_ends_with_words_and_its_code(monkeypatch, capsys):
+    with pytest.raises(SystemExit) as ended:
+        asked_for(monkeypatch, zig=True, library=True, cmake=True, archs="12", provider="pip")
+    assert ended.value.code == RequestError.exit_code
+    assert "error: arch '12'" in capsys.readouterr().err
+
+
+def test_cmake_is_told_the_same_whatever_the_way_in(monkeypatch):
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr(host, "find_zig", lambda _: Path("/zig"))
+    plain = pep517.defines(TABLE, resolve(TABLE, target="linux-x86_64"))
+    assert (plain["KW_ARCHS"], plain["KW_OPS"], plain["KW_LABEL"], plain["KW_DEBUG"]) == ("", "", "", "OFF")
+    assert (plain["KW_ZIG"], plain["KW_ZIG_TARGET"]) == ("/zig", "x86_64-linux-gnu.2.28")
+    other = pep517.defines(TABLE, resolve(TABLE, target="linux-aarch64", archs="87;90+ptx", debug=True), jobs=2)
+    assert (other["KW_ARCHS"], other["KW_JOBS"]) == ("sm_87,sm_90,compute_90", "2")
+    assert other["KW_LABEL"] == "cu122.sm87.sm90.compute90.debug"
+    assert other["KW_ZIG_TARGET"] == "aarch64-linux-gnu.2.28"
+    monkeypatch.setattr(host, "find_zig", lambda _: None)
+    with pytest.raises(ToolMissing, match="ziglang"):
+        pep517.defines(TABLE, resolve(TABLE, target="linux-x86_64"))
+
+
+def item(name: str, version: str = "1", size: Path | None = None) -> dict:
+    info = {
+        "url": size.as_uri() if size else "ftp://nowhere.invalid/x",
+        "archive_info": {"hashes": {"sha256": "0" * 64}},
+    }
+    return {"metadata": {"name": name, "version": version}, "download_info": info}
+
+
+def test_which_torch_the_tests_get(monkeypatch, tmp_path):
+    big = tmp_path / "torch.whl"
+    big.write_bytes(bytes(3_000_000))
+    answers = {
+        "cpu": [item("torch", "2.13.0+cpu", big), item("sympy")],
+        "gpu": [item("torch", "2.13.0", big), item("triton")],
+    }
+    answer = [answers["cpu"]]
+    monkeypatch.setattr(torch, "_report", lambda _: answer[0])
+    monkeypatch.setattr(torch, "installed", lambda: None)
+    assert torch.choose("none").key == "none"
+    chosen = torch.choose(None)
+    assert chosen.key == "spec-2.13.0+cpu"
+    assert "a build for CPUs: 2 packages, 3 MB to fetch" in chosen.about
+    assert f"torch==2.13.0+cpu --hash=sha256:{'0' * 64}\n" in chosen.lock
+    answer[0] = answers["gpu"]
+    assert torch.choose(None).key == "none"
+    assert "PIP_EXTRA_INDEX_URL" in torch.choose(None).about
+    assert "a build for GPUs: 2 packages, 3 MB to fetch" in torch.choose("torch==2.13.0").about
+    with pytest.raises(ToolMissing, match="--torch installed"):
+        torch.choose("installed")
+    here = torch.Torch("installed-2", "here")
+    monkeypatch.setattr(torch, "installed", lambda: here)
+    assert torch.choose(None) is here
+    assert torch.choose("installed") is here
+
+
+def test_a_torch_that_is_not_to_be_had_is_none_unless_asked_for(monkeypatch):
+    def fail(spec):
+        raise ProvisionError(f"asking for {spec}\nERROR: No matching distribution")
+
+    monkeypatch.setattr(torch, "_report", fail)
+    monkeypatch.setattr(torch, "installed", lambda: None)
+    assert "No matching distribution" in torch.choose(None).about
+    with pytest.raises(ProvisionError):
+        torch.choose("torch==99")

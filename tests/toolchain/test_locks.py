@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT
+"""The locks in this tree belong to its tables; the walk that makes them; what a stale one is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from toolchain import targets
+from toolchain.errors import TableError
+from toolchain.locking import resolve, wanted, write
+
+GLIBC = {"x86_64": (2, 28), "aarch64": (2, 28)}
+TWO = wanted.Wanted("locks/t.txt", ("a==1",), ("3.10", "3.11"), ("aarch64", "x86_64"), GLIBC)
+LOCKS = wanted.wanted(targets.load())
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.path)
+def test_this_trees_locks_are_what_its_tables_want(lock):
+    assert write.problems(lock) == []
+
+
+def test_every_lock_of_the_table_is_made_and_nothing_else():
+    table = targets.load()
+    named = {path for toolkit in table.toolkits.values() for path in toolkit.locks.values()}
+    named |= set(table.tools.locks.values()) | {"locks/nox.txt", "locks/tests.txt", "locks/lint.txt"}
+    assert {lock.path for lock in LOCKS} == named
+    assert {f"locks/{path.name}" for path in (targets.ROOT / "locks").iterdir()} == named
+
+
+def test_groups_may_include_groups():
+    assert set(wanted.group("nox")) < set(wanted.group("lint"))
+    with pytest.raises(TableError, match="no group 'nothing'"):
+        wanted.group("nothing")
+
+
+def test_stale_and_broken_locks_are_told(tmp_path):
+    path = tmp_path / "locks" / "t.txt"
+    path.parent.mkdir()
+    assert "is missing" in write.problems(TWO, tmp_path)[0]
+    good = write.text(TWO, [resolve.Package("a", "1", {(p, m): "0" * 64 for p in TWO.pythons for m in TWO.machines})])
+    path.write_text(good)
+    assert write.problems(TWO, tmp_path) == []
+    path.write_text(good + "# https://somewhere.invalid\n")
+    assert ["holds an address" in line for line in write.problems(TWO, tmp_path)] == [True]
+    path.write_text(good + "b==2\n")
+    assert ["no pin with hashes" in line for line in write.problems(TWO, tmp_path)] == [True]
+    path.write_text(good)
+    newer = replace(TWO, requirements=("a==2",))
+    assert [line.partition(" ")[2] for line in write.problems(newer, tmp_path)] == [
+        f"was made from other requirements than there are now; run `{write.REGENERATE}`",
+        f"does not pin a==2; run `{write.REGENERATE}`",
+    ]
+
+
+def test_a_package_that_some_need_gets_a_marker():
+    place = {("3.10", "aarch64"): "1" * 64, ("3.10", "x86_64"): "0" * 64}
+    lines = write.text(TWO, [resolve.Package("a", "1", place)]).splitlines()
+    assert lines[-3:] == [
+        'a==1 ; (python_version == "3.10") \\',
+        f"    --hash=sha256:{'0' * 64} \\",
+        f"    --hash=sha256:{'1' * 64}",
+    ]
+    one = {("3.10", "x86_64"): "0" * 64, ("3.11", "x86_64"): "0" * 64}
+    assert 'a==1 ; (platform_machine == "x86_64")' in write.text(TWO, [resolve.Package("a", "1", one)])
+    corner = {("3.10", "x86_64"): "0" * 64, ("3.11", "aarch64"): "0" * 64}
+    with pytest.raises(TableError, match="no marker says that"):
+        write.text(TWO, [resolve.Package("a", "1", corner)])
+
+
+INDEX = {  # name -> versions, newest last: the oldest Python that takes it, what it depends on
+    "a": {"1": ("3.10", ["b>=1", 'old; python_version < "3.11"', 'never; sys_platform == "win32"', "c[fast]"])},
+    "b": {"1": ("3.10", []), "2": ("3.11", [])},
+    "c": {"1": ("3.10", ['d<2; extra == "fast"', 'slow; extra == "slow"'])},
+    "d": {"1": ("3.10", []), "2": ("3.10", [])},
+    "old": {"1": ("3.10", [])},
+}
+
+
+def index(lock, place, requirements):
+    """pip's answer, from the small index above."""
+    from packaging.requirements import Requirement
+
+    items = []
+    for text in requirements:
+        need = Requirement(text)
+        fits = [
+            (v, deps) for v, (python, deps) in INDEX[need.name].items() if python <= place[0] and v in need.specifier
+        ]
+        version, deps = fits[-1]
+        digest = {"hashes": {"sha256": f"{need.name}{version}"}}
+        meta = {"name": need.name, "version": version, "requires_dist": deps}
+        items.append({"metadata": meta, "download_info": {"archive_info": digest}})
+    return items
+
+
+def test_the_oldest_python_chooses_and_markers_are_those_of_the_place(monkeypatch):
+    monkeypatch.setattr(resolve, "_ask", index)
+    found = {package.name: package for package in resolve.resolve(TWO)}
+    assert {name: package.version for name, package in found.items()} == dict.fromkeys(("a", "b", "c", "d", "old"), "1")
+    assert set(found["old"].hashes) == {("3.10", "aarch64"), ("3.10", "x86_64")}
+    assert len(found["b"].hashes) == 4
+
+
+def test_platform_tags_go_down_from_the_floor():
+    tags = resolve._platforms("aarch64", (2, 28))
+    assert tags[0] == "manylinux_2_28_aarch64"
+    assert "manylinux_2_17_aarch64" in tags
+    assert "manylinux2014_aarch64" in tags
+    assert not any("2_29" in tag for tag in tags)
