@@ -35,7 +35,7 @@ enum {
   KW_ERROR_CUDA = 9,             /* the driver said no; its words are in kw_last_error() */
   KW_ERROR_FORKED = 10,          /* CUDA was used before fork(); this child cannot use it */
   KW_ERROR_OUT_OF_MEMORY = 11,
-  KW_ERROR_SYSTEM = 12           /* a system call failed */
+  KW_ERROR_SYSTEM = 12 /* a system call failed */
 };
 
 /* Element types. */
@@ -45,16 +45,16 @@ enum { KW_FLOAT32 = 0, KW_FLOAT16 = 1, KW_BFLOAT16 = 2, KW_FLOAT64 = 3 };
 enum { KW_CPU = -1 };
 
 /* Version of this library, such as "0.1.0". */
-KW_API const char *kw_version(void);
+KW_API const char* kw_version(void);
 
 /* Number of this ABI; a change that breaks callers raises it. */
 KW_API int32_t kw_abi(void);
 
 /* What went wrong in this thread's last failed call; "" if nothing did. Valid until its next failure. */
-KW_API const char *kw_last_error(void);
+KW_API const char* kw_last_error(void);
 
 /* The name of a status code, such as "KW_ERROR_NO_IMAGE". */
-KW_API const char *kw_status_name(kw_status status);
+KW_API const char* kw_status_name(kw_status status);
 
 /*
  * Sets an option of the process: "kernels" (a directory to load kernel files from instead of
@@ -63,7 +63,7 @@ KW_API const char *kw_status_name(kw_status status);
  * of what kw_cpu_isa() names). An empty value resets it. Options for the GPU take effect for
  * operators that were not used yet.
  */
-KW_API kw_status kw_set_option(const char *name, const char *value);
+KW_API kw_status kw_set_option(const char* name, const char* value);
 
 /* Threads the CPU path uses from now on; 0 returns to the default (OMP_NUM_THREADS, else all cores allowed). */
 KW_API kw_status kw_set_num_threads(int32_t threads);
@@ -72,18 +72,18 @@ KW_API kw_status kw_set_num_threads(int32_t threads);
 KW_API int32_t kw_num_threads(void);
 
 /* Which instruction set the CPU path picked: "avx512", "avx2", "neon" or "scalar". */
-KW_API const char *kw_cpu_isa(void);
+KW_API const char* kw_cpu_isa(void);
 
 /* Number of CUDA devices; 0 where the driver sees none, and 0 with KW_ERROR_NO_DRIVER where there is no driver. */
-KW_API kw_status kw_device_count(int32_t *count);
+KW_API kw_status kw_device_count(int32_t* count);
 
 /* The CUDA level of the driver, such as 12020; also with KW_ERROR_DRIVER_TOO_OLD. Does not start CUDA. */
-KW_API kw_status kw_driver_version(int32_t *version);
+KW_API kw_status kw_driver_version(int32_t* version);
 
 /* Compute capability of a device, major*10+minor. */
-KW_API kw_status kw_device_capability(int32_t device, int32_t *capability);
+KW_API kw_status kw_device_capability(int32_t device, int32_t* capability);
 
 /* Which image (such as the name of a cubin row) operator `op` would load for a device of this capability. */
-KW_API kw_status kw_image_for(const char *op, int32_t capability, const char **image);
+KW_API kw_status kw_image_for(const char* op, int32_t capability, const char** image);
 
 #endif

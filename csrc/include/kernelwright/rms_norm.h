@@ -21,6 +21,9 @@
  *
  * The norm is that of the unrounded float32 sum h; pointers need only their element's alignment.
  */
-KW_API kw_status kw_rms_norm(int32_t device, void *stream, void *y, int64_t y_stride, void *sum, int64_t sum_stride, const void *x, int64_t x_stride, const void *residual, int64_t residual_stride, const void *weight, float *rstd, int64_t rows, int64_t cols, int32_t dtype, int32_t weight_dtype, double eps);
+KW_API kw_status kw_rms_norm(int32_t device, void* stream, void* y, int64_t y_stride, void* sum, int64_t sum_stride,
+                             const void* x, int64_t x_stride, const void* residual, int64_t residual_stride,
+                             const void* weight, float* rstd, int64_t rows, int64_t cols, int32_t dtype,
+                             int32_t weight_dtype, double eps);
 
 #endif
