@@ -149,8 +149,7 @@ inline void plan_row(const RmsNorm& a, const Device& device, int64_t units, int 
 
 // Many long rows, few enough at work at once to be still in L2 when they are read again: measured only where
 // KW_FEATURE_WGMMA is. Each block reads its row with two units a thread at a time.
-inline bool plan_stream(const RmsNorm& a, const Device& device, uint32_t features, int64_t units, bool add,
-                        Plan* plan) {
+inline bool plan_stream(const Device& device, uint32_t features, int64_t units, bool add, Plan* plan) {
   if ((features & KW_FEATURE_WGMMA) == 0 || units < 512) return false;
   const int64_t bytes = units * kVector * (add ? 2 : 1);
   const int64_t threads = units > 2048 && !add ? 1024 : units >= 1024 ? 512 : whole_warps(ratio_up(units, 2));
@@ -177,7 +176,7 @@ inline Plan plan_for(const RmsNorm& a, const Device& device, uint32_t features) 
   } else if (a.cols <= kWarp) {
     plan.shape = kScalar;
     plan_narrow(a, device, a.cols, kScalarSlots, &plan);
-  } else if (alignment.whole && plan_stream(a, device, features, units, add, &plan)) {
+  } else if (alignment.whole && plan_stream(device, features, units, add, &plan)) {
     plan.shape = with(kStream);
   } else {
     const int max_cluster = (features & KW_FEATURE_CLUSTER) != 0 ? kMaxCluster : 1;
