@@ -26,7 +26,7 @@
   KW_KERNEL(shifted_##type, 640, 2, kw::rms_norm_row<kw::T, false, true>)          \
   KW_KERNEL(shifted_add_##type, 1024, 1, kw::rms_norm_row<kw::T, true, true>)      \
   KW_KERNEL(narrow_##type, 64, 14, kw::rms_norm_narrow<kw::T, false, 16>)          \
-  KW_KERNEL(narrow_add_##type, 64, 11, kw::rms_norm_narrow<kw::T, true, 16>)       \
+  KW_KERNEL(narrow_add_##type, 64, 10, kw::rms_norm_narrow<kw::T, true, 16>)       \
   KW_KERNEL(flat_##type, 256, 4, kw::rms_norm_flat<kw::T, false>)                  \
   KW_KERNEL(flat_add_##type, 256, 3, kw::rms_norm_flat<kw::T, true>)               \
   KW_KERNEL(stream_##type, 1024, 1, kw::rms_norm_stream<kw::T, false, 16>)         \
