@@ -9,9 +9,9 @@
 
 namespace kw {
 
-// Of 16 bytes: as float32 they are at most 32 registers, which leaves room for 1024 threads of 64 registers.
+// Units of 16 bytes a thread holds, packed: 16 registers, of 40 in all; with a residual 32, of 64.
 constexpr int kSlots = 4;
-// Of one element.
+// Units of one element.
 constexpr int kScalarSlots = 8;
 
 using Params = KwRmsNormParams;

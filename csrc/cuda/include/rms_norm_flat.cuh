@@ -26,8 +26,8 @@ __device__ __forceinline__ u32 padded(u32 column) {
 
 // Moves the `left` elements from or to a unit of the run; only the last unit of all has fewer than kCount.
 template <class T, int kCount>
-__device__ __forceinline__ void load_some(const char* from, u32 left, Unit<T, 16>& unit) {
-  if (left >= kCount) return load<16>(from, unit.word);
+__device__ __forceinline__ void load_some(const char* from, u32 left, u64 policy, Unit<T, 16>& unit) {
+  if (left >= kCount) return load_vector(from, unit.word, policy);
   float value[kCount] = {};
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
@@ -88,13 +88,14 @@ __device__ __forceinline__ void rms_norm_flat(const Params& p) {
   auto element = [&](int slot) { return (threadIdx.x + slot * kFlatThreads) * kCount; };
   auto at = [&](int slot) { return offset + slot * (kFlatThreads * 16); };
 
+  const u64 policy = l2_policy(p.large);
   Vector in[kSlots], add[kSlots];
 #pragma unroll
   for (int s = 0; s < kSlots; ++s) {
     in[s].clear(), add[s].clear();
     if (element(s) >= elements) continue;
-    load_some<T, kCount>(p.x + at(s), elements - element(s), in[s]);
-    if constexpr (kAdd) load_some<T, kCount>(p.residual + at(s), elements - element(s), add[s]);
+    load_some<T, kCount>(p.x + at(s), elements - element(s), policy, in[s]);
+    if constexpr (kAdd) load_some<T, kCount>(p.residual + at(s), elements - element(s), policy, add[s]);
   }
   for (u32 column = threadIdx.x; column < cols + kCount; column += kFlatThreads) {
     load_weight<T, T::kSize>(p, column < cols ? column : column - cols, &scratch.weight[padded<kCount>(column)]);

@@ -24,7 +24,7 @@ struct KwRmsNormParams {
   int row_is_a_warp;   /* row, shifted, stream, trickle: a row is a warp's; else a block's, or a cluster's */
   int slots;           /* row, shifted: units a thread, at most kSlots */
   int cluster_log2;    /* row, shifted: blocks a row, as a power of two; else 0 */
-  int large;           /* row, shifted: the tensors are far larger than L2 */
+  int large;           /* row, shifted, flat: the tensors are far larger than L2 */
   int rows_a_block;    /* flat: so many that a block's first byte lies on 16 bytes */
   unsigned cols_magic; /* flat: 2^32 / cols, rounded up; the high word of its product with n is n / cols */
 };
