@@ -4,6 +4,8 @@
 --torch none|installed|SPEC says which torch the tests see: none; the one that is installed for this machine's Python
 (a Jetson's, say); or a requirement such as torch==2.13.0, pinned by hash before it is installed. Without it: an
 installed one, else a CPU build if the package index has one, else none, and the tests that need it say so.
+
+--python PYTHON tests the same wheel on another interpreter, without torch unless --torch names one for it.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ def run(given: argparse.Namespace) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--torch", metavar="none|installed|SPEC")
+    parser.add_argument("--python", metavar="PYTHON")
     options, rest = parser.parse_known_args(given.arguments)
     outcome = build(Options(), load())
-    return run_tests(outcome.wheel, options.torch, rest)
+    return run_tests(outcome.wheel, options.torch, options.python, rest)

@@ -12,7 +12,7 @@ from toolchain.building import clean
 from toolchain.building.stamp import digest_of
 from toolchain.targets import ROOT
 from toolchain.testing import environment
-from toolchain.testing.torch import choose
+from toolchain.testing.torch import choose, on_another_python
 
 NATIVE = (".h", ".cpp", ".cu", ".cuh", ".inc")
 
@@ -22,9 +22,9 @@ def _run(title: str, command: Sequence[str], python: Path) -> int:
     return subprocess.run(command, cwd=ROOT, env=environment.environment(python), check=False).returncode
 
 
-def run_tests(wheel: Path, torch: str | None, rest: Sequence[str]) -> int:
+def run_tests(wheel: Path, torch: str | None, python_asked: str | None, rest: Sequence[str]) -> int:
     """pytest's exit code, with the wheel installed and nothing of the sources in its place."""
-    chosen = choose(torch)
+    chosen = on_another_python(python_asked, torch) if python_asked else choose(torch)
     print(chosen.about, file=sys.stderr, flush=True)
     python = environment.ready("tests", chosen)
     marker = python.parent.parent / "wheel"

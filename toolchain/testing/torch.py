@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolchain.errors import ProvisionError, ToolMissing
+from toolchain.errors import ProvisionError, RequestError, ToolMissing
 from toolchain.locking.wanted import group
 from toolchain.providers.pip import run_pip
 
@@ -50,6 +50,23 @@ def installed() -> Torch | None:
             if tuple(release) >= (3, 10):
                 return Torch(f"installed-{version}", f"torch {version} of {python}", tuple(paths), python=str(python))
     return None
+
+
+def on_another_python(asked: str, torch: str | None) -> Torch:
+    """That interpreter, without torch: the locks have hashes for every Python, an index's answer is for one."""
+    python = shutil.which(asked)
+    if torch not in (None, "none"):
+        raise RequestError(f"--python {asked} goes with --torch none; run kw by that Python for --torch {torch}")
+    if python is None:
+        raise ToolMissing(f"--python {asked}: there is no such program on PATH; give the path of a Python interpreter")
+    command = [python, "-c", "import sys; print(sys.executable, *sys.version_info[:2])"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ToolMissing(f"--python {asked}: {python} does not run ({(done.stdout + done.stderr).strip()[:200]})")
+    path, major, minor = done.stdout.split()
+    if (int(major), int(minor)) < (3, 10):
+        raise RequestError(f"--python {asked} is Python {major}.{minor} at {path}; the wheel needs 3.10 or newer")
+    return Torch(f"none-{major}.{minor}", f"on Python {major}.{minor}, without torch", python=path)
 
 
 def _report(spec: str) -> list[dict[str, Any]]:

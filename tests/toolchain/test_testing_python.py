@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: MIT
+"""The tests on another interpreter: which are refused, and in what words."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from toolchain.errors import RequestError, ToolMissing
+from toolchain.testing.torch import on_another_python
+
+
+def fake(tmp_path, text: str) -> str:
+    program = tmp_path / "python3"
+    program.write_text(f"#!/bin/sh\n{text}\n")
+    program.chmod(0o755)
+    return str(program)
+
+
+def test_an_interpreter_is_asked_what_it_is():
+    chosen = on_another_python(sys.executable, None)
+    assert chosen.python == sys.executable
+    assert f"Python {sys.version_info[0]}.{sys.version_info[1]}" in chosen.about
+
+
+def test_a_program_that_is_not_there():
+    with pytest.raises(ToolMissing, match="no-such-python: there is no such program on PATH"):
+        on_another_python("no-such-python", "none")
+
+
+def test_a_program_that_does_not_run(tmp_path):
+    with pytest.raises(ToolMissing, match="does not run .*not found in this version"):
+        on_another_python(fake(tmp_path, "echo not found in this version; exit 127"), None)
+
+
+def test_too_old(tmp_path):
+    with pytest.raises(RequestError, match=r"is Python 3.8 at /old; the wheel needs 3.10"):
+        on_another_python(fake(tmp_path, "echo /old 3 8"), None)
+
+
+def test_torch_is_for_kw_of_that_python():
+    with pytest.raises(RequestError, match=r"run kw by that Python for --torch torch==2.13.0"):
+        on_another_python(sys.executable, "torch==2.13.0")
