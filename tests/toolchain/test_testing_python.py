@@ -30,7 +30,7 @@ def test_a_program_that_is_not_there():
 
 
 def test_a_program_that_does_not_run(tmp_path):
-    with pytest.raises(ToolMissing, match="does not run .*not found in this version"):
+    with pytest.raises(ToolMissing, match=r"does not run .*not found in this version"):
         on_another_python(fake(tmp_path, "echo not found in this version; exit 127"), None)
 
 
