@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -74,4 +75,6 @@ def environment(python: Path) -> dict[str, str]:
     ]
     cache = str(ROOT / ".kw" / "cache" / "zig")
     zig = {"KW_ZIG": str(tools.zig), "ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache}
+    if not shutil.which("make"):
+        zig["CMAKE_GENERATOR"] = "Ninja"  # CMake's own choice is make
     return {**clean.environment(), **zig, "PATH": os.pathsep.join(programs), "PYTHONNOUSERSITE": "1"}
