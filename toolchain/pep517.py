@@ -18,7 +18,7 @@ from toolchain import providers
 from toolchain.errors import KwError, RequestError
 from toolchain.providers import host, nvrtc
 from toolchain.request import AUTO, Request, label, resolve
-from toolchain.targets import Table, load
+from toolchain.targets import ROOT, Table, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,6 +124,8 @@ def make(
     if request.provider == "pip":  # the same bytes wherever it is built, so nothing of this machine slips in
         for name in [name for name in os.environ if name.startswith(UNWANTED)]:
             del os.environ[name]
+    for name in ("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"):  # zig makes a C library once; not in people's homes
+        os.environ.setdefault(name, str(ROOT / ".kw" / "cache" / "zig"))
     given = {f"cmake.define.{key}": value for key, value in defines(table, request, jobs).items()}
     with tempfile.TemporaryDirectory(prefix="kernelwright-") as scratch:
         name = build(scratch, {**given, **theirs}, None)

@@ -22,14 +22,11 @@ def _environment(tools: HostTools, jobs: int | None) -> dict[str, str]:
     """This one, with the tools in front."""
     modules = [str(tools.modules), *filter(None, [os.environ.get("PYTHONPATH")])]
     programs = [*map(str, tools.programs), os.environ.get("PATH", os.defpath)]
-    cache = str(ROOT / ".kw" / "cache" / "zig")
     parallel = str(jobs or len(os.sched_getaffinity(0)))
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(modules),
         "PATH": os.pathsep.join(programs),
-        "ZIG_GLOBAL_CACHE_DIR": cache,
-        "ZIG_LOCAL_CACHE_DIR": cache,
         "CMAKE_BUILD_PARALLEL_LEVEL": parallel,
     }
 

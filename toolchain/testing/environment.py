@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -48,9 +50,31 @@ def _make(place: Path, lock: Path, torch: Torch | None, python: str) -> None:
         (site / "zz_installed_torch.pth").write_text("\n".join(torch.paths) + "\n", encoding="utf-8")
 
 
+def compilers(zig: Path) -> Path:
+    """A directory with zig as cc and c++, last on PATH: for the C and C++ tests where no compiler is."""
+    folder = ROOT / ".kw" / "compilers"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("cc", "c++"):
+        text = f'#!/bin/sh\nexec {shlex.quote(str(zig))} {name} "$@"\n'
+        path = folder / name
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            path.chmod(0o755)
+    return folder
+
+
 def environment(python: Path) -> dict[str, str]:
-    """The environment for a test run: this environment's programs first, then the locked CMake, ninja and zig."""
+    """The environment for a test run: this environment's programs first, then the locked CMake and ninja; last zig."""
     table = load()
     tools = host.provision(table)
-    programs = [str(python.parent), *map(str, tools.programs), os.environ.get("PATH", os.defpath)]
-    return {**clean.environment(), "PATH": os.pathsep.join(programs), "PYTHONNOUSERSITE": "1", "KW_ZIG": str(tools.zig)}
+    programs = [
+        str(python.parent),
+        *map(str, tools.programs),
+        os.environ.get("PATH", os.defpath),
+        str(compilers(tools.zig)),
+    ]
+    cache = str(ROOT / ".kw" / "cache" / "zig")
+    zig = {"KW_ZIG": str(tools.zig), "ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache}
+    if not shutil.which("make"):
+        zig["CMAKE_GENERATOR"] = "Ninja"  # CMake's own choice is make
+    return {**clean.environment(), **zig, "PATH": os.pathsep.join(programs), "PYTHONNOUSERSITE": "1"}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -19,6 +20,8 @@ NATIVE = (".h", ".cpp", ".cu", ".cuh", ".inc")
 
 def _run(title: str, command: Sequence[str], python: Path) -> int:
     print(f"\n== {title}", file=sys.stderr, flush=True)
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's background job; tests interrupt their children
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     return subprocess.run(command, cwd=ROOT, env=environment.environment(python), check=False).returncode
 
 
