@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from importlib.machinery import SourceFileLoader
+from importlib.machinery import PathFinder, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 
@@ -66,7 +66,8 @@ def locked(path: Path, waiting: str, patience: float = 3600) -> Iterator[None]:
 
 def pip_command() -> list[str]:
     """How pip is run here: as a module of this interpreter, or out of virtualenv's own wheel of it."""
-    if importlib.util.find_spec("pip"):
+    # By path alone: setuptools hooks the import of pip by name.
+    if PathFinder.find_spec("pip"):
         return [sys.executable, "-m", "pip"]
     try:
         from virtualenv.seed.wheels.embed import get_embed_wheel
