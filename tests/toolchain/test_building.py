@@ -109,6 +109,20 @@ def test_nothing_is_done_twice_unless_input_or_wheel_changed(tmp_path, monkeypat
     assert len(made) == 5
 
 
+def test_a_number_of_jobs_that_makes_no_sense_is_refused_before_anything_is_fetched(tmp_path, monkeypatch):
+    def fetched(*_: object) -> None:
+        raise AssertionError("something was about to be fetched")
+
+    monkeypatch.setattr(module, "STATE", tmp_path / ".kw")
+    monkeypatch.setattr(module, "_build", fetched)
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    with pytest.raises(RequestError, match="-j 0 makes no sense"):
+        build(Options(target="linux-x86_64", jobs=0), TABLE)
+    monkeypatch.setenv("MAX_JOBS", "many")
+    with pytest.raises(RequestError, match="MAX_JOBS='many' is not a number"):
+        build(Options(target="linux-x86_64"), TABLE)
+
+
 def test_a_failure_keeps_its_class_or_its_log(tmp_path):
     log = tmp_path / "log"
     log.write_text("much\nerror: libx.so needs libstdc++\n")

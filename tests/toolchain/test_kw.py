@@ -202,3 +202,9 @@ def test_a_held_lock_is_waited_for_then_told_with_its_holder(kw, tmp_path, capsy
         assert capsys.readouterr().err == "kw: waiting for it\n"
     with kw.Lock(path, "waiting for it", patience=0):
         assert capsys.readouterr().err == ""
+
+
+def test_a_tree_that_cannot_be_written_is_told(kw, tmp_path):
+    (tmp_path / ".kw").write_text("in the way, also of root, whom a mode would not stop")
+    with pytest.raises(kw.Failed, match=r"\.kw cannot be written \(.*copy the tree"), kw.Lock(tmp_path / ".kw/a", ""):
+        pass

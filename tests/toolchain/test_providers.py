@@ -219,6 +219,12 @@ def test_a_lock_held_too_long_is_busy(tmp_path):
         pass
 
 
+def test_a_tree_that_cannot_be_written_is_refused_in_words(tmp_path):
+    (tmp_path / ".kw").write_text("in the way")
+    with pytest.raises(ProvisionError, match=r"\.kw cannot be written"), pip.locked(tmp_path / ".kw/build.lock", ""):
+        pass
+
+
 def test_pip_failing_tells_what_it_said():
     with pytest.raises(ProvisionError, match=r"(?s)trying: pip failed \(exit code \d+\)\n.*no-such-option"):
         pip.run_pip(["install", "--no-such-option"], "trying")

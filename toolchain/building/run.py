@@ -14,6 +14,7 @@ from toolchain.building import clean, stamp
 from toolchain.building.options import Options
 from toolchain.building.package import build_wheel
 from toolchain.building.stamp import Row, Stamp
+from toolchain.device.environment import job_limit
 from toolchain.providers import host, pip
 from toolchain.request import Request, label
 from toolchain.targets import ROOT, Table
@@ -80,6 +81,7 @@ def _build(options: Options, request: Request, table: Table, workspace: Path) ->
 def build(options: Options, table: Table) -> Outcome:
     """Refuses, or gives the wheel these options mean: an earlier one if nothing has changed since."""
     request = pep517.settled(table, options.settings(), fetching=True)
+    job_limit(options.jobs)  # refuses here, not after a download
     workspace = _workspace(request)
     with pip.locked(STATE / "build.lock", "another build holds this tree; waiting for it to finish"):
         if options.clean:

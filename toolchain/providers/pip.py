@@ -58,6 +58,8 @@ def locked(path: Path, waiting: str, patience: float = 3600) -> Iterator[None]:
         raise BusyError(
             f"waited {patience:.0f} s, but {error}; let it finish, or end it, or use another copy of the tree"
         ) from None
+    except _KW.Failed as error:
+        raise ProvisionError(str(error)) from None
     try:
         yield
     finally:
