@@ -200,7 +200,9 @@ def test_more_elements_than_int32(device):
     done = run(MANY, device, str(rows), str(cols), timeout=300)
     assert done.returncode == 0, done.stderr
     found = torch.tensor(json.loads(done.stdout), dtype=torch.float64)
-    tensors.assert_near(found, torch.zeros_like(found), Tolerance(0, 1.02 * 2.0**-11), "error relative to the reference")
+    tensors.assert_near(
+        found, torch.zeros_like(found), Tolerance(0, 1.02 * 2.0**-11), "error relative to the reference"
+    )
 
 
 def any_call(draw):

@@ -121,6 +121,14 @@ def test_nvcc_is_looked_for_in_cuda_home_first(machine):
     assert (str(found.version), str(found.release)) == ("12.2.140", "12.2")
 
 
+def test_a_cuda_home_without_nvcc_is_refused(machine, table):
+    machine.nvcc("12.2.140")
+    machine.monkeypatch.setenv("CUDA_HOME", str(machine.folder / "nothing"))
+    with pytest.raises(ToolMismatch) as error:
+        providers.refuse("system", table.toolkits["cu122"], table)
+    says(error, "CUDA_HOME", str(machine.folder / "nothing"), "unset it")
+
+
 def test_no_nvcc_and_an_odd_one_are_told(machine, table):
     with pytest.raises(ToolMissing, match="--provider pip"):
         providers.refuse("system", table.toolkits["cu122"], table)

@@ -55,7 +55,7 @@ def _compile(request: Request, table: Table, jobs: int | None) -> tuple[Row, ...
     from toolchain.device.build import build_images
 
     compiler = providers.device_compiler(request.provider, request.toolkit, table)
-    _say(f"compiling {len(request.ops) * len(request.codes)} images: {compiler}")
+    _say(f"device compiler: {compiler}")
     built = build_images(request, compiler, jobs=jobs)
     return tuple(
         Row(i.code, i.op, len(i.data), i.registers, i.spilled if isinstance(i.facts, Cubin) else None, i.seconds)

@@ -17,7 +17,14 @@ def table(rows: Sequence[Row]) -> str:
     ]  # fmt: skip
     spilled = sum(row.spilled or 0 for row in rows)
     seconds = sum(row.seconds for row in rows)
-    total = ("total", f"{len(rows)} images", f"{sum(r.size for r in rows):,}", "", str(spilled), f"{seconds:.1f}")
+    total = (
+        "total",
+        f"{len(rows)} image{'s' if len(rows) != 1 else ''}",
+        f"{sum(r.size for r in rows):,}",
+        "",
+        str(spilled),
+        f"{seconds:.1f}",
+    )
     lines = [head, *body, total]
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
     rule = "  ".join("-" * width for width in widths)

@@ -101,6 +101,10 @@ def toolkit_of(nvcc: FoundNvcc, table: Table) -> Toolkit | None:
 
 
 def require_nvcc() -> FoundNvcc:
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        home = os.environ.get(name)
+        if home and not shutil.which("nvcc", path=str(Path(home) / "bin")):
+            raise ToolMismatch(f"{name} is {home}, and there is no nvcc in its bin; correct {name} or unset it")
     nvcc = find_nvcc()
     if nvcc is None:
         raise ToolMissing(
