@@ -7,6 +7,7 @@ Needs no torch. Exits with 0 and `SUCCESS`, or with 1 and what failed.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import importlib.util
 import os
 import platform
@@ -36,6 +37,22 @@ def _build() -> None:
           f"provider {manifest['provider']}{debug}")  # fmt: skip
     _line("compiler", f"{compiler['driver']} {compiler['version']}")
     _line("images", " ".join(images) or "none")
+
+
+def _kernel_files() -> None:
+    """Only a GPU loads them; that they are whole can be said on any machine."""
+    for image in _files.read(_files.MANIFEST)["images"]:
+        path = _files.locate(image["path"])
+        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        if found != image["sha256"]:
+            raise errors.ImageCorrupt(
+                f"{path} is not the file of this build: its sha256 is {found}, {_files.MANIFEST} says "
+                f"{image['sha256']}; reinstall kernelwright"
+            )
+
+
+def _targets() -> None:
+    _files.read(_files.TARGETS)
 
 
 def _environment_variables() -> None:
@@ -102,6 +119,8 @@ def _operator(name: str) -> None:
 def _checks() -> Iterator[tuple[str, Callable[[], None]]]:
     yield "version", _version
     yield "build", _build
+    yield "kernels", _kernel_files
+    yield "targets", _targets
     yield "environment", _environment_variables
     yield "library", _library_file
     yield "gpus", _gpus

@@ -36,8 +36,11 @@ def locate(relative: str) -> Path:
 def whole_library() -> Path:
     """The library, if it is all there: to dlopen a file that was cut short ends the process by a signal."""
     path = locate(LIBRARY)
-    with path.open("rb") as file:
-        header, size = file.read(64), path.stat().st_size
+    try:
+        with path.open("rb") as file:
+            header, size = file.read(64), path.stat().st_size
+    except OSError as error:
+        raise PackageIncomplete(f"{path} cannot be read: {error}. {_FIX}") from error
     if len(header) == 64:
         # ELF, 64 bits: the section table is the last thing in the file; its place, size of an entry, number of them.
         place, entry, count = (*struct.unpack_from("=Q", header, 40), *struct.unpack_from("=HH", header, 58))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -131,7 +132,7 @@ def _apply(library: Library, settings: _environment.Settings) -> None:
     ):
         if value:
             try:
-                library.call("kw_set_option", option.encode(), value.encode())
+                library.call("kw_set_option", option.encode(), os.fsencode(value))
             except errors.KernelwrightError as error:
                 raise errors.InvalidEnvironment(f"{variable}={value!r}: {error}") from error
 

@@ -52,6 +52,40 @@ def test_a_damaged_file(package, name, damage):
     assert "Traceback" not in report.stdout + report.stderr
 
 
+@pytest.mark.parametrize("damage", ["missing", "cut", "flipped"])
+def test_the_report_reads_the_kernel_files(package, damage):
+    """Without a GPU nothing loads them, but the report must not call the installation whole."""
+    path = min((package / "kernels").glob("*/*"))
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.unlink()
+    if damage != "missing":
+        path.write_bytes(content if damage == "flipped" else content[:1000])
+    report = run(REPORT, package=package)
+    assert report.returncode == 1
+    assert "FAILED kernels: " in report.stdout
+    assert str(path) in report.stdout
+
+
+def test_the_report_misses_targets(package):
+    (package / "targets.json").unlink()
+    report = run(REPORT, package=package)
+    assert report.returncode == 1
+    assert "FAILED targets: PackageIncomplete" in report.stdout
+
+
+def test_a_directory_where_the_library_should_be(package):
+    path = package / "lib" / "libkernelwright.so"
+    path.unlink()
+    path.mkdir()
+    assert_fails(package, "PackageIncomplete", str(path), "Reinstall it")
+
+
+def test_an_environment_that_is_no_utf8(package):
+    set_it = "import os; os.environb[b'KERNELWRIGHT_ARCH'] = b'\\xff' * 99; "
+    assert_fails(package, "InvalidEnvironment", "at most 63 fit", code=set_it + LOAD)
+
+
 def test_a_library_for_another_machine(package):
     path = package / "lib" / "libkernelwright.so"
     content = bytearray(path.read_bytes())

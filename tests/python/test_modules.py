@@ -84,6 +84,14 @@ def test_wrong_shape(norms):
             ours(torch.randn(of_x))
 
 
+def test_wrong_residual(norms):
+    ours, _ = norms((2, 4))
+    x = torch.randn(3, 2, 4)
+    for shape in ((4,), (), (3, 8), (2, 3, 2, 4)):
+        with pytest.raises(errors.InvalidArgument, match=r"residual has shape .* but x has \(3, 2, 4\)"):
+            ours(x, torch.randn(shape))
+
+
 def test_copies(norms, device):
     ours, _ = norms(32)
     x = torch.randn(3, 32, device=device)

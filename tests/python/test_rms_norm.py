@@ -35,6 +35,7 @@ REFUSALS = [
     ("float8", lambda f: f(torch.ones(2, 4).to(torch.float8_e5m2)), TypeError, "float8"),
     ("weight too short", lambda f: f(f32(2, 4), f32(3)), ValueError, r"weight has shape \(3,\), but must have \(4,\), as x has \(2, 4\)"),
     ("weight with rows", lambda f: f(f32(2, 4), f32(1, 4)), ValueError, r"weight has shape \(1, 4\)"),
+    ("weight of a float32 x", lambda f: f(f32(2, 4), f32(4).half()), errors.InvalidDtype, "must have torch.float32$"),
     ("weight of another type", lambda f: f(f32(2, 4), f32(4).half()), errors.InvalidDtype, "weight has dtype torch.float16, but must have torch.float32"),
     ("weight wider than float32", lambda f: f(f32(2, 4), f32(4).double()), TypeError, "weight has dtype torch.float64"),
     ("bfloat16 weight of a float16 x", lambda f: f(f32(2, 4).half(), f32(4).bfloat16()), TypeError, "must have torch.float16 or torch.float32"),

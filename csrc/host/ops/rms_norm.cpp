@@ -15,6 +15,7 @@ namespace {
 using namespace rms_norm_plan;
 
 constexpr int64_t kMaxCols = 65536;
+constexpr int64_t kMaxElements = int64_t{1} << 57;  // more than there are addresses; far from an overflow
 constexpr int64_t kMaxGrid = 0x7fffffff;
 
 #define KW_NAMES(type)                                                                                              \
@@ -49,6 +50,10 @@ kw_status check_shape(const RmsNorm& a) {
   if (a.cols < 1 || a.cols > kMaxCols)
     return fail(KW_ERROR_INVALID_ARGUMENT, "kw_rms_norm: cols is %lld; it must be 1 to %lld", (long long)a.cols,
                 (long long)kMaxCols);
+  if (a.rows > kMaxElements / a.cols)
+    return fail(KW_ERROR_INVALID_ARGUMENT,
+                "kw_rms_norm: rows is %lld; no memory holds so many rows of %lld elements. Look at how it was computed",
+                (long long)a.rows, (long long)a.cols);
   if (a.rows == 0) return KW_OK;
   if (a.x == nullptr || a.y == nullptr)
     return fail(KW_ERROR_INVALID_ARGUMENT, "kw_rms_norm: %s is NULL; only residual, sum, weight and rstd may be",

@@ -30,6 +30,8 @@ class RMSNorm(torch.nn.RMSNorm):
         shape = self.normalized_shape
         if x.shape[-len(shape) :] != shape:
             raise InvalidArgument(f"RMSNorm: x has shape {tuple(x.shape)}, but must end in {tuple(shape)}")
+        if residual is not None and residual.shape != x.shape:
+            raise InvalidArgument(f"RMSNorm: residual has shape {tuple(residual.shape)}, but x has {tuple(x.shape)}")
         eps = self.eps
         if eps is None:
             eps = torch.finfo(torch.float64 if x.dtype == torch.float64 else torch.float32).eps

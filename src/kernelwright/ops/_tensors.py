@@ -98,7 +98,7 @@ def may_overlap(a: Tensor, b: Tensor) -> bool:
 def require_dtype(op: str, name: str, tensor: Tensor, allowed: tuple[Any, ...]) -> None:
     if tensor.dtype not in allowed:
         raise InvalidDtype(
-            f"{op}: {name} has dtype {tensor.dtype}, but must have {' or '.join(str(dtype) for dtype in allowed)}"
+            f"{op}: {name} has dtype {tensor.dtype}, but must have {' or '.join(dict.fromkeys(map(str, allowed)))}"
         )
 
 

@@ -145,6 +145,12 @@ void check_edges(const char* isa) {
   CHECK(kw_rms_norm(KW_CPU, nullptr, y, 4, nullptr, 0, x, 4, nullptr, 0, nullptr, nullptr, 0, 4, KW_FLOAT32, KW_FLOAT32,
                     1e-6) == KW_OK,
         "%s: no rows: %s", isa, kw_last_error());
+  constexpr int64_t kTooMany[] = {INT64_MAX, INT64_MAX / 4};
+  for (const int64_t rows : kTooMany) {
+    CHECK(kw_rms_norm(KW_CPU, nullptr, y, 4, nullptr, 0, x, 0, nullptr, 0, nullptr, nullptr, rows, 4, KW_FLOAT32,
+                      KW_FLOAT32, 1e-6) == KW_ERROR_INVALID_ARGUMENT,
+          "%s: %lld rows were taken", isa, static_cast<long long>(rows));
+  }
   x[3] = INFINITY;
   x[10] = NAN;
   CHECK(kw_rms_norm(KW_CPU, nullptr, y, 5, nullptr, 0, x, 5, nullptr, 0, nullptr, nullptr, 4, 5, KW_FLOAT32, KW_FLOAT32,
