@@ -17,6 +17,7 @@ SIGNATURES = "signatures.json"
 TARGETS = "targets.json"
 
 _SCHEMA = 1
+_KEYS = {MANIFEST: ("version", "images"), SIGNATURES: ("functions", "constants"), TARGETS: ("codes", "toolkits")}
 _FIX = (
     "Reinstall it (pip install --force-reinstall kernelwright); "
     "in a source tree, build and install it first (./kw build, or pip install -e .)."
@@ -59,6 +60,9 @@ def read(relative: str) -> dict[str, Any]:
     if not isinstance(content, dict) or content.get("schema") != _SCHEMA:
         found = content.get("schema") if isinstance(content, dict) else type(content).__name__
         raise PackageIncomplete(f"{path} has schema {found!r}, but these Python files read schema {_SCHEMA}. {_FIX}")
+    missing = [key for key in _KEYS[relative] if key not in content]
+    if missing:
+        raise PackageIncomplete(f"{path} has no {missing[0]!r}; it is damaged or of another release. {_FIX}")
     return content
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+import kernelwright
 from kernelwright import errors
 from tests.python import tensors
 from tests.python.tensors import OVERLOADS, RECORDS, case_id, torch
@@ -198,3 +199,15 @@ def test_inference_mode(op, device):
         expected = tensors.outputs(overload.reference(*[a.clone() if isinstance(a, torch.Tensor) else a for a in args]))
         for a, b in zip(found, expected, strict=True):
             torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_forward_mode_is_refused():
+    """torch has no rule for it and would answer with zeros."""
+    x, tangent = torch.randn(2, 8), torch.randn(2, 8)
+    with pytest.raises(errors.Unsupported, match="no forward-mode derivative"):
+        torch.func.jvp(kernelwright.rms_norm, (x,), (tangent,))
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, tangent)
+        with pytest.raises(errors.Unsupported, match="no forward-mode derivative"):
+            kernelwright.rms_norm(x, None, dual)
+        assert torch.equal(kernelwright.rms_norm(x), kernelwright.rms_norm(x.clone()))

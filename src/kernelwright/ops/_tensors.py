@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.errors import InvalidArgument, InvalidDtype
+from kernelwright.errors import InvalidArgument, InvalidDtype, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -109,4 +109,15 @@ def require_like(op: str, name: str, tensor: Tensor, x: Tensor, shape: tuple[Any
     if tensor.shape != shape:
         raise InvalidArgument(
             f"{op}: {name} has shape {tuple(tensor.shape)}, but must have {tuple(shape)}, as x has {tuple(x.shape)}"
+        )
+
+
+def refuse_tangents(name: str, *tensors: Any) -> None:
+    """Forward-mode derivatives are not there; torch would take them for zeros, silently."""
+    from torch.autograd import forward_ad
+
+    if any(tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
+        raise Unsupported(
+            f"{name} has no forward-mode derivative (jvp, dual tensors): use reverse mode (backward, torch.func.vjp), "
+            "or KERNELWRIGHT_DISABLE=1 for the formula in plain torch"
         )

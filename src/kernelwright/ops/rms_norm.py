@@ -13,6 +13,7 @@ from kernelwright.ops._tensors import (
     dtype_codes,
     may_overlap,
     placement,
+    refuse_tangents,
     require_dtype,
     require_like,
     rows,
@@ -52,6 +53,8 @@ def rms_norm(
     """
     import torch
 
+    if torch.autograd.forward_ad._current_level >= 0:  # noqa: SLF001 - the public way to ask costs a microsecond
+        refuse_tangents("rms_norm", x, weight, residual)
     op = torch.ops.kernelwright.rms_norm
     if residual is None:
         if inplace:
