@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: MIT
+"""What pytest cannot do in one process: the same calls under another image, another wheel, or a sanitizer.
+
+    python tests/gpu/program.py numbers          every case against float64, on fresh random inputs, shifted too
+    python tests/gpu/program.py save FILE        results of fixed inputs, to compare with another build's
+    python tests/gpu/program.py compare FILE
+    python tests/gpu/program.py calls            every case once, for compute-sanitizer
+
+Which kernels run is said from outside: PYTHONPATH names the installed wheel, KERNELWRIGHT_ARCH an image. So this
+reads the operators' records and nothing of the tests.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from kernelwright import ops
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def cases(seed: int, offsets: tuple[int, ...] = (0,)) -> Iterator[tuple[Any, Any, tuple[Any, ...]]]:
+    """Each operator's cases with arguments; an offset moves every tensor by that many elements in memory."""
+    generator = torch.Generator("cuda").manual_seed(seed)
+    for op in (ops.record(name) for name in ops.names()):
+        for case in (*op.cases, *(c for c in op.benchmarks if c.shape[0] <= 128)):
+            for offset in offsets:
+                yield op, case, tuple(moved(a, offset) for a in op.make(case, "cuda", generator))
+
+
+def moved(value: Any, offset: int) -> Any:
+    if not isinstance(value, torch.Tensor) or offset == 0:
+        return value
+    room = torch.empty(value.numel() + offset, dtype=value.dtype, device=value.device)
+    return room[offset:].view(value.shape).copy_(value)
+
+
+def outputs(op: Any, case: Any, arguments: tuple[Any, ...]) -> list[Any]:
+    """What the call returns and, after it, the arguments: an operator may write in place."""
+    call = getattr(getattr(torch.ops.kernelwright, op.name), case.overload)
+    found = call(*arguments)
+    tensors = found if isinstance(found, tuple) else (found,)
+    return [*tensors, *(a for a in arguments if isinstance(a, torch.Tensor))]
+
+
+def expected(op: Any, case: Any, arguments: tuple[Any, ...]) -> list[Any]:
+    wide = tuple(a.double() if isinstance(a, torch.Tensor) else a for a in arguments)
+    found = op.overload(case.overload).reference(*wide)
+    tensors = found if isinstance(found, tuple) else (found,)
+    return [*tensors, *(a for a in wide if isinstance(a, torch.Tensor))]
+
+
+def numbers() -> None:
+    seed = int.from_bytes(os.urandom(4), "little")
+    count, worst = 0, 0.0
+    for op, case, arguments in cases(seed, offsets=(0, 1, 3)):
+        reference = expected(op, case, arguments)
+        for found, wide in zip(outputs(op, case, arguments), reference, strict=True):
+            bound = op.tolerances[str(found.dtype).partition(".")[2]]
+            share = (found.double() - wide).abs() / (bound.absolute + bound.relative * wide.abs())
+            most = share.max().item() if share.numel() else 0.0
+            if not most <= 1.0:
+                sys.exit(f"{op.name} {case}: {most:.2f} times the error allowed (seed {seed})")
+            worst = max(worst, most)
+        count += 1
+    print(f"{count} calls right against float64; the worst has {100 * worst:.0f} % of the error allowed (seed {seed})")
+
+
+def results() -> dict[str, list[Any]]:
+    return {f"{op.name} {case}": [t.cpu() for t in outputs(op, case, a)] for op, case, a in cases(seed=7)}
+
+
+def compare(file: str) -> None:
+    other, own = torch.load(file), results()
+    different = [name for name in own if not all(map(torch.equal, own[name], other[name]))]
+    print(f"{len(own)} calls, {len(different)} with other bits: {different[:5]}")
+    sys.exit(bool(different))
+
+
+def main() -> None:
+    verb, *rest = sys.argv[1:] or ["numbers"]
+    ops.register()
+    if verb == "numbers":
+        numbers()
+    elif verb == "save":
+        torch.save(results(), rest[0])
+    elif verb == "compare":
+        compare(rest[0])
+    elif verb == "calls":
+        count = sum(bool(outputs(*call)) for call in cases(seed=3, offsets=(0, 1)))
+        torch.cuda.synchronize()
+        print(f"{count} calls done")
+    else:
+        sys.exit(f"{verb!r} is none of numbers, save, compare, calls")
+
+
+if __name__ == "__main__":
+    main()
