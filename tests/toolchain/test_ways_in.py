@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: MIT
+"""A wheel from the backend, one from the sdist, an editable install and a plain CMake install hold the same members."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from toolchain.building.package import _environment
+from toolchain.providers import host
+from toolchain.targets import ROOT, load
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = json.dumps({"provider": "pip"})
+HOOK = """
+import json, sys
+from toolchain import pep517
+print("\\n@" + getattr(pep517, sys.argv[1])(sys.argv[2], json.loads(sys.argv[3])))
+"""
+NOT_COPIED = shutil.ignore_patterns(".kw", ".git", ".dev", "dist", "build", "__pycache__", ".*_cache", ".hypothesis")
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory) -> Path:
+    """A copy of the sources, as after unpacking; the locked tools are not fetched again."""
+    place = tmp_path_factory.mktemp("ways in") / "tree"
+    shutil.copytree(ROOT, place, ignore=NOT_COPIED)
+    return ready(place)
+
+
+def ready(place: Path) -> Path:
+    (place / ".kw").mkdir()
+    for name in ("tools", "cache"):
+        (place / ".kw" / name).symlink_to(ROOT / ".kw" / name)
+    return place
+
+
+def run(place: Path, *command: str) -> str:
+    environment = _environment(host.provision(load()), 2) | {"PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        command, cwd=place, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-6000:]
+    return done.stdout
+
+
+def hook(place: Path, name: str, out: Path) -> Path:
+    """What a front end such as pip does: one call of the backend in a process of its own."""
+    out.mkdir()
+    said = run(place, sys.executable, "-c", HOOK, name, str(out), SETTINGS)
+    return out / said.rpartition("\n@")[2].strip()
+
+
+@pytest.fixture(scope="module")
+def wheel(tree, tmp_path_factory) -> Path:
+    return hook(tree, "build_wheel", tmp_path_factory.mktemp("wheel") / "out")
+
+
+def members(wheel: Path) -> set[str]:
+    """All but the metadata and Python's own files: what CMake makes."""
+    with zipfile.ZipFile(wheel) as archive:
+        inside = {name for name in archive.namelist() if name.startswith("kernelwright/")}
+    return {name for name in inside if not name.endswith((".py", "py.typed"))}
+
+
+def test_the_sdist_gives_the_same_wheel(tree, wheel, tmp_path):
+    sdist = hook(tree, "build_sdist", tmp_path / "sdist")
+    with tarfile.open(sdist) as archive:
+        safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # early patch releases lack it
+        archive.extractall(tmp_path / "unpacked", **safe)  # noqa: S202 - our own sdist
+    (place,) = (tmp_path / "unpacked").iterdir()
+    again = hook(ready(place), "build_wheel", tmp_path / "out")
+    assert again.name == wheel.name
+    assert hashlib.sha256(again.read_bytes()).digest() == hashlib.sha256(wheel.read_bytes()).digest()
+
+
+def test_an_editable_install_has_the_same_members(tree, wheel, tmp_path):
+    assert members(hook(tree, "build_editable", tmp_path / "out")) == members(wheel)
+
+
+def test_plain_cmake_installs_the_same_members(tree, wheel, tmp_path):
+    build, prefix = str(tmp_path / "build"), tmp_path / "prefix"
+    zig = host.find_zig(load())
+    defines = ["-DKW_PROVIDER=pip", "-DKW_TESTS=OFF", f"-DKW_PYTHON={sys.executable}", f"-DKW_ZIG={zig}"]
+    target = next(t for t in load().targets.values() if t.release and t.platform_tag in wheel.name)
+    defines += ["-DCMAKE_TOOLCHAIN_FILE=cmake/zig.cmake", f"-DKW_ZIG_TARGET={target.zig}.{target.glibc}"]
+    run(tree, "cmake", "-S", ".", "-B", build, "-G", "Ninja", *defines)
+    run(tree, "cmake", "--build", build)
+    run(tree, "cmake", "--install", build, "--prefix", str(prefix))
+    installed = {str(path.relative_to(prefix)) for path in prefix.rglob("*") if path.is_file()}
+    assert installed == members(wheel)
+    with zipfile.ZipFile(wheel) as archive:
+        different = [name for name in installed if archive.read(name) != (prefix / name).read_bytes()]
+    assert not different
