@@ -74,3 +74,8 @@ def test_rules_look_at_this_project_and_not_at_nothing(project: Tree):
 def test_a_tree_without_git_has_the_same_files(project: Tree, tmp_path: Path):
     copied = {path: project.text(path) for path in project.files}
     assert plant(tmp_path, copied).files == project.files
+
+
+def test_a_machine_without_git_sees_the_same_files(project: Tree, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", "")
+    assert Tree(project.root).files == project.files

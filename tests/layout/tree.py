@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from functools import cached_property
@@ -25,7 +26,8 @@ class Tree:
     @cached_property
     def files(self) -> tuple[str, ...]:
         # A new file counts before it is added; a built one that git ignores never does.
-        listed = self._git() if (self.root / ".git").exists() else self._walk()
+        by_git = (self.root / ".git").exists() and shutil.which("git")
+        listed = self._git() if by_git else self._walk()
         return tuple(sorted(path for path in listed if (self.root / path).is_file()))
 
     def _git(self) -> list[str]:
