@@ -9,16 +9,7 @@
 
 #include <initializer_list>
 
-inline int failures = 0;
-
-#define CHECK(condition, ...)                                         \
-  do {                                                                \
-    if (!(condition) && failures++ < 20) {                            \
-      fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition); \
-      fprintf(stderr, __VA_ARGS__);                                   \
-      fputc('\n', stderr);                                            \
-    }                                                                 \
-  } while (0)
+#include "failures.h"
 
 // `status` is what was expected, and its message holds each of the words.
 #define CHECK_STATUS(status, expected, message, ...)                                                   \

@@ -9,17 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-inline int failures = 0;
-
-// Counts a failure and says it; the first twenty are enough to read.
-#define CHECK(condition, ...)                                         \
-  do {                                                                \
-    if (!(condition) && failures++ < 20) {                            \
-      fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition); \
-      fprintf(stderr, __VA_ARGS__);                                   \
-      fputc('\n', stderr);                                            \
-    }                                                                 \
-  } while (0)
+#include "../failures.h"
 
 struct Format {
   int dtype;
