@@ -26,4 +26,27 @@ KW_API kw_status kw_rms_norm(int32_t device, void* stream, void* y, int64_t y_st
                              const void* weight, float* rstd, int64_t rows, int64_t cols, int32_t dtype,
                              int32_t weight_dtype, double eps);
 
+/* Bytes of scratch memory that kw_rms_norm_backward wants on this device for these sizes; 0 where it wants none. */
+KW_API kw_status kw_rms_norm_backward_workspace(int32_t device, int64_t rows, int64_t cols, int64_t* bytes);
+
+/*
+ * The derivatives, from dy, that of y; u = h * rstd.
+ *
+ * dx          dsum + rstd * (g - u * mean(g * u)), where g = dy * weight: the derivative of x, and of residual
+ * dweight     sum over the rows of dy * u, `cols` elements of `weight_dtype`; NULL if not wanted
+ * dsum        derivative of `sum`, added to dx; NULL if there is none
+ * h           what was normalised: x, or `sum`
+ * rstd        as kw_rms_norm gave it; NULL: computed again from h
+ * workspace   memory of `device` for this call alone, aligned to 16 bytes, of at least the bytes asked for above;
+ *             may be NULL where dweight is
+ *
+ * What is written must not overlap what is read. Everything else is as in kw_rms_norm. The same call on the same kind
+ * of device gives the same bits.
+ */
+KW_API kw_status kw_rms_norm_backward(int32_t device, void* stream, void* dx, int64_t dx_stride, void* dweight,
+                                      const void* dy, int64_t dy_stride, const void* dsum, int64_t dsum_stride,
+                                      const void* h, int64_t h_stride, const void* weight, const float* rstd,
+                                      void* workspace, int64_t workspace_bytes, int64_t rows, int64_t cols,
+                                      int32_t dtype, int32_t weight_dtype, double eps);
+
 #endif
