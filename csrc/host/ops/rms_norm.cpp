@@ -4,15 +4,15 @@
 
 #include <kernelwright/rms_norm.h>
 
-#include "../../cuda/include/rms_norm_params.h"
+#include "../../cuda/include/norm_params.h"
 #include "../error.h"
 #include "../launch.h"
-#include "rms_norm_plan.h"
+#include "norm_plan.h"
 
 namespace kw {
 namespace {
 
-using namespace rms_norm_plan;
+using namespace norm_plan;
 
 constexpr int64_t kMaxCols = 65536;
 constexpr int64_t kMaxElements = int64_t{1} << 57;  // more than there are addresses; far from an overflow
@@ -96,9 +96,9 @@ kw_status check(const RmsNorm& a, double eps) {
   return KW_OK;
 }
 
-KwRmsNormParams params_of(const RmsNorm& a, const Plan& plan) {
+KwNormParams params_of(const RmsNorm& a, const Plan& plan) {
   const int64_t size = size_of(a.dtype);
-  KwRmsNormParams p{};
+  KwNormParams p{};
   p.x = static_cast<const char*>(a.x);
   p.residual = static_cast<const char*>(a.residual);
   p.weight = static_cast<const char*>(a.weight);
@@ -140,7 +140,7 @@ kw_status run_on_device(int32_t device, void* stream, const RmsNorm& a) {
   how.block = static_cast<uint32_t>(plan.threads);
   how.cluster = 1u << plan.cluster_log2;
   how.overlap = true;
-  const KwRmsNormParams params = params_of(a, plan);
+  const KwNormParams params = params_of(a, plan);
   return launch(context, kernels[a.dtype][plan.shape], how, stream, &params, sizeof params);
 }
 

@@ -3,7 +3,7 @@
 // elements of at most two rows; the two sums of squares of each go through shared memory.
 #pragma once
 
-#include "rms_norm_common.cuh"
+#include "norm_common.cuh"
 
 namespace kw {
 
@@ -73,7 +73,7 @@ __device__ __forceinline__ void flat_rstd(const Params& p, i64 first_row, u32 ro
 }
 
 template <class T, bool kAdd>
-__device__ __forceinline__ void rms_norm_flat(const Params& p) {
+__device__ __forceinline__ void norm_flat(const Params& p) {
   using Vector = Unit<T, 16>;
   constexpr int kCount = Vector::kCount;
   __shared__ __align__(16) FlatScratch<kCount> scratch;

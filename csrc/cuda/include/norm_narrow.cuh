@@ -2,14 +2,14 @@
 // Rows of at most one unit a lane: lanes of a warp share one and hold units of several.
 #pragma once
 
-#include "rms_norm_common.cuh"
+#include "norm_common.cuh"
 
 namespace kw {
 
 // A warp holds several times as many rows as lie side by side in one of its loads, all of them adjacent.
 // kMayAdd: there may be a residual.
 template <class T, bool kMayAdd, int kBytes>
-__device__ __forceinline__ void rms_norm_narrow(const Params& p) {
+__device__ __forceinline__ void norm_narrow(const Params& p) {
   using Piece = Unit<T, kBytes>;
   constexpr int kCount = Piece::kCount;
   constexpr int kRows = kCount == 1 ? kScalarSlots : kSlots;

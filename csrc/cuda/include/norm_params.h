@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* What the launcher of rms_norm hands to its kernels: the one by-value parameter, laid out alike on host and device. */
-#ifndef KW_RMS_NORM_PARAMS_H
-#define KW_RMS_NORM_PARAMS_H
+/* What the launcher of a norm hands to its kernels: the one by-value parameter, laid out alike on host and device. */
+#ifndef KW_NORM_PARAMS_H
+#define KW_NORM_PARAMS_H
 
 /* How `weight` lies in memory. */
 enum { KW_WEIGHT_NONE = 0, KW_WEIGHT_LIKE_X = 1, KW_WEIGHT_FLOAT32 = 2 /* of 16-bit x */ };
 
 /* Pitches are bytes from one row to the next. */
-struct KwRmsNormParams {
+struct KwNormParams {
   const char* x;
   const char* residual; /* null without */
   const char* weight;

@@ -2,7 +2,7 @@
 // Rows read once and then held in registers: a row is a warp's, a block's or a cluster's.
 #pragma once
 
-#include "rms_norm_common.cuh"
+#include "norm_common.cuh"
 
 namespace kw {
 
@@ -62,7 +62,7 @@ struct Edge {
 };
 
 template <class T, bool kAdd, bool kShifted>
-__device__ __forceinline__ void rms_norm_row(const Params& p) {
+__device__ __forceinline__ void norm_row(const Params& p) {
   using Vector = Unit<T, 16>;
   constexpr int kCount = Vector::kCount;
   __shared__ SumScratch scratch;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// What the kernels of rms_norm share: where a thread stands, the sum of a row, weights.
+// What the kernels of the norms share: where a thread stands, the sum of a row, weights.
 #pragma once
 
 #include "element.cuh"
+#include "norm_params.h"
 #include "ptx_memory.cuh"
 #include "reduce.cuh"
-#include "rms_norm_params.h"
 
 namespace kw {
 
@@ -14,7 +14,7 @@ constexpr int kSlots = 4;
 // Units of one element.
 constexpr int kScalarSlots = 8;
 
-using Params = KwRmsNormParams;
+using Params = KwNormParams;
 
 __device__ __forceinline__ u32 cluster_rank(const Params& p) { return blockIdx.x & ((1u << p.cluster_log2) - 1); }
 

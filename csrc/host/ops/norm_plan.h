@@ -8,11 +8,11 @@
 #include "../launch.h"
 #include "rms_norm.h"
 
-namespace kw::rms_norm_plan {
+namespace kw::norm_plan {
 
 constexpr int kWarp = 32;
 constexpr int kVector = 16;  // bytes of the widest load
-// As in csrc/cuda/include/rms_norm_*.cuh.
+// As in csrc/cuda/include/norm_*.cuh.
 constexpr int kSlots = 4;
 constexpr int kScalarSlots = 8;
 constexpr int kTrickleSlots = 4 * kScalarSlots;  // four turns of a loop: fewer threads were faster
@@ -195,4 +195,4 @@ inline Plan plan_for(const RmsNorm& a, const Device& device, uint32_t features) 
   return plan;
 }
 
-}  // namespace kw::rms_norm_plan
+}  // namespace kw::norm_plan

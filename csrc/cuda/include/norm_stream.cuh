@@ -2,14 +2,14 @@
 // Rows read twice, the second time from cache: with few registers a thread, all warps of a multiprocessor read at once.
 #pragma once
 
-#include "rms_norm_common.cuh"
+#include "norm_common.cuh"
 
 namespace kw {
 
 // Every element is read again by the thread that read it first, just before that thread writes there: the sum and
 // the result may lie where the inputs do. kMayAdd: there may be a residual.
 template <class T, bool kMayAdd, int kBytes>
-__device__ __forceinline__ void rms_norm_stream(const Params& p) {
+__device__ __forceinline__ void norm_stream(const Params& p) {
   using Piece = Unit<T, kBytes>;
   constexpr int kCount = Piece::kCount;
   constexpr int kPieces = kCount == 1 ? kScalarSlots : 2;
