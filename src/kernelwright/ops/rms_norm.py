@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kernelwright.errors import InvalidArgument
 from kernelwright.ops._norm import Norm
 from kernelwright.ops._norm_cases import TOLERANCES, Cases
+from kernelwright.ops._norm_eager import Eager
 from kernelwright.ops._norm_selfcheck import selfcheck_of
 from kernelwright.ops._record import Op
 from kernelwright.ops._tensors import refuse_tangents
@@ -114,4 +115,5 @@ OP = Op(
     flops=CASES.flops,
     tolerances=TOLERANCES,
     selfcheck=selfcheck_of(NORM),
+    eager=Eager(NORM).calls(),
 )
