@@ -87,6 +87,12 @@ class Op:
     """Per element type of an output."""
     selfcheck: Callable[[Library], str]
     """Runs the C function on the CPU without torch, compares with plain Python; returns a line to print, or raises."""
+    eager: Mapping[str, Callable[..., Callable[[], Any]]] = field(default_factory=dict)
+    """By overload: what one writes in torch today to the same end, for benchmarks and the demo to compare with.
+
+    Takes the overload's arguments and returns the call to time, which returns the outputs (with what the overload
+    writes in place after them). Where an overload is missing its reference stands in.
+    """
 
     def overload(self, name: str) -> Overload:
         return next(o for o in self.overloads if o.name == name)

@@ -11,6 +11,8 @@ from kernelwright.ops._record import Case, Tolerance
 from kernelwright.ops._selfcheck import compare, pack, rounded, unpack
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kernelwright._library import Library
 
 _SIZES = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
@@ -49,11 +51,18 @@ CASES = tuple(
     for index, shape in enumerate(_SHAPES)
     for number, dtype in enumerate(_DTYPES)
 )
+_FEW_ROWS = ((1, 4096), (64, 4096), (512, 4096), (4096, 4096), (16384, 4096))
+_WIDTHS = tuple((1 << 27 >> shift, 1 << shift) for shift in range(10, 17))  # 1024 to 65536 columns, one size in memory
+_ODD = ((1342177, 100), (2670, 50257))  # rows that do not lie on 16 bytes
 BENCHMARKS = tuple(
     Case(overload, shape, dtype, {"weight": "same"})
     for overload in _OVERLOADS
-    for shape in ((1, 4096), (128, 4096), (4096, 4096), (16384, 8192), (65536, 1024), (4096, 65536))
-    for dtype in _DTYPES
+    for dtype, shapes in (
+        ("bfloat16", (*_FEW_ROWS, *_WIDTHS, *_ODD)),
+        ("float32", ((1, 4096), (512, 4096), (4096, 4096), (16384, 8192))),
+        ("float16", ((4096, 4096),)),
+    )
+    for shape in shapes
 )
 
 
@@ -81,6 +90,34 @@ def flops(case: Case) -> int:
     """A square, a sum, a product for each element; one more each for weight and residual."""
     return math.prod(case.shape) * (3 + (case.options["weight"] is not None) + (case.overload != "default"))
 
+
+def _eager(x: Any, weight: Any, eps: float) -> Callable[[], Any]:
+    from torch.nn.functional import rms_norm
+
+    return lambda: rms_norm(x, x.shape[-1:], weight, eps)
+
+
+def _eager_residual(x: Any, residual: Any, weight: Any, eps: float) -> Callable[[], Any]:
+    from torch.nn.functional import rms_norm
+
+    def call() -> Any:
+        h = x + residual
+        return rms_norm(h, x.shape[-1:], weight, eps), h
+
+    return call
+
+
+def _eager_residual_(x: Any, residual: Any, weight: Any, eps: float) -> Callable[[], Any]:
+    from torch.nn.functional import rms_norm
+
+    return lambda: (rms_norm(residual.add_(x), x.shape[-1:], weight, eps), residual)
+
+
+EAGER: dict[str, Callable[..., Callable[[], Any]]] = {
+    "default": _eager,
+    "residual": _eager_residual,
+    "residual_": _eager_residual_,
+}
 
 _ROWS, _WIDTH, _STRIDE, _EPS, _SENTINEL = 3, 37, 41, 1e-6, 7.0
 

@@ -306,4 +306,5 @@ OP = Op(
     flops=checks.flops,
     tolerances=checks.TOLERANCES,
     selfcheck=checks.selfcheck,
+    eager=checks.EAGER,
 )
