@@ -68,8 +68,9 @@ def run_lint(rest: Sequence[str]) -> int:
         ("ruff format", [*own, "ruff", "format", "--check", "."]),
         ("mypy --strict", [*own, "mypy"]),
         ("clang-format", [str(python.parent / "clang-format"), "--dry-run", "-Werror", *native_sources()]),
-        ("layout tests", [*own, "pytest", "-q", "tests/layout", *rest]),
+        # First the locks: that makes the environment with conda-lock, which the tests of its lock use.
         ("locks", [*own, "toolchain", "lock", "--check"]),
+        ("layout tests", [*own, "pytest", "-q", "tests/layout", "tests/toolchain/test_conda_lock.py", *rest]),
     ]
     failed = [title for title, command in checks if _run(title, command, python)]
     print(f"\nlint: {', '.join(failed)} failed" if failed else "\nlint: all passed", file=sys.stderr, flush=True)
