@@ -26,6 +26,20 @@ __device__ __forceinline__ float rsqrt_approx(float value) {
   return result;
 }
 
+// 2^value to 2^-22, subnormal results too.
+__device__ __forceinline__ float exp2_approx(float value) {
+  float result;
+  asm("ex2.approx.f32 %0, %1;" : "=f"(result) : "f"(value));
+  return result;
+}
+
+// 1 / value to one unit in the last place. Subnormal numbers are zeros to it.
+__device__ __forceinline__ float reciprocal_approx(float value) {
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(value));
+  return result;
+}
+
 __device__ __forceinline__ float float_of_half_low(u32 pair) {
   float value;
   asm("{ .reg .b16 lo, hi; mov.b32 {lo, hi}, %1; cvt.f32.f16 %0, lo; }" : "=f"(value) : "r"(pair));
