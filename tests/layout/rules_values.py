@@ -11,7 +11,7 @@ from toolchain import targets
 
 # Where no such number may stand. Documents, tests, locks and recorded results may name them.
 ROOMS = (
-    "csrc", "src", "toolchain", "cmake", "noxfile.py", "kw", "CMakeLists.txt", "flake.nix", ".ci", ".github",
+    "csrc", "src", "toolchain", "cmake", "noxfile.py", "kw", "CMakeLists.txt", "flake.nix", "nix", ".ci", ".github",
 )  # fmt: skip
 
 # What looks like one of them even if no row has it: a number that slipped in is often a new one.

@@ -25,7 +25,7 @@ __device__ __forceinline__ Sigmoid sigmoid(float gate) {
     const float lost = fmaf(size, -kLog2eRest, fmaf(size, -kLog2e, -power));
     small = fmaf(small, lost * kLn2, small);
   }
-  const float large = reciprocal_approx(1.0f + small);
+  const float large = reciprocal_of_normal(1.0f + small);
   small *= large;
   return gate < 0.0f ? Sigmoid{small, large} : Sigmoid{large, small};
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Which kernel of csrc/cuda/rms_norm.cu a call gets, and in what geometry. Sizes follow from the shape, the number of
-// multiprocessors and the image's features; the constants were measured on an H200 (benchmarks/results/).
+// Which kernel of csrc/cuda/{rms,layer}_norm.cu a call gets, and in what geometry. Sizes follow from the shape, the
+// number of multiprocessors and the image's features; the constants were measured on an H200 (benchmarks/results/).
 #pragma once
 
 #include <stdint.h>
 
 #include "../launch.h"
-#include "rms_norm.h"
+#include "norm.h"
 
 namespace kw::norm_plan {
 
@@ -38,8 +38,14 @@ enum Shape {
   kShapes
 };
 
-// The most threads a block of the kernel may have: its __launch_bounds__.
-constexpr int kMaxThreads[kShapes] = {768, 1024, 640, 1024, 64, 64, 256, 256, 1024, 512, 64, 1024};
+// The most threads a block of the kernel may have: its __launch_bounds__, of RMS norm and of LayerNorm.
+constexpr int kMaxThreads[2][kShapes] = {{768, 1024, 640, 1024, 64, 64, 256, 256, 1024, 512, 64, 1024},
+                                         {640, 1024, 576, 1024, 64, 64, 256, 256, 512, 512, 64, 1024}};
+
+// Threads of a multiprocessor that the registers of the kernels leave room for: of `row` without and with a residual,
+// and of `stream`.
+constexpr int kRowRoom[2][2] = {{1536, 1024}, {1280, 1024}};
+constexpr int kStreamRoom[2][2] = {{2048, 1024}, {1536, 1024}};
 
 struct Plan {
   Shape shape = kTrickle;
@@ -59,14 +65,13 @@ struct Alignment {
   bool dense = true;  // the first row begins on 16 bytes, and rows follow each other without a gap
 };
 
-inline unsigned size_of(int32_t dtype) { return dtype == KW_FLOAT32 ? 4 : 2; }
-
-inline Alignment alignment_of(const RmsNorm& a) {
+inline Alignment alignment_of(const Norm& a) {
   const uintptr_t size = static_cast<uintptr_t>(size_of(a.dtype));
   const void* data[] = {a.x, a.y, a.residual, a.sum};
   const int64_t stride[] = {a.x_stride, a.y_stride, a.residual_stride, a.sum_stride};
   const bool one_row = a.rows == 1;
-  uintptr_t off = reinterpret_cast<uintptr_t>(a.weight) | static_cast<uintptr_t>(a.cols) * size;
+  uintptr_t off = reinterpret_cast<uintptr_t>(a.weight) | reinterpret_cast<uintptr_t>(a.bias) |
+                  static_cast<uintptr_t>(a.cols) * size;
   uintptr_t difference = 0;
   Alignment result;
   for (int i = 0; i < 4; ++i) {
@@ -94,7 +99,7 @@ inline int power_of_two_from(int64_t n) {
 }
 
 // Lanes of a warp share a row of `units`; a warp holds several rows.
-inline void plan_narrow(const RmsNorm& a, const Device& device, int64_t units, int slots, Plan* plan) {
+inline void plan_narrow(const Norm& a, const Device& device, int64_t units, int slots, Plan* plan) {
   plan->group = power_of_two_from(units);
   const int64_t rows_a_warp = int64_t{kWarp} / plan->group * slots;
   const int warps = a.rows >= 2 * rows_a_warp * device.multiprocessors ? 2 : 1;
@@ -103,7 +108,7 @@ inline void plan_narrow(const RmsNorm& a, const Device& device, int64_t units, i
 }
 
 // As many rows a block as it has room for, or as few as keep every multiprocessor busy; in steps that end on 16 bytes.
-inline void plan_flat(const RmsNorm& a, const Device& device, Plan* plan) {
+inline void plan_flat(const Norm& a, const Device& device, Plan* plan) {
   const int64_t row_bytes = a.cols * size_of(a.dtype);
   int64_t step = 1;
   while (step * row_bytes % kVector != 0) step *= 2;
@@ -117,8 +122,8 @@ inline void plan_flat(const RmsNorm& a, const Device& device, Plan* plan) {
 }
 
 // Units a thread: as few as let all rows be at work at once; if that cannot be, what keeps memory busiest.
-inline int slots_for(const RmsNorm& a, const Device& device, int64_t units, bool add) {
-  const int64_t room = int64_t{device.multiprocessors} * (add ? 1024 : 1536);
+inline int slots_for(const Norm& a, const Device& device, int64_t units, bool add) {
+  const int64_t room = int64_t{device.multiprocessors} * kRowRoom[a.centered][add];
   for (int slots = 1; slots <= kSlots; ++slots) {
     if (a.rows * whole_warps(ratio_up(units, slots)) <= room) return slots;
   }
@@ -127,8 +132,8 @@ inline int slots_for(const RmsNorm& a, const Device& device, int64_t units, bool
 }
 
 // One warp, one block or one cluster a row of `units`, of which a thread holds up to `slots`.
-inline void plan_row(const RmsNorm& a, const Device& device, int64_t units, int slots, int max_cluster, Plan* plan) {
-  const int most = kMaxThreads[plan->shape];
+inline void plan_row(const Norm& a, const Device& device, int64_t units, int slots, int max_cluster, Plan* plan) {
+  const int most = kMaxThreads[a.centered][plan->shape];
   while (ratio_up(units, slots) > int64_t{most} * max_cluster && slots < kSlots) ++slots;
   plan->slots = slots;
   const int64_t threads = ratio_up(units, slots);
@@ -149,18 +154,20 @@ inline void plan_row(const RmsNorm& a, const Device& device, int64_t units, int 
 
 // Many long rows, few enough at work at once to be still in L2 when they are read again: measured only where
 // KW_FEATURE_WGMMA is. Each block reads its row with two units a thread at a time.
-inline bool plan_stream(const Device& device, uint32_t features, int64_t units, bool add, Plan* plan) {
+inline bool plan_stream(const Norm& a, const Device& device, uint32_t features, int64_t units, Plan* plan) {
+  const bool add = a.residual != nullptr;
   if ((features & KW_FEATURE_WGMMA) == 0 || units < 512) return false;
   const int64_t bytes = units * kVector * (add ? 2 : 1);
-  const int64_t threads = units > 2048 && !add ? 1024 : units >= 1024 ? 512 : whole_warps(ratio_up(units, 2));
-  const int64_t room = add ? 1024 : 2048, blocks = device.multiprocessors * (room / threads);
+  const int64_t most = kMaxThreads[a.centered][kStream + add];
+  const int64_t threads = units > 2048 ? most : units >= 1024 ? 512 : whole_warps(ratio_up(units, 2));
+  const int64_t room = kStreamRoom[a.centered][add], blocks = device.multiprocessors * (room / threads);
   if (room % threads > room / 10) return false;
   if (!plan->large || blocks * bytes > device.l2 / 3) return false;
   plan->threads = static_cast<int>(threads);
   return true;
 }
 
-inline Plan plan_for(const RmsNorm& a, const Device& device, uint32_t features) {
+inline Plan plan_for(const Norm& a, const Device& device, uint32_t features) {
   const Alignment alignment = alignment_of(a);
   const int64_t count = kVector / size_of(a.dtype), units = ratio_up(a.cols, count);
   const bool add = a.residual != nullptr;
@@ -170,18 +177,18 @@ inline Plan plan_for(const RmsNorm& a, const Device& device, uint32_t features) 
   if (alignment.whole && units <= kWarp) {
     plan.shape = with(kNarrow);
     plan_narrow(a, device, units, kSlots, &plan);
-  } else if (!alignment.whole && alignment.dense && a.cols >= count && a.cols <= kFlatCols) {
+  } else if (!a.centered && !alignment.whole && alignment.dense && a.cols >= count && a.cols <= kFlatCols) {
     plan.shape = with(kFlat);
     plan_flat(a, device, &plan);
   } else if (a.cols <= kWarp) {
     plan.shape = kScalar;
     plan_narrow(a, device, a.cols, kScalarSlots, &plan);
-  } else if (alignment.whole && plan_stream(device, features, units, add, &plan)) {
+  } else if (alignment.whole && plan_stream(a, device, features, units, &plan)) {
     plan.shape = with(kStream);
   } else {
     const int max_cluster = (features & KW_FEATURE_CLUSTER) != 0 ? kMaxCluster : 1;
     plan.shape = with(alignment.whole ? kRow : kShifted);
-    const bool held = units <= int64_t{kMaxThreads[plan.shape]} * kSlots * max_cluster;
+    const bool held = units <= int64_t{kMaxThreads[a.centered][plan.shape]} * kSlots * max_cluster;
     if (held && (alignment.whole || alignment.alike)) {
       plan_row(a, device, units, slots_for(a, device, units, add), max_cluster, &plan);
     } else if (alignment.whole) {

@@ -59,6 +59,20 @@ def packed_backward(grad: Tensor, x: Tensor) -> Tensor:
     return _joined(*backward(grad, *_halves(x)))
 
 
+# How large the terms are that the results are sums of (Overload.terms): the slope of silu passes through zero.
+
+
+def terms_of_backward(grad: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor]:
+    from torch.nn.functional import silu
+
+    s = gate.sigmoid()
+    return (grad * up).abs() * s * (1 + gate.abs() * (1 - s)), (grad * silu(gate)).abs()
+
+
+def terms_of_packed_backward(grad: Tensor, x: Tensor) -> tuple[Tensor]:
+    return (_joined(*terms_of_backward(grad, *_halves(x))),)
+
+
 def second(to_gate: Tensor, to_up: Tensor, grad: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Of what `backward` gives, the derivatives by its three arguments; to_gate and to_up are those of its results."""
     from torch.nn.functional import silu

@@ -10,7 +10,7 @@ from kernelwright.errors import InvalidArgument
 from kernelwright.ops import _swiglu_checks as checks
 from kernelwright.ops import _swiglu_reference as reference
 from kernelwright.ops._record import Backward, Op, Overload
-from kernelwright.ops._tensors import dtype_codes, placement, refuse_tangents, require_dtype, rows
+from kernelwright.ops._tensors import dtype_codes, placement, refuse_tangents, require_dtype, require_like, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,17 +57,9 @@ def _check_first(name: str, tensor: Tensor) -> None:
     require_dtype("swiglu", name, tensor, _dtypes())
 
 
-def _check_like(name: str, tensor: Tensor, other_name: str, other: Tensor, shape: tuple[Any, ...]) -> None:
+def _check_like(name: str, tensor: Tensor, like: str, other: Tensor, shape: tuple[Any, ...]) -> None:
     require_dtype("swiglu", name, tensor, (other.dtype,))
-    if tensor.device != other.device:
-        raise InvalidArgument(
-            f"swiglu: {name} is on {tensor.device}, but {other_name} is on {other.device}; move one of them (.to())"
-        )
-    if tensor.shape != shape:
-        raise InvalidArgument(
-            f"swiglu: {name} has shape {tuple(tensor.shape)}, but must have {tuple(shape)}, "
-            f"as {other_name} has {tuple(other.shape)}"
-        )
+    require_like("swiglu", name, tensor, like, other, shape)
 
 
 def _check(gate: Tensor, up: Tensor) -> None:
@@ -285,6 +277,7 @@ OP = Op(
             fake=_fake_backward,
             reference=reference.backward,
             backward=Backward(_save, _second),
+            terms=reference.terms_of_backward,
         ),
         Overload(
             name="packed_backward",
@@ -293,6 +286,7 @@ OP = Op(
             fake=_fake_packed_backward,
             reference=reference.packed_backward,
             backward=Backward(_save, _second_packed),
+            terms=reference.terms_of_packed_backward,
         ),
     ),
     cases=checks.CASES,
@@ -302,4 +296,5 @@ OP = Op(
     flops=checks.flops,
     tolerances=checks.TOLERANCES,
     selfcheck=checks.selfcheck,
+    eager=checks.EAGER,
 )

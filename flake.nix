@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT
+{
+  description = "kernelwright: a development shell and a hermetic wheel for each target of targets.toml";
+
+  # A release that still has the reference toolkit, its GCC and NVIDIA's archives for Tegra; later ones dropped all
+  # three. flake.lock holds the commit. nix/toolchain.nix refuses, at evaluation, a nixpkgs that has other ones.
+  inputs.nixpkgs.url = "github:NixOS/nixpkgs/nixos-24.11";
+
+  outputs =
+    { self, nixpkgs }:
+    let
+      table = import ./nix/table.nix;
+
+      # For each Nix system, what `make` gives for each target that is built on its kind of machine.
+      perTarget =
+        make: builtins.mapAttrs (system: targets: builtins.mapAttrs (_: make system) targets) table.targetsOf;
+
+      toolchain = system: target: import ./nix/toolchain.nix { inherit nixpkgs table system target; };
+      shells = perTarget (system: target: import ./nix/shell.nix (toolchain system target));
+      wheels = perTarget (system: target: import ./nix/wheel.nix { inherit self; } (toolchain system target));
+
+      withDefault =
+        made: builtins.mapAttrs (system: each: each // { default = each.${table.defaultOf.${system}}; }) made;
+      tools = system: import nixpkgs { inherit system; };
+    in
+    {
+      devShells = withDefault shells;
+      packages = withDefault wheels;
+      checks = builtins.mapAttrs (
+        system: each: each // { format = import ./nix/format.nix { inherit self; } (tools system); }
+      ) wheels;
+      formatter = builtins.mapAttrs (system: _: (tools system).nixfmt-rfc-style) table.targetsOf;
+    };
+}

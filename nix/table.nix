@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT
+# targets.toml, with what the flake derives from it. Needs no nixpkgs.
+let
+  table = builtins.fromTOML (builtins.readFile ../targets.toml);
+  names = builtins.attrNames table.target;
+
+  # x86-64 and aarch64 as Nix calls them. Several targets may be one system: SBSA and Tegra are both aarch64.
+  systemOf = target: "${target.machine}-linux";
+  systems = builtins.attrNames (
+    builtins.listToAttrs (map (name: { name = systemOf table.target.${name}; value = null; }) names)
+  );
+  namesOf = system: builtins.filter (name: systemOf table.target.${name} == system) names;
+
+  knows =
+    toolkit: span:
+    builtins.compareVersions span.first toolkit.release <= 0
+    && (!(span ? last) || builtins.compareVersions toolkit.release span.last <= 0);
+  number = code: builtins.elemAt (builtins.split "_" code) 2;
+  nativeOf = code: builtins.head table.cubin.${code}.runs_on;
+
+  resolve =
+    name:
+    let
+      target = table.target.${name};
+      toolkit = table.toolkit.${target.toolkit};
+      madeBy = kind: builtins.filter (code: knows toolkit table.${kind}.${code}.toolkits);
+      cubins = madeBy "cubin" target.cubins;
+      ptx = madeBy "ptx" target.ptx;
+      # Nixpkgs picks NVIDIA's archives by capability. A target for one board has that board's; the released target
+      # of the same kind of machine leaves those out, or it would get the board's archives, or a refusal.
+      rivals = builtins.filter (
+        other: table.target.${other}.machine == target.machine && table.target.${other}.redist != target.redist
+      ) names;
+      taken = builtins.concatMap (
+        other: if target.release then map nativeOf table.target.${other}.cubins else [ ]
+      ) rivals;
+      capabilities = builtins.filter (cc: !(builtins.elem cc taken)) (map nativeOf cubins);
+    in
+    target
+    // {
+      inherit name toolkit capabilities;
+      # What CMake's own CUDA support would compile for, were it used.
+      cudaArchs = builtins.concatStringsSep ";" (
+        map (code: "${number code}-real") cubins ++ map (code: "${number code}-virtual") ptx
+      );
+    };
+
+  forSystems = make: builtins.listToAttrs (map (name: { inherit name; value = make name; }) systems);
+in
+{
+  inherit (table) gcc;
+
+  # { <system> = { <target> = its row, resolved; }; }
+  targetsOf = forSystems (
+    system: builtins.listToAttrs (map (name: { inherit name; value = resolve name; }) (namesOf system))
+  );
+
+  # The released target of each system: what a shell without a name is for.
+  defaultOf = forSystems (
+    system: builtins.head (builtins.filter (name: table.target.${name}.release) (namesOf system))
+  );
+}

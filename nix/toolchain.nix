@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: MIT
+# The compilers and tools of one target, out of nixpkgs, checked at evaluation against targets.toml: nothing is
+# built, and no shell is entered, with an nvcc, a GCC or an archive that the table does not name.
+{
+  nixpkgs,
+  table,
+  system,
+  target,
+}:
+let
+  pkgs = import nixpkgs {
+    inherit system;
+    config = {
+      allowUnfree = true; # NVIDIA's packages
+      cudaCapabilities = target.capabilities; # by which nixpkgs chooses between SBSA's archives and Tegra's
+    };
+  };
+  inherit (pkgs) lib;
+
+  cuda =
+    pkgs.${target.toolkit.nix}
+      or (throw "target ${target.name}: nixpkgs has no ${target.toolkit.nix}; ${pin}");
+  nvcc = cuda.cuda_nvcc;
+  gcc = cuda.backendStdenv.cc;
+  archive = nvcc.src.url or (builtins.head nvcc.src.urls);
+  pin = "pin the nixpkgs that flake.lock names (nix flake lock), or change targets.toml";
+
+  want = what: is: should: ok: {
+    inherit ok;
+    message = "target ${target.name}: ${what} of nixpkgs is ${is}, and targets.toml says ${should}; ${pin}";
+  };
+  wanted = [
+    (want "nvcc" nvcc.version target.toolkit.components.nvcc (
+      nvcc.version == target.toolkit.components.nvcc
+    ))
+    (want "nvcc's host GCC" gcc.version "${toString table.gcc.major} (its nvcc takes ${toString target.toolkit.gcc.min} to ${toString target.toolkit.gcc.max})" (
+      lib.versions.major gcc.version == toString table.gcc.major
+    ))
+    (want "nvcc's archive" archive "one of ${target.redist}" (lib.hasInfix "/${target.redist}/" archive))
+  ];
+  checked = lib.foldl' (value: one: if one.ok then value else throw one.message);
+
+  python = pkgs.python3.withPackages (modules: [
+    modules.nox
+    modules.packaging
+    modules.pytest
+    modules.scikit-build-core
+    modules.virtualenv
+  ]);
+in
+checked {
+  inherit pkgs target;
+  stdenv = cuda.backendStdenv;
+
+  # nvcc includes cuda_runtime.h by itself, so its headers are needed though no source of ours names one.
+  libraries = [
+    cuda.cuda_cudart
+    cuda.cuda_cccl
+    cuda.cuda_nvrtc
+  ];
+  programs = [
+    nvcc
+    cuda.cuda_cuobjdump
+    cuda.cuda_nvdisasm
+    pkgs.cmake
+    pkgs.ninja
+    python
+  ];
+
+  # What toolchain/providers/nix.py reads, and what nvcc's and CMake's users expect to find set.
+  variables = {
+    KW_NIX_TARGET = target.name;
+    CUDACXX = "${lib.getBin nvcc}/bin/nvcc";
+    CUDAHOSTCXX = "${gcc}/bin/g++";
+    CUDAARCHS = target.cudaArchs;
+    KW_LIBDEFLATE = "${lib.getLib pkgs.libdeflate}/lib/libdeflate.so";
+    # A wheel is for machines without a Nix store: no path into it, no hardening that asks for newer symbols.
+    NIX_DONT_SET_RPATH = "1";
+    hardeningDisable = [ "all" ];
+  };
+} wanted

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+"""The flake of this tree, copied beside the stand-in for nixpkgs and asked of a Nix that touches nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+STAND_IN = Path(__file__).resolve().parent / "nixpkgs"
+PARTS = ("flake.nix", "flake.lock", "nix", "targets.toml", "pyproject.toml")
+SETTINGS = (
+    "experimental-features = nix-command flakes",
+    "build-users-group =",
+    "sandbox = false",
+    "substitute = false",
+    "substituters =",
+    "flake-registry =",
+)
+
+
+class Flake:
+    """One copy that a test may change, with a Nix store of its own: no daemon, no network, no trace."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tree, self.nixpkgs = folder / "tree", folder / "nixpkgs"
+        self.tree.mkdir(parents=True)
+        for part in PARTS:
+            source = ROOT / part
+            (shutil.copytree if source.is_dir() else shutil.copy)(source, self.tree / part)
+        shutil.copytree(STAND_IN, self.nixpkgs)
+        private = {f"NIX_{name}_DIR": folder / name.lower() for name in ("STORE", "STATE", "LOG", "CONF")}
+        (folder / "conf").mkdir()
+        (folder / "conf" / "nix.conf").write_text("\n".join(SETTINGS) + "\n")
+        (folder / "home").mkdir()
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("NIX_")}
+        self.env = {**kept, **{key: str(path) for key, path in private.items()}, "HOME": str(folder / "home")}
+
+    def change(self, file: str, old: str, new: str) -> None:
+        """Replaces text in one file of the copy or of the stand-in; it must be there."""
+        path = self.nixpkgs / file.removeprefix("nixpkgs/") if file.startswith("nixpkgs/") else self.tree / file
+        text = path.read_text()
+        assert old in text, f"{file} does not have {old!r}"
+        path.write_text(text.replace(old, new))
+
+    def nix(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = ["nix", "--offline", *words]
+        return subprocess.run(command, env=self.env, cwd=self.tree, capture_output=True, text=True, check=False)
+
+    def _against_the_stand_in(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return self.nix(*words, "--no-write-lock-file", "--override-input", "nixpkgs", f"path:{self.nixpkgs}")
+
+    def check(self) -> subprocess.CompletedProcess[str]:
+        return self._against_the_stand_in("flake", "check", "--no-build", f"path:{self.tree}")
+
+    def evaluate(self, attribute: str, apply: str = "value: value") -> Any:
+        done = self._against_the_stand_in("eval", "--json", f"path:{self.tree}#{attribute}", "--apply", apply)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def refusal(self, attribute: str) -> str:
+        """What evaluation of this derivation is refused with; "" if it is not."""
+        done = self._against_the_stand_in("eval", "--raw", f"path:{self.tree}#{attribute}.drvPath")
+        return done.stderr if done.returncode else ""

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT
+# nixpkgs as far as this project's flake looks at it. Derivations are real, so they evaluate and have paths; their
+# builders are not. The choice between NVIDIA's archives follows nixpkgs' own rule: by capability, never by machine.
+{
+  system,
+  config ? { },
+}:
+let
+  answers = import ./answers.nix;
+
+  package =
+    name: version: more:
+    derivation {
+      inherit system;
+      name = "${name}-${version}";
+      builder = "/no-builder";
+    }
+    // { inherit version; } // more;
+
+  capabilities = config.cudaCapabilities or [ ];
+  onJetson = builtins.filter (cc: builtins.elem cc answers.jetson) capabilities;
+  archives =
+    if system == "x86_64-linux" then
+      (if onJetson == [ ] then "linux-x86_64" else throw "stand-in nixpkgs: a Jetson capability on x86_64")
+    else if onJetson == [ ] then
+      "linux-sbsa"
+    else if onJetson == capabilities then
+      "linux-aarch64"
+    else
+      throw "stand-in nixpkgs: Jetson and other capabilities in one package set";
+
+  unfree =
+    value:
+    if config.allowUnfree or false then value else throw "stand-in nixpkgs: refusing to evaluate an unfree package";
+  nvidia =
+    name:
+    unfree (
+      package name answers.nvcc {
+        src.url = "https://nvidia.invalid/redist/${name}/${archives}/${name}-${archives}-${answers.nvcc}-archive.tar.xz";
+      }
+    );
+  nvidiaNames = [ "cuda_nvcc" "cuda_cudart" "cuda_cccl" "cuda_nvrtc" "cuda_cuobjdump" "cuda_nvdisasm" ];
+
+  # What becomes of attributes: lists of packages and functions are no environment variables.
+  make =
+    stdenv: attributes:
+    derivation (
+      {
+        inherit system;
+        name = attributes.name or "${attributes.pname}-${attributes.version}";
+        builder = "/no-builder";
+        compiler = stdenv.cc;
+        packages = (attributes.packages or [ ]) ++ (attributes.nativeBuildInputs or [ ]) ++ (attributes.buildInputs or [ ]);
+      }
+      // removeAttrs attributes [ "name" "packages" "nativeBuildInputs" "buildInputs" "meta" ]
+    );
+
+  stdenvWith = cc: rec {
+    inherit cc;
+    mkDerivation = make { inherit cc; };
+  };
+  gccOfCuda = package "gcc-wrapper" answers.gcc { };
+
+  pythonModules = builtins.listToAttrs (
+    map (name: { inherit name; value = package name "0" { }; }) [ "nox" "packaging" "pytest" "scikit-build-core" "virtualenv" ]
+  );
+in
+{
+  lib = {
+    versions.major = version: builtins.head (builtins.splitVersion version);
+    hasInfix = infix: text: builtins.length (builtins.split infix text) > 1;
+    foldl' = builtins.foldl';
+    getBin = value: value;
+    getLib = value: value;
+    licenses.mit = { };
+  };
+  ${answers.set} = {
+    backendStdenv = stdenvWith gccOfCuda;
+  } // builtins.listToAttrs (map (name: { inherit name; value = nvidia name; }) nvidiaNames);
+  mkShell = {
+    override = { stdenv }: make stdenv;
+  };
+  runCommand = name: attributes: script: make { cc = gccOfCuda; } (attributes // { inherit name script; });
+  python3.withPackages = choose: package "python3-env" "3.12" { modules = choose pythonModules; };
+  cmake = package "cmake" "3.30" { };
+  ninja = package "ninja" "1.12" { };
+  libdeflate = package "libdeflate" "1.22" { };
+  nixfmt-rfc-style = package "nixfmt" "0" { };
+}

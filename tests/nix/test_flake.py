@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: MIT
+"""flake.nix evaluated without network against the stand-in for nixpkgs: what it offers, sets, and refuses.
+
+Nothing is built here: that needs the real nixpkgs and NVIDIA's archives.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # for flake_support
+
+from flake_support import ROOT, Flake
+
+from toolchain import targets
+
+pytestmark = pytest.mark.skipif(
+    not shutil.which("nix"), reason="Nix is not installed (Debian's nix-bin or any Nix 2.8 or newer); nothing evaluated"
+)
+TABLE = targets.load()
+SYSTEMS = sorted({f"{target.machine}-linux" for target in TABLE.targets.values()})
+ALL = [(f"{target.machine}-linux", name) for name, target in TABLE.targets.items()]
+SHELLS = [f"devShells.{system}.{name}" for system, name in ALL]
+
+
+@pytest.fixture(scope="module")
+def flake(tmp_path_factory):
+    return Flake(tmp_path_factory.mktemp("flake"))
+
+
+@pytest.fixture
+def changed(tmp_path):
+    return Flake(tmp_path / "flake")
+
+
+def test_the_whole_flake_evaluates(flake):
+    done = flake.check()
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("kind", ["devShells", "packages"])
+def test_every_target_has_one_of_each_and_the_released_one_is_the_default(flake, kind):
+    for system in SYSTEMS:
+        own = {name for where, name in ALL if where == system}
+        assert set(flake.evaluate(f"{kind}.{system}", "builtins.attrNames")) == {*own, "default"}
+        released = next(name for name in own if TABLE.targets[name].release)
+        path = "each: map (one: one.drvPath) [ each.default each.{0} ]"
+        default, named = flake.evaluate(f"{kind}.{system}", path.format(released))
+        assert default == named
+    assert set(flake.evaluate(kind, "builtins.attrNames")) == set(SYSTEMS)
+
+
+def test_checks_build_every_wheel_and_look_at_the_format(flake):
+    for system in SYSTEMS:
+        own = {name for where, name in ALL if where == system}
+        assert set(flake.evaluate(f"checks.{system}", "builtins.attrNames")) == {*own, "format"}
+        assert "nixfmt" in flake.evaluate(f"formatter.{system}.name")
+
+
+@pytest.mark.parametrize(("system", "name"), ALL)
+def test_a_shell_has_the_tables_compilers(flake, system, name):
+    target = TABLE.targets[name]
+    toolkit = TABLE.toolkits[target.toolkit]
+    shell = f"devShells.{system}.{name}"
+    assert flake.evaluate(f"{shell}.compiler.version") == TABLE.gcc.version
+    packages = dict(flake.evaluate(f"{shell}.packages", "map (one: [ one.name (one.src.url or null) ])"))
+    assert f"cuda_nvcc-{toolkit.components['nvcc']}" in packages
+    assert {url.split("/")[-2] for url in packages.values() if url} == {target.redist}
+    modules = flake.evaluate(f"{shell}.packages", "all: map (one: one.modules or [ ]) all")
+    assert any("nox" in path for paths in modules for path in paths)
+
+
+@pytest.mark.parametrize(("system", "name"), ALL)
+def test_a_shell_sets_what_compilers_and_sessions_read(flake, system, name):
+    target = TABLE.targets[name]
+    read = flake.evaluate(
+        f"devShells.{system}.{name}", "s: { inherit (s) KW_NIX_TARGET CUDACXX CUDAHOSTCXX CUDAARCHS KW_LIBDEFLATE; }"
+    )
+    assert read["KW_NIX_TARGET"] == name
+    assert read["CUDACXX"].endswith("/bin/nvcc")
+    assert f"gcc-wrapper-{TABLE.gcc.version}" in read["CUDAHOSTCXX"]
+    assert read["KW_LIBDEFLATE"].endswith("/lib/libdeflate.so")
+    codes = TABLE.default_codes(target, TABLE.toolkits[target.toolkit])
+    kinds = {"cubin": "real", "ptx": "virtual"}
+    assert read["CUDAARCHS"].split(";") == [f"{code.number}-{kinds[code.kind]}" for code in codes]
+
+
+WRONG = {  # one thing of nixpkgs that is other than the table says -> which shells refuse it, in which words
+    "nvcc": (("nvcc = ", 'nvcc = "11.0.1"; was = '), {"nvcc of nixpkgs is 11.0.1", "says 12.2.140"}, SHELLS),
+    "gcc": (("gcc = ", 'gcc = "13.3.0"; was = '), {"host GCC of nixpkgs is 13.3.0", "says 12"}, SHELLS),
+    "no set": (('"cudaPackages_12_2"', '"cudaPackages_99_9"'), {"nixpkgs has no cudaPackages_12_2"}, SHELLS),
+    "no Tegra": (
+        ('jetson = [ "7.2" "8.7" ]', "jetson = [ ]"),
+        {"archive of nixpkgs is", "/linux-sbsa/", "says one of linux-aarch64"},
+        ["devShells.aarch64-linux.l4t-r36"],
+    ),
+    "Tegra for all": (
+        ('jetson = [ "7.2" "8.7" ]', 'jetson = [ "8.0" "8.6" "8.7" "8.9" "9.0" ]'),
+        {"says one of linux-sbsa"},
+        ["devShells.aarch64-linux.linux-aarch64"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_another_nixpkgs_is_refused_at_evaluation(changed, what):
+    (old, new), words, refusing = WRONG[what]
+    changed.change("nixpkgs/answers.nix", old, new)
+    for shell in SHELLS:
+        if what == "Tegra for all" and "x86_64" in shell:
+            continue  # there the stand-in itself refuses, as nixpkgs does
+        refused = changed.refusal(shell)
+        assert bool(refused) == (shell in refusing), refused
+        assert all(word in refused for word in words if refused), refused
+        if refused:
+            assert "flake.lock" in refused  # what to do
+            assert changed.refusal(shell.replace("devShells", "packages"))
+    assert changed.check().returncode != 0
+
+
+def test_another_table_is_refused_at_evaluation(changed):
+    changed.change("targets.toml", 'nvcc = "12.2.140"', 'nvcc = "12.2.91"')
+    assert all("says 12.2.91" in changed.refusal(shell) for shell in SHELLS)
+
+
+def test_a_new_row_is_a_new_shell(changed):
+    text = (changed.tree / "targets.toml").read_text()
+    row = text[text.index("[target.l4t-r36]") : text.index("# --- tools")]
+    (changed.tree / "targets.toml").write_text(text + row.replace("l4t-r36", "l4t-r99"))
+    assert changed.evaluate("devShells.aarch64-linux.l4t-r99.KW_NIX_TARGET") == "l4t-r99"
+    assert changed.check().returncode == 0
+
+
+def test_a_jetson_capability_never_reaches_the_server_shell(changed):
+    """The row of the servers has Orin's cubin too; asking nixpkgs for it would be refused, or give Tegra's archives."""
+    changed.change("nix/table.nix", "if target.release then", "if false then")
+    assert "Jetson and other capabilities" in changed.refusal("devShells.aarch64-linux.linux-aarch64")
+
+
+def test_the_lock_belongs_to_the_flake(flake):
+    """Without the stand-in: a lock that flake.nix no longer matches would have to be updated, which is refused."""
+    done = flake.nix("flake", "metadata", "--json", "--no-update-lock-file", f"path:{flake.tree}")
+    assert done.returncode == 0, done.stderr
+    locked = json.loads(done.stdout)["locks"]["nodes"]["nixpkgs"]["locked"]
+    assert locked == json.loads((ROOT / "flake.lock").read_text())["nodes"]["nixpkgs"]["locked"]
+    assert len(locked["rev"]) == 40
+    assert locked["narHash"].startswith("sha256-")
+
+
+def test_a_lock_of_other_inputs_is_noticed(changed):
+    changed.change("flake.nix", "NixOS/nixpkgs/nixos-24.11", "NixOS/nixpkgs/nixos-24.05")
+    done = changed.nix("flake", "metadata", "--json", "--no-update-lock-file", f"path:{changed.tree}")
+    assert done.returncode != 0
