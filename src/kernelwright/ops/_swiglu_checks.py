@@ -46,9 +46,7 @@ _SHAPES = (
 _DTYPES = ("float32", "float16", "bfloat16")
 _OVERLOADS = ("default", "packed", "backward", "packed_backward")
 
-CASES = tuple(
-    Case(overload, shape, dtype) for overload in _OVERLOADS for shape in _SHAPES for dtype in _DTYPES
-)
+CASES = tuple(Case(overload, shape, dtype) for overload in _OVERLOADS for shape in _SHAPES for dtype in _DTYPES)
 BENCHMARKS = tuple(
     Case(overload, shape, dtype)
     for overload in _OVERLOADS
@@ -122,7 +120,7 @@ def _eager_gradient(forward: Callable[..., Callable[[], Any]]) -> Callable[..., 
     return bind
 
 
-EAGER = {
+EAGER: dict[str, Callable[..., Callable[[], Any]]] = {
     "default": _eager,
     "packed": _eager_packed,
     "backward": _eager_gradient(_eager),

@@ -234,11 +234,10 @@ def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
     return found
 
 
-def _gradients_packed(ctx: Any, grad: Tensor) -> Tensor:
+def _gradients_packed(ctx: Any, grad: Tensor) -> tuple[Tensor]:
     import torch
 
-    found: Tensor = torch.ops.kernelwright.swiglu.packed_backward(grad, *ctx.saved_tensors)
-    return found
+    return (torch.ops.kernelwright.swiglu.packed_backward(grad, *ctx.saved_tensors),)
 
 
 def _second(ctx: Any, to_gate: Tensor, to_up: Tensor) -> tuple[Tensor, ...]:

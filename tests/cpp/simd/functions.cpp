@@ -82,9 +82,9 @@ void check_functions(const char* isa) {
     check_batch(isa, in, worst);
     filled = 0;
   }
-  constexpr float kEnds[] = {0.0f,     -0.0f,   INFINITY, -INFINITY, NAN,     -NAN,    88.7228394f, 88.7228317f,
-                             88.5f,    -87.33f, -87.34f,  -103.27f,  -103.97f, -103.98f, -104.0f,  -105.0f,
-                             -105.01f, 89.0f,   89.01f,   0.34657359f, -0.34657359f, 1.0f, 2.0f, 3.4e38f};
+  constexpr float kEnds[] = {0.0f,     -0.0f,   INFINITY, -INFINITY,   NAN,          -NAN,     88.7228394f, 88.7228317f,
+                             88.5f,    -87.33f, -87.34f,  -103.27f,    -103.97f,     -103.98f, -104.0f,     -105.0f,
+                             -105.01f, 89.0f,   89.01f,   0.34657359f, -0.34657359f, 1.0f,     2.0f,        3.4e38f};
   for (int i = 0; i < kBatch; ++i) {
     const float end = kEnds[static_cast<size_t>(i) % (sizeof kEnds / sizeof kEnds[0])];
     in[i] = i % 3 == 0 ? end : nextafterf(end, i % 3 == 1 ? INFINITY : -INFINITY);
