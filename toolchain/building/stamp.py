@@ -15,7 +15,7 @@ from toolchain.request import Request
 from toolchain.targets import ROOT
 
 FOLDERS = ("csrc", "src", "cmake", "toolchain", "locks")
-FILES = ("CMakeLists.txt", "pyproject.toml", "targets.toml", "README.md", "LICENSE", "kw")
+FILES = ("CMakeLists.txt", "pyproject.toml", "targets.toml", "benchmarks/sass.toml", "README.md", "LICENSE", "kw")
 
 
 @dataclass(frozen=True)
