@@ -130,7 +130,10 @@ def make(
     with tempfile.TemporaryDirectory(prefix="kernelwright-") as scratch:
         name = build(scratch, {**given, **theirs}, None)
         floor_is_given = request.target.host[request.provider] == "zig"
-        return finish(Path(scratch) / name, Path(directory), request, floor_is_given=floor_is_given).name
+        made = Path(scratch) / name
+        return finish(
+            made, Path(directory), table, request, floor_is_given=floor_is_given, editable="editable" in build.__name__
+        ).name
 
 
 def _refusing(call: Callable[[], T]) -> T:
