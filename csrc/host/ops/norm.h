@@ -7,6 +7,9 @@
 
 namespace kw {
 
+// Bytes of an element of a norm's tensors.
+inline unsigned size_of(int32_t dtype) { return dtype == KW_FLOAT32 ? 4 : 2; }
+
 struct Norm {
   void* y;
   void* sum;  // nullptr: not wanted

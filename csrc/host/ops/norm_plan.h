@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "../launch.h"
-#include "rms_norm.h"
+#include "norm.h"
 
 namespace kw::norm_plan {
 
@@ -59,9 +59,7 @@ struct Alignment {
   bool dense = true;  // the first row begins on 16 bytes, and rows follow each other without a gap
 };
 
-inline unsigned size_of(int32_t dtype) { return dtype == KW_FLOAT32 ? 4 : 2; }
-
-inline Alignment alignment_of(const RmsNorm& a) {
+inline Alignment alignment_of(const Norm& a) {
   const uintptr_t size = static_cast<uintptr_t>(size_of(a.dtype));
   const void* data[] = {a.x, a.y, a.residual, a.sum};
   const int64_t stride[] = {a.x_stride, a.y_stride, a.residual_stride, a.sum_stride};
@@ -94,7 +92,7 @@ inline int power_of_two_from(int64_t n) {
 }
 
 // Lanes of a warp share a row of `units`; a warp holds several rows.
-inline void plan_narrow(const RmsNorm& a, const Device& device, int64_t units, int slots, Plan* plan) {
+inline void plan_narrow(const Norm& a, const Device& device, int64_t units, int slots, Plan* plan) {
   plan->group = power_of_two_from(units);
   const int64_t rows_a_warp = int64_t{kWarp} / plan->group * slots;
   const int warps = a.rows >= 2 * rows_a_warp * device.multiprocessors ? 2 : 1;
@@ -103,7 +101,7 @@ inline void plan_narrow(const RmsNorm& a, const Device& device, int64_t units, i
 }
 
 // As many rows a block as it has room for, or as few as keep every multiprocessor busy; in steps that end on 16 bytes.
-inline void plan_flat(const RmsNorm& a, const Device& device, Plan* plan) {
+inline void plan_flat(const Norm& a, const Device& device, Plan* plan) {
   const int64_t row_bytes = a.cols * size_of(a.dtype);
   int64_t step = 1;
   while (step * row_bytes % kVector != 0) step *= 2;
@@ -117,7 +115,7 @@ inline void plan_flat(const RmsNorm& a, const Device& device, Plan* plan) {
 }
 
 // Units a thread: as few as let all rows be at work at once; if that cannot be, what keeps memory busiest.
-inline int slots_for(const RmsNorm& a, const Device& device, int64_t units, bool add) {
+inline int slots_for(const Norm& a, const Device& device, int64_t units, bool add) {
   const int64_t room = int64_t{device.multiprocessors} * (add ? 1024 : 1536);
   for (int slots = 1; slots <= kSlots; ++slots) {
     if (a.rows * whole_warps(ratio_up(units, slots)) <= room) return slots;
@@ -127,7 +125,7 @@ inline int slots_for(const RmsNorm& a, const Device& device, int64_t units, bool
 }
 
 // One warp, one block or one cluster a row of `units`, of which a thread holds up to `slots`.
-inline void plan_row(const RmsNorm& a, const Device& device, int64_t units, int slots, int max_cluster, Plan* plan) {
+inline void plan_row(const Norm& a, const Device& device, int64_t units, int slots, int max_cluster, Plan* plan) {
   const int most = kMaxThreads[plan->shape];
   while (ratio_up(units, slots) > int64_t{most} * max_cluster && slots < kSlots) ++slots;
   plan->slots = slots;
@@ -160,7 +158,7 @@ inline bool plan_stream(const Device& device, uint32_t features, int64_t units, 
   return true;
 }
 
-inline Plan plan_for(const RmsNorm& a, const Device& device, uint32_t features) {
+inline Plan plan_for(const Norm& a, const Device& device, uint32_t features) {
   const Alignment alignment = alignment_of(a);
   const int64_t count = kVector / size_of(a.dtype), units = ratio_up(a.cols, count);
   const bool add = a.residual != nullptr;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// kw_rms_norm: checks its arguments, then runs on the CPU or plans a launch of csrc/cuda/rms_norm.cu.
-#include "rms_norm.h"
-
+// kw_rms_norm and its backward pass: check their arguments, then run on the CPU or plan a launch of
+// csrc/cuda/rms_norm.cu.
 #include <kernelwright/rms_norm.h>
 
 #include "../../cuda/include/norm_params.h"
 #include "../error.h"
 #include "../launch.h"
+#include "norm_checks.h"
 #include "norm_plan.h"
 
 namespace kw {
@@ -14,8 +14,6 @@ namespace {
 
 using namespace norm_plan;
 
-constexpr int64_t kMaxCols = 65536;
-constexpr int64_t kMaxElements = int64_t{1} << 57;  // more than there are addresses; far from an overflow
 constexpr int64_t kMaxGrid = 0x7fffffff;
 
 #define KW_NAMES(type)                                                                                              \
@@ -31,72 +29,7 @@ constexpr int64_t kMaxGrid = 0x7fffffff;
 Module module{"rms_norm"};
 Kernel kernels[3][kShapes] = {KW_NAMES("float32"), KW_NAMES("float16"), KW_NAMES("bfloat16")};
 
-kw_status check_types(const RmsNorm& a, double eps) {
-  if (a.dtype != KW_FLOAT32 && a.dtype != KW_FLOAT16 && a.dtype != KW_BFLOAT16)
-    return fail(KW_ERROR_INVALID_ARGUMENT,
-                "kw_rms_norm: dtype is %d; it must be KW_FLOAT32 (0), KW_FLOAT16 (1) or KW_BFLOAT16 (2)", a.dtype);
-  if (a.weight != nullptr && a.weight_dtype != a.dtype && a.weight_dtype != KW_FLOAT32)
-    return fail(KW_ERROR_INVALID_ARGUMENT, "kw_rms_norm: weight_dtype is %d; it must be dtype (%d) or KW_FLOAT32 (0)",
-                a.weight_dtype, a.dtype);
-  if (!(eps >= 0.0 && eps <= 3e38))
-    return fail(KW_ERROR_INVALID_ARGUMENT, "kw_rms_norm: eps is %g; it must be a finite float32 that is not negative",
-                eps);
-  return KW_OK;
-}
-
-kw_status check_shape(const RmsNorm& a) {
-  if (a.rows < 0)
-    return fail(KW_ERROR_INVALID_ARGUMENT, "kw_rms_norm: rows is %lld; it must not be negative", (long long)a.rows);
-  if (a.cols < 1 || a.cols > kMaxCols)
-    return fail(KW_ERROR_INVALID_ARGUMENT, "kw_rms_norm: cols is %lld; it must be 1 to %lld", (long long)a.cols,
-                (long long)kMaxCols);
-  if (a.rows > kMaxElements / a.cols)
-    return fail(KW_ERROR_INVALID_ARGUMENT,
-                "kw_rms_norm: rows is %lld; no memory holds so many rows of %lld elements. Look at how it was computed",
-                (long long)a.rows, (long long)a.cols);
-  if (a.rows == 0) return KW_OK;
-  if (a.x == nullptr || a.y == nullptr)
-    return fail(KW_ERROR_INVALID_ARGUMENT, "kw_rms_norm: %s is NULL; only residual, sum, weight and rstd may be",
-                a.x == nullptr ? "x" : "y");
-  if ((a.residual == nullptr) != (a.sum == nullptr))
-    return fail(KW_ERROR_INVALID_ARGUMENT,
-                "kw_rms_norm: %s is given without %s; both or neither (sum may be residual itself)",
-                a.sum == nullptr ? "residual" : "sum", a.sum == nullptr ? "sum" : "residual");
-  return KW_OK;
-}
-
-kw_status check_tensor(const RmsNorm& a, const char* name, const void* data, int64_t stride, bool written) {
-  if (data == nullptr) return KW_OK;
-  const unsigned size = size_of(a.dtype);
-  if (reinterpret_cast<uintptr_t>(data) % size != 0)
-    return fail(KW_ERROR_INVALID_ARGUMENT,
-                "kw_rms_norm: %s is at %p; its elements of %u bytes need an address that is a multiple of %u", name,
-                data, size, size);
-  const int64_t distance = stride < 0 ? -stride : stride;
-  if (written && a.rows > 1 && distance < a.cols)
-    return fail(KW_ERROR_INVALID_ARGUMENT,
-                "kw_rms_norm: %s_stride is %lld; rows of %lld elements that are written must not overlap", name,
-                (long long)stride, (long long)a.cols);
-  return KW_OK;
-}
-
-kw_status check(const RmsNorm& a, double eps) {
-  KW_TRY(check_types(a, eps));
-  KW_TRY(check_shape(a));
-  if (a.rows == 0) return KW_OK;
-  KW_TRY(check_tensor(a, "x", a.x, a.x_stride, false));
-  KW_TRY(check_tensor(a, "residual", a.residual, a.residual_stride, false));
-  KW_TRY(check_tensor(a, "y", a.y, a.y_stride, true));
-  KW_TRY(check_tensor(a, "sum", a.sum, a.sum_stride, true));
-  if (reinterpret_cast<uintptr_t>(a.weight) % size_of(a.weight_dtype) != 0)
-    return fail(KW_ERROR_INVALID_ARGUMENT, "kw_rms_norm: weight is at %p, which is no address of elements of %u bytes",
-                a.weight, size_of(a.weight_dtype));
-  if (reinterpret_cast<uintptr_t>(a.rstd) % sizeof(float) != 0)
-    return fail(KW_ERROR_INVALID_ARGUMENT, "kw_rms_norm: rstd is at %p, which is no address of float32", (void*)a.rstd);
-  return KW_OK;
-}
-
-KwNormParams params_of(const RmsNorm& a, const Plan& plan) {
+KwNormParams params_of(const Norm& a, const Plan& plan) {
   const int64_t size = size_of(a.dtype);
   KwNormParams p{};
   p.x = static_cast<const char*>(a.x);
@@ -126,7 +59,7 @@ KwNormParams params_of(const RmsNorm& a, const Plan& plan) {
   return p;
 }
 
-kw_status run_on_device(int32_t device, void* stream, const RmsNorm& a) {
+kw_status run_on_device(int32_t device, void* stream, const Norm& a) {
   Context context;
   KW_TRY(module_context(module, device, &context));
   const Plan plan = plan_for(a, *context.device, context.features);
@@ -144,6 +77,24 @@ kw_status run_on_device(int32_t device, void* stream, const RmsNorm& a) {
   return launch(context, kernels[a.dtype][plan.shape], how, stream, &params, sizeof params);
 }
 
+// The backward pass on a GPU plugs in here, and the size of its workspace. Without rows dweight, if wanted, is zero.
+kw_status run_backward_on_device(int32_t device, void*, const NormBackward&) {
+  return fail(KW_ERROR_UNSUPPORTED, "kw_rms_norm_backward: this build has it for the CPU only, not for device %d",
+              device);
+}
+
+kw_status backward_workspace_on_device(int32_t device, int64_t, int64_t, int64_t*) {
+  return fail(KW_ERROR_UNSUPPORTED,
+              "kw_rms_norm_backward_workspace: this build has the operator for the CPU only, not for device %d",
+              device);
+}
+
+kw_status backward_workspace(int32_t device, int64_t rows, int64_t cols, int64_t* bytes) {
+  if (device != KW_CPU) return backward_workspace_on_device(device, rows, cols, bytes);
+  *bytes = cpu::norm_backward_workspace(rows, cols, false);
+  return KW_OK;
+}
+
 }  // namespace
 }  // namespace kw
 
@@ -151,14 +102,55 @@ KW_API kw_status kw_rms_norm(int32_t device, void* stream, void* y, int64_t y_st
                              const void* x, int64_t x_stride, const void* residual, int64_t residual_stride,
                              const void* weight, float* rstd, int64_t rows, int64_t cols, int32_t dtype,
                              int32_t weight_dtype, double eps) {
-  const kw::RmsNorm args{y,    sum,      x,          residual,     weight,
-                         rstd, y_stride, sum_stride, x_stride,     residual_stride,
-                         rows, cols,     dtype,      weight_dtype, static_cast<float>(eps)};
-  if (device < KW_CPU)
-    return kw::fail(KW_ERROR_INVALID_ARGUMENT,
-                    "kw_rms_norm: device is %d; it must be KW_CPU (-1) or the number of a GPU", device);
-  KW_TRY(kw::check(args, eps));
+  constexpr const char* kName = "kw_rms_norm";
+  KW_TRY(kw::norm_checks::check_device(kName, device));
+  kw::Norm a{};
+  a.y = y, a.y_stride = y_stride;
+  a.sum = sum, a.sum_stride = sum_stride;
+  a.x = x, a.x_stride = x_stride;
+  a.residual = residual, a.residual_stride = residual_stride;
+  a.weight = weight, a.rstd = rstd;
+  a.rows = rows, a.cols = cols;
+  a.dtype = dtype, a.weight_dtype = weight_dtype;
+  a.eps = static_cast<float>(eps);
+  KW_TRY(kw::norm_checks::check(kName, a, eps));
   if (rows == 0) return KW_OK;
-  if (device == KW_CPU) return kw::cpu::rms_norm(args);
-  return kw::run_on_device(device, stream, args);
+  return device == KW_CPU ? kw::cpu::rms_norm(a) : kw::run_on_device(device, stream, a);
+}
+
+KW_API kw_status kw_rms_norm_backward_workspace(int32_t device, int64_t rows, int64_t cols, int64_t* bytes) {
+  constexpr const char* kName = "kw_rms_norm_backward_workspace";
+  KW_TRY(kw::norm_checks::check_device(kName, device));
+  KW_TRY(kw::norm_checks::check_sizes(kName, rows, cols));
+  if (bytes == nullptr) return kw::fail(KW_ERROR_INVALID_ARGUMENT, "%s: bytes is NULL", kName);
+  return kw::backward_workspace(device, rows, cols, bytes);
+}
+
+KW_API kw_status kw_rms_norm_backward(int32_t device, void* stream, void* dx, int64_t dx_stride, void* dweight,
+                                      const void* dy, int64_t dy_stride, const void* dsum, int64_t dsum_stride,
+                                      const void* h, int64_t h_stride, const void* weight, const float* rstd,
+                                      void* workspace, int64_t workspace_bytes, int64_t rows, int64_t cols,
+                                      int32_t dtype, int32_t weight_dtype, double eps) {
+  constexpr const char* kName = "kw_rms_norm_backward";
+  KW_TRY(kw::norm_checks::check_device(kName, device));
+  kw::NormBackward a{};
+  a.dx = dx, a.dx_stride = dx_stride;
+  a.dweight = dweight;
+  a.dy = dy, a.dy_stride = dy_stride;
+  a.dsum = dsum, a.dsum_stride = dsum_stride;
+  a.h = h, a.h_stride = h_stride;
+  a.weight = weight, a.rstd = rstd;
+  a.workspace = workspace;
+  a.rows = rows, a.cols = cols;
+  a.dtype = dtype, a.weight_dtype = weight_dtype;
+  a.eps = static_cast<float>(eps);
+  KW_TRY(kw::norm_checks::check(kName, a, eps));
+  if (kw::norm_checks::wants_weight_grads(a)) {
+    int64_t needed = 0;
+    KW_TRY(kw::backward_workspace(device, rows, cols, &needed));
+    KW_TRY(kw::norm_checks::check_workspace(kName, workspace, workspace_bytes, needed));
+  } else if (rows == 0) {
+    return KW_OK;
+  }
+  return device == KW_CPU ? kw::cpu::rms_norm_backward(a) : kw::run_backward_on_device(device, stream, a);
 }

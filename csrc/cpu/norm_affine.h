@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// What becomes of a normalised row: times weight, plus bias, where there are any.
+#pragma once
+
+#include "norm_rows.h"
+
+namespace kw::cpu::KW_ISA {
+namespace {
+
+struct Unchanged {
+  Vec at(int64_t, Vec v) const { return v; }
+  Vec part(int64_t, int64_t, Vec v) const { return v; }
+};
+
+template <class W>
+struct Times {
+  const W* weight;
+
+  Vec at(int64_t i, Vec v) const { return mul(v, load(weight + i)); }
+  Vec part(int64_t i, int64_t n, Vec v) const { return mul(v, load_part(weight + i, n)); }
+};
+
+template <class W>
+struct Plus {
+  const W* bias;
+
+  Vec at(int64_t i, Vec v) const { return add(v, load(bias + i)); }
+  Vec part(int64_t i, int64_t n, Vec v) const { return add(v, load_part(bias + i, n)); }
+};
+
+template <class W>
+struct TimesPlus {
+  const W* weight;
+  const W* bias;
+
+  Vec at(int64_t i, Vec v) const { return mul_add(v, load(weight + i), load(bias + i)); }
+  Vec part(int64_t i, int64_t n, Vec v) const { return mul_add(v, load_part(weight + i, n), load_part(bias + i, n)); }
+};
+
+}  // namespace
+}  // namespace kw::cpu::KW_ISA

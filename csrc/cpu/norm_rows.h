@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+// What the norms share on the CPU: rows as vectors, and sums over them. Included by the norms' op files alone.
+#pragma once
+
+#include "../host/ops/norm.h"
+#include "isa.h"
+#include "simd.h"
+
+namespace kw::cpu::KW_ISA {
+namespace {
+
+// Elements added in float32 before they go to a double: bounds the error of long rows, and costs nothing.
+constexpr int64_t kBlock = 4096;
+
+// What h is made of.
+template <class T>
+struct Plain {
+  static constexpr bool kStoresSum = false;
+  const T* x;
+
+  void go_to(const Norm& args, int64_t row) { x = static_cast<const T*>(args.x) + row * args.x_stride; }
+  Vec at(int64_t i) const { return load(x + i); }
+  Vec part(int64_t i, int64_t n) const { return load_part(x + i, n); }
+};
+
+template <class T>
+struct Added {
+  static constexpr bool kStoresSum = true;
+  const T* x;
+  const T* residual;
+
+  void go_to(const Norm& args, int64_t row) {
+    x = static_cast<const T*>(args.x) + row * args.x_stride;
+    residual = static_cast<const T*>(args.residual) + row * args.residual_stride;
+  }
+  Vec at(int64_t i) const { return add(load(x + i), load(residual + i)); }
+  Vec part(int64_t i, int64_t n) const { return add(load_part(x + i, n), load_part(residual + i, n)); }
+};
+
+// The vector with all but its first n lanes 0.
+inline Vec first_lanes(Vec v, int64_t n) {
+  float lanes[kLanes];
+  store(lanes, v);
+  return load_part(lanes, n);
+}
+
+// Adds up what a Sum makes of elements begin to end. Four sums at a time, since each waits for its own last addition.
+template <class Sum, class In>
+Sum sum_block(const In& in, Sum empty, int64_t i, int64_t end) {
+  Sum s0 = empty, s1 = empty, s2 = empty, s3 = empty;
+  for (; i + 4 * kLanes <= end; i += 4 * kLanes) {
+    s0.take(in.at(i));
+    s1.take(in.at(i + kLanes));
+    s2.take(in.at(i + 2 * kLanes));
+    s3.take(in.at(i + 3 * kLanes));
+  }
+  for (; i + kLanes <= end; i += kLanes) s0.take(in.at(i));
+  if (i < end) s1.take_part(in.part(i, end - i), end - i);
+  s0.join(s1);
+  s2.join(s3);
+  s0.join(s2);
+  return s0;
+}
+
+// The same of a whole row, block by block into `totals`.
+template <class Sum, class In>
+void sum_row(const In& in, Sum empty, int64_t cols, double* totals) {
+  for (int64_t i = 0; i < cols; i += kBlock) {
+    sum_block(in, empty, i, i + kBlock < cols ? i + kBlock : cols).add_to(totals);
+  }
+}
+
+inline void add_total(double* sum, Vec v) { *sum += static_cast<double>(total(v)); }
+
+}  // namespace
+}  // namespace kw::cpu::KW_ISA

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+// kw_layer_norm and its backward pass: check their arguments, then run on the CPU or plan a launch of
+// csrc/cuda/layer_norm.cu.
+#include <kernelwright/layer_norm.h>
+
+#include "../error.h"
+#include "norm_checks.h"
+
+namespace kw {
+namespace {
+
+// The forward pass on a GPU plugs in here.
+kw_status run_on_device(int32_t device, void*, const Norm&) {
+  return fail(KW_ERROR_UNSUPPORTED, "kw_layer_norm: this build has it for the CPU only, not for device %d", device);
+}
+
+// The backward pass on a GPU plugs in here, and the size of its workspace. Without rows dweight and dbias, if wanted,
+// are zero.
+kw_status run_backward_on_device(int32_t device, void*, const NormBackward&) {
+  return fail(KW_ERROR_UNSUPPORTED, "kw_layer_norm_backward: this build has it for the CPU only, not for device %d",
+              device);
+}
+
+kw_status backward_workspace_on_device(int32_t device, int64_t, int64_t, int64_t*) {
+  return fail(KW_ERROR_UNSUPPORTED,
+              "kw_layer_norm_backward_workspace: this build has the operator for the CPU only, not for device %d",
+              device);
+}
+
+kw_status backward_workspace(int32_t device, int64_t rows, int64_t cols, int64_t* bytes) {
+  if (device != KW_CPU) return backward_workspace_on_device(device, rows, cols, bytes);
+  *bytes = cpu::norm_backward_workspace(rows, cols, true);
+  return KW_OK;
+}
+
+}  // namespace
+}  // namespace kw
+
+KW_API kw_status kw_layer_norm(int32_t device, void* stream, void* y, int64_t y_stride, void* sum, int64_t sum_stride,
+                               const void* x, int64_t x_stride, const void* residual, int64_t residual_stride,
+                               const void* weight, const void* bias, float* mean, float* rstd, int64_t rows,
+                               int64_t cols, int32_t dtype, int32_t weight_dtype, double eps) {
+  constexpr const char* kName = "kw_layer_norm";
+  KW_TRY(kw::norm_checks::check_device(kName, device));
+  kw::Norm a{};
+  a.y = y, a.y_stride = y_stride;
+  a.sum = sum, a.sum_stride = sum_stride;
+  a.x = x, a.x_stride = x_stride;
+  a.residual = residual, a.residual_stride = residual_stride;
+  a.weight = weight, a.bias = bias;
+  a.mean = mean, a.rstd = rstd;
+  a.rows = rows, a.cols = cols;
+  a.dtype = dtype, a.weight_dtype = weight_dtype;
+  a.eps = static_cast<float>(eps);
+  a.centered = true;
+  KW_TRY(kw::norm_checks::check(kName, a, eps));
+  if (rows == 0) return KW_OK;
+  return device == KW_CPU ? kw::cpu::layer_norm(a) : kw::run_on_device(device, stream, a);
+}
+
+KW_API kw_status kw_layer_norm_backward_workspace(int32_t device, int64_t rows, int64_t cols, int64_t* bytes) {
+  constexpr const char* kName = "kw_layer_norm_backward_workspace";
+  KW_TRY(kw::norm_checks::check_device(kName, device));
+  KW_TRY(kw::norm_checks::check_sizes(kName, rows, cols));
+  if (bytes == nullptr) return kw::fail(KW_ERROR_INVALID_ARGUMENT, "%s: bytes is NULL", kName);
+  return kw::backward_workspace(device, rows, cols, bytes);
+}
+
+KW_API kw_status kw_layer_norm_backward(int32_t device, void* stream, void* dx, int64_t dx_stride, void* dweight,
+                                        void* dbias, const void* dy, int64_t dy_stride, const void* dsum,
+                                        int64_t dsum_stride, const void* h, int64_t h_stride, const void* weight,
+                                        const float* mean, const float* rstd, void* workspace, int64_t workspace_bytes,
+                                        int64_t rows, int64_t cols, int32_t dtype, int32_t weight_dtype, double eps) {
+  constexpr const char* kName = "kw_layer_norm_backward";
+  KW_TRY(kw::norm_checks::check_device(kName, device));
+  kw::NormBackward a{};
+  a.dx = dx, a.dx_stride = dx_stride;
+  a.dweight = dweight, a.dbias = dbias;
+  a.dy = dy, a.dy_stride = dy_stride;
+  a.dsum = dsum, a.dsum_stride = dsum_stride;
+  a.h = h, a.h_stride = h_stride;
+  a.weight = weight, a.mean = mean, a.rstd = rstd;
+  a.workspace = workspace;
+  a.rows = rows, a.cols = cols;
+  a.dtype = dtype, a.weight_dtype = weight_dtype;
+  a.eps = static_cast<float>(eps);
+  a.centered = true;
+  KW_TRY(kw::norm_checks::check(kName, a, eps));
+  if (kw::norm_checks::wants_weight_grads(a)) {
+    int64_t needed = 0;
+    KW_TRY(kw::backward_workspace(device, rows, cols, &needed));
+    KW_TRY(kw::norm_checks::check_workspace(kName, workspace, workspace_bytes, needed));
+  } else if (rows == 0) {
+    return KW_OK;
+  }
+  return device == KW_CPU ? kw::cpu::layer_norm_backward(a) : kw::run_backward_on_device(device, stream, a);
+}
