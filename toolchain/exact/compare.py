@@ -12,6 +12,7 @@ from toolchain.exact.wheel import Difference, Wheel, carried_over
 from toolchain.wheel import statement
 
 WHOLE = "the wheel"
+FOLLOWS = "follows"
 # Parts of a recipe that decide machine code, beside flags.
 _COMPILERS = ("driver", "version", "front", "sha256", "for")
 _SHOWN = 8
@@ -97,7 +98,7 @@ def _member(name: str, theirs: Wheel, ours: Wheel, changed: list[str], explained
     carried = carried_over(one, theirs, ours, [other_name for other_name in changed if other_name != name])
     images = [member for member in changed if member.endswith((".cubin", ".ptx"))]
     if carried == other:
-        yield Difference(name, "follows", "only the digests of other members that differ")
+        yield Difference(name, FOLLOWS, "only the digests of other members that differ")
     elif name.endswith(".cubin"):
         yield from (Difference(name, kind, words) for kind, words in image.cubin(one, other))
     elif name.endswith(".ptx"):
@@ -105,13 +106,13 @@ def _member(name: str, theirs: Wheel, ours: Wheel, changed: list[str], explained
     elif name.endswith(".so"):
         for kind, words in library.differences(carried, other, explained=explained):
             if kind == "data" and images:
-                yield Difference(name, "follows", "its table of images, which differ")
+                yield Difference(name, FOLLOWS, "its table of images, which differ")
             else:
                 yield Difference(name, kind, words)
     elif name.endswith(f".dist-info/{statement.NAME}") and explained:
-        yield Difference(name, "follows", "the recipes differ, as said of the whole")
+        yield Difference(name, FOLLOWS, "the recipes differ, as said of the whole")
     elif name.endswith("/manifest.json") and (images or explained):
-        yield Difference(name, "follows", "what it says of images or compilers that differ")
+        yield Difference(name, FOLLOWS, "what it says of images or compilers that differ")
     else:
         yield from _document(name, carried, other)
 
@@ -136,4 +137,5 @@ def compare(theirs: Wheel, ours: Wheel) -> list[Difference]:
         whole = stated if name.endswith(".json") else explained
         found += _member(name, theirs, ours, changed, whole)
     found += packing(theirs, ours)
+    found.sort(key=lambda difference: difference.kind == FOLLOWS)
     return found or [Difference(WHOLE, "packing", "the archive's own headers differ")]

@@ -13,6 +13,10 @@ from pathlib import Path
 
 from toolchain.exact import disguise
 
+STRAY = {
+    "CFLAGS": "-O0 -g", "CXXFLAGS": "-O0 -g", "LDFLAGS": "-Wl,--build-id=sha1", "CMAKE_GENERATOR": "Unix Makefiles",
+    "CMAKE_BUILD_TYPE": "Debug", "CPATH": "/usr/include", "MAKEFLAGS": "-k", "NVCC_APPEND_FLAGS": "-lineinfo",
+}  # fmt: skip
 SCRIPT = Path(disguise.__file__)
 _ASK = """
 import importlib.util, json, platform, sys, zlib
@@ -53,6 +57,7 @@ class Conditions:
     host: str = ""
     clock: str = ""  # what libfaketime is told
     other_zlib: bool = False
+    stray: dict[str, str] = field(default_factory=dict)  # variables that change other people's builds
     notes: dict[str, str] = field(default_factory=dict)  # aspect -> why it is not varied here
 
 
@@ -136,7 +141,7 @@ def pair(*, jobs: int | None, quick: bool) -> tuple[Conditions, Conditions]:
         folder="Zweite Übersetzung (kwbuilddir)", python=theirs or mine, user="kwbuilduser", umask=0o077,
         zone="Pacific/Chatham", locale=_another_locale(), jobs=max(2, count), seed="1234", inputs_dated=1_600_000_000,
         epoch="1234567890", uid=54321 if spaces else None, host="kwbuildhost" if spaces else "",
-        clock="+500d" if clock else "", other_zlib=True, notes=notes,
+        clock="+500d" if clock else "", other_zlib=True, stray=STRAY, notes=notes,
     )  # fmt: skip
     return first, second
 
@@ -158,6 +163,7 @@ def table(first: Conditions, second: Conditions) -> str:
         ("clock", first.clock or "real", second.clock or "real, later"),
         ("interpreter", str(first.python), str(second.python)),
         ("its zlib", "as it is", "told to compress less" if second.other_zlib else "as it is"),
+        ("stray variables", "none", " ".join(second.stray)),
         ("order of files", "by name", "reversed"),
     ]
     width = max(len(row[0]) for row in rows), max(len(row[1]) for row in rows)

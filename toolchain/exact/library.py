@@ -63,6 +63,13 @@ def _told(one: Parts, other: Parts, names: list[str]) -> Iterator[tuple[str, str
         yield kind, text.phrase(sorted(gone), sorted(new))
 
 
+def _exports(theirs: bytes, ours: bytes) -> Iterator[tuple[str, str]]:
+    one, other = ({symbol.name for symbol in defined(data) if symbol.is_global} for data in (theirs, ours))
+    for only, where in ((one - other, "wheel"), (other - one, "rebuilt one")):
+        if only:
+            yield "exports", f"{', '.join(sorted(only))} {'are' if len(only) > 1 else 'is'} only in the {where}"
+
+
 def _notes(one: Parts, other: Parts, differing: list[str]) -> Iterator[tuple[str, str]]:
     """Sections that exist to tell where a library comes from."""
     if BUILD_ID in differing:
@@ -85,11 +92,12 @@ def differences(theirs: bytes, ours: bytes, *, explained: bool) -> Iterator[tupl
         name for name in every if getattr(one.get(name), "data", None) != getattr(other.get(name), "data", None)
     ]
     data = [name for name in differing if name not in (BUILD_ID, COMMENT, CODE)]
-    found = [*_notes(one, other, differing), *_told(one, other, data)]
+    found = [*_notes(one, other, differing), *_told(one, other, data), *_exports(theirs, ours)]
     if CODE in differing and CODE in one and CODE in other:
         found.append(_code(theirs, ours, one[CODE], other[CODE], explained or bool(found)))
     rest = [name for name in data if name not in _FOLLOWING]
     if rest and not found:
-        words = sorted(set().union(*(_strings(one.get(name)) ^ _strings(other.get(name)) for name in rest)), key=len)
+        several = [_strings(one.get(name)) ^ _strings(other.get(name)) for name in rest]
+        words = sorted((word for words in several for word in words if word.isascii() and word.isprintable()), key=len)
         found.append(("data", f"{', '.join(rest)} differ" + (f", such as {words[-1][:80]!r}" if words else "")))
     yield from found or [("data", "what lies around and between its sections differs")]

@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,13 +35,16 @@ zlib.compressobj = compressobj
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A directory beside the tools, so that they can be linked; what an interrupted run left there is swept up."""
+    """A directory beside the tools, so that they can be linked; what an interrupted run left there is swept up.
+
+    Its name is always the same one, for zig's cache, which knows the paths of what it compiled.
+    """
     home = STATE / "exact"
     with pip.locked(STATE / "exact.lock", "another process is rebuilding in this tree; waiting for it to finish"):
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir(parents=True)
         try:
-            yield Path(tempfile.mkdtemp(dir=home))
+            yield home
         finally:
             shutil.rmtree(home, ignore_errors=True)
 
@@ -106,6 +108,7 @@ def _environment(copy: Path, conditions: Conditions, tools: Path, cached: bool) 
         "ZIG_GLOBAL_CACHE_DIR": str(cache / "zig"), "ZIG_LOCAL_CACHE_DIR": str(cache / "zig"),
         "CMAKE_BUILD_PARALLEL_LEVEL": str(conditions.jobs),
     }  # fmt: skip
+    env |= conditions.stray
     if conditions.epoch:
         env["SOURCE_DATE_EPOCH"] = conditions.epoch
     library = faketime()

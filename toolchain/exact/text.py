@@ -23,19 +23,11 @@ def strings(data: bytes) -> set[str]:
     return {match.decode("ascii") for match in _STRING.findall(data)}
 
 
-def kind_of(text: str) -> str | None:
-    """The cause that one text gives away by itself."""
+def tells(text: str) -> Iterator[tuple[str, str]]:
+    """(kind, the part that tells) of each cause that one text gives away by itself."""
     for kind, form in (("compiler", _COMPILER), ("path", _PATH), ("clock", _CLOCK)):
-        if form.search(text):
-            return kind
-    return None
-
-
-def told(kind: str, text: str) -> str:
-    """The part of the text that tells."""
-    form = {"path": _PATH, "clock": _CLOCK, "compiler": _COMPILER}[kind]
-    match = form.search(text)
-    return match[0] if match else text
+        if match := form.search(text):
+            yield kind, match[0]
 
 
 def causes(theirs: Iterable[str], ours: Iterable[str]) -> dict[str, tuple[list[str], list[str]]]:
@@ -44,9 +36,10 @@ def causes(theirs: Iterable[str], ours: Iterable[str]) -> dict[str, tuple[list[s
     found: dict[str, tuple[list[str], list[str]]] = {}
     for side, texts in enumerate((one - other, other - one)):
         for text in sorted(texts):
-            if kind := kind_of(text):
-                found.setdefault(kind, ([], []))[side].append(told(kind, text))
-    return found
+            for kind, told in tells(text):
+                found.setdefault(kind, ([], []))[side].append(told)
+    # A text may differ in one of the things that it tells: the others are on both sides.
+    return {kind: sides for kind, sides in found.items() if sorted(sides[0]) != sorted(sides[1])}
 
 
 def phrase(theirs: list[str], ours: list[str]) -> str:
