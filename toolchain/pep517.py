@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from toolchain import providers
 from toolchain.errors import KwError, RequestError
-from toolchain.providers import host, nvrtc
+from toolchain.providers import environment, host, nvrtc
 from toolchain.request import AUTO, Request, label, resolve
 from toolchain.targets import ROOT, Table, load
 
@@ -29,7 +29,8 @@ OURS = ("toolkit", "target", "archs", "ops", "provider", "debug")
 # Variables, by how they begin, with which a person changes what a compiler makes.
 UNWANTED = (
     "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "CC",
-    "CXX", "CMAKE_ARGS", "CMAKE_GENERATOR", "NINJA_STATUS", "CMAKE_TOOLCHAIN_FILE", "CMAKE_BUILD_TYPE", "SKBUILD_", "DESTDIR",
+    "CXX", "CMAKE_ARGS", "CMAKE_GENERATOR", "CMAKE_TOOLCHAIN_FILE", "CMAKE_BUILD_TYPE", "SKBUILD_",
+    "DESTDIR",
 )  # fmt: skip
 _YES, _NO = ("1", "true", "yes", "on", ""), ("0", "false", "no", "off")
 
@@ -59,7 +60,9 @@ def settled(table: Table, ours: Mapping[str, str], *, fetching: bool = False) ->
     `fetching`: what is missing is about to be fetched, so that it is missing now is no reason to refuse.
     """
     provider, toolkit = ours.get("provider", AUTO), ours.get("toolkit")
-    target = resolve(table, target=ours.get("target"), provider=AUTO, ops=ours.get("ops")).target
+    here = environment.active() if provider in (AUTO, providers.LOCKED, "nix") else None
+    asked = ours.get("target") or (here.target if here else None)  # a Nix shell is for one target
+    target = resolve(table, target=asked, provider=AUTO, ops=ours.get("ops")).target
     provider, toolkit = providers.settle(table, provider, toolkit, target.toolkit, fetching=fetching)
     request = resolve(
         table,
@@ -129,7 +132,7 @@ def make(
     """Lets scikit-build-core build, then finishes its wheel into the directory; gives the file's name."""
     from toolchain.wheel.finish import finish
 
-    if request.provider == "pip":  # the same bytes wherever it is built, so nothing of this machine slips in
+    if request.provider != "system":  # made by locked tools, so nothing of this machine slips in
         for name in [name for name in os.environ if name.startswith(UNWANTED)]:
             del os.environ[name]
         os.environ["CMAKE_GENERATOR"] = "Ninja"  # make links the same objects in another order
@@ -139,7 +142,7 @@ def make(
     given = {f"cmake.define.{key}": value for key, value in defines(table, request, jobs).items()}
     with tempfile.TemporaryDirectory(prefix="kernelwright-") as scratch:
         name = build(scratch, {**given, **theirs}, None)
-        floor_is_given = request.target.host[request.provider] == "zig"
+        floor_is_given = host.floor_is_given(table, request.target, request.provider)
         made = Path(scratch) / name
         return finish(
             made, Path(directory), table, request, floor_is_given=floor_is_given, editable="editable" in build.__name__

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from toolchain import source
-from toolchain.providers import system
+from toolchain.providers import environment, system
 from toolchain.request import Request
 from toolchain.targets import ROOT
 
@@ -43,6 +43,8 @@ def inputs(request: Request) -> str:
     digest = hashlib.sha256(f"{request!r} {source.state(ROOT)!r}".encode())
     if request.provider == "system":
         digest.update(repr((system.find_nvcc(), system.find_gcc())).encode())
+    elif request.provider != "pip":
+        digest.update(repr(environment.require(request.provider)).encode())
     return digest.hexdigest()
 
 

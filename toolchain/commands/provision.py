@@ -27,5 +27,5 @@ def run(arguments: argparse.Namespace) -> int:
     tools = host.provision(table)
     for group in ALSO:
         pip.install(lock_of(group))
-    print(f"NVRTC of {request.toolkit.name}: {library.relative_to(ROOT)}\ntools: {tools.modules.relative_to(ROOT)}")
+    print(f"NVRTC of {request.toolkit.name}: {library.relative_to(ROOT)}\ntools: {tools.modules[0].relative_to(ROOT)}")
     return 0

@@ -9,9 +9,11 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from toolchain.errors import GateError, ToolMissing
+from toolchain.wheel.libdeflate import Libdeflate
 
 LEVEL = 12  # libdeflate's best
 _STORED, _DEFLATED = 0, 8
@@ -34,8 +36,11 @@ def _libdeflate() -> Any:
     return deflate
 
 
-def compressor() -> Compressor:
-    """libdeflate, from the locked tools."""
+def compressor(library: Path | None = None) -> Compressor:
+    """libdeflate: this library of a locked environment, or else the module from the locked tools."""
+    if library:
+        found = Libdeflate(library)
+        return lambda data: found.compress(data, LEVEL)
     deflate = _libdeflate()
     return lambda data: bytes(deflate.deflate_compress(data, LEVEL))
 

@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 from toolchain.errors import GateError
+from toolchain.providers import host
 from toolchain.request import Request, label
 from toolchain.targets import Table
 from toolchain.wheel import archive, gates, recipe, sbom, statement
@@ -73,7 +74,7 @@ def finish(
     _sealed(members, table, request, after, version)
     path = directory / f"{distribution}-{version}-{tag}.whl"
     gates.inspect(members, path.name, tag, request, with_paths=editable)
-    packed = archive.pack(members, archive.compressor())
+    packed = archive.pack(members, archive.compressor(host.libdeflate(request.provider)))
     gates.size(path.name, packed, request)
     part = directory / f".{path.name}.part"
     part.write_bytes(packed)

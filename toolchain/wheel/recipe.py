@@ -11,11 +11,13 @@ from typing import Any
 from toolchain import source
 from toolchain.device.environment import cache_dir
 from toolchain.files import digest_of, remembered
+from toolchain.locking import conda
 from toolchain.providers import host, machine_of
 from toolchain.request import Request
 from toolchain.targets import ROOT, Table
 
 Recipe = dict[str, Any]
+ENVIRONMENTS = {"conda": conda.LOCK, "nix": "flake.lock"}  # their whole lock
 
 
 def settings(request: Request) -> dict[str, str]:
@@ -36,9 +38,11 @@ def settings(request: Request) -> dict[str, str]:
 def locks(table: Table, request: Request) -> dict[str, str]:
     """lock file -> its sha256, of those that this build's tools came from; none for a system's compilers."""
     machine = machine_of(table)
-    paths = [table.tools.locks[machine]]
-    if request.provider == "pip":
-        paths.append(request.toolkit.locks[machine])
+    if request.provider in ENVIRONMENTS:
+        paths = [ENVIRONMENTS[request.provider]]
+    else:
+        paths = [table.tools.locks[machine]]
+        paths += [request.toolkit.locks[machine]] if request.provider == "pip" else []
     return {path: hashlib.sha256((ROOT / path).read_bytes()).hexdigest() for path in sorted(paths)}
 
 
