@@ -63,3 +63,9 @@ def repro(session: nox.Session) -> None:
 def verify(session: nox.Session) -> None:
     """Rebuild a WHEEL from the recipe in it and say, file by file, same or what differs and why."""
     toolchain(session, "verify")
+
+
+@nox.session
+def wheels(session: nox.Session) -> None:
+    """Build the wheels of every target, or of other toolkits: --toolkits LIST; and a table of time and size."""
+    toolchain(session, "wheels")

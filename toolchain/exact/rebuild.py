@@ -114,7 +114,6 @@ def _environment(copy: Path, conditions: Conditions, tools: Path, cached: bool) 
     library = faketime()
     if conditions.clock and library:
         env |= {"LD_PRELOAD": str(library), "FAKETIME": conditions.clock, "NO_FAKE_STAT": "1"}
-        env |= {"FAKETIME_DONT_FAKE_MONOTONIC": "1"}
     return env
 
 
