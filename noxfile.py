@@ -30,6 +30,12 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def bench(session: nox.Session) -> None:
+    """Install the wheel and time every operator beside its limit and its peers: --ops, --cases, --quick, …"""
+    toolchain(session, "bench")
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """ruff, mypy --strict, clang-format and the rules about the tree."""
     toolchain(session, "lint")

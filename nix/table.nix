@@ -45,10 +45,29 @@ let
       );
     };
 
+  # A package that pip locks for every Python of a machine: its version, and the one hash of its one file.
+  pinOf =
+    system: package:
+    let
+      machines = builtins.attrNames table.tools.locks;
+      machine = builtins.head (builtins.filter (name: "${name}-linux" == system) machines);
+      text = builtins.readFile (../. + "/${table.tools.locks.${machine}}");
+      line = "(^|\n)${package}==([^ \n]+) [\\]\n    --hash=sha256:([0-9a-f]+)\n";
+      found = builtins.filter builtins.isList (builtins.split line text);
+    in
+    if builtins.length found != 1 then
+      throw "${table.tools.locks.${machine}} does not pin ${package} with one hash; make it anew: ./kw lock"
+    else
+      {
+        version = builtins.elemAt (builtins.head found) 1;
+        sha256 = builtins.elemAt (builtins.head found) 2;
+      };
+
   forSystems = make: builtins.listToAttrs (map (name: { inherit name; value = make name; }) systems);
 in
 {
   inherit (table) gcc;
+  inherit pinOf;
 
   # { <system> = { <target> = its row, resolved; }; }
   targetsOf = forSystems (

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from toolchain import providers
 from toolchain.errors import KwError, RequestError
-from toolchain.providers import host, nvrtc
+from toolchain.providers import environment, host, nvrtc
 from toolchain.request import AUTO, Request, label, resolve
 from toolchain.targets import ROOT, Table, load
 
@@ -59,7 +59,9 @@ def settled(table: Table, ours: Mapping[str, str], *, fetching: bool = False) ->
     `fetching`: what is missing is about to be fetched, so that it is missing now is no reason to refuse.
     """
     provider, toolkit = ours.get("provider", AUTO), ours.get("toolkit")
-    target = resolve(table, target=ours.get("target"), provider=AUTO, ops=ours.get("ops")).target
+    here = environment.active() if provider in (AUTO, providers.LOCKED, "nix") else None
+    asked = ours.get("target") or (here.target if here else None)  # a Nix shell is for one target
+    target = resolve(table, target=asked, provider=AUTO, ops=ours.get("ops")).target
     provider, toolkit = providers.settle(table, provider, toolkit, target.toolkit, fetching=fetching)
     request = resolve(
         table,
@@ -121,7 +123,7 @@ def make(
     """Lets scikit-build-core build, then finishes its wheel into the directory; gives the file's name."""
     from toolchain.wheel.finish import finish
 
-    if request.provider == "pip":  # the same bytes wherever it is built, so nothing of this machine slips in
+    if request.provider != "system":  # made by locked tools, so nothing of this machine slips in
         for name in [name for name in os.environ if name.startswith(UNWANTED)]:
             del os.environ[name]
     for name in ("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"):  # zig makes a C library once; not in people's homes
@@ -129,7 +131,7 @@ def make(
     given = {f"cmake.define.{key}": value for key, value in defines(table, request, jobs).items()}
     with tempfile.TemporaryDirectory(prefix="kernelwright-") as scratch:
         name = build(scratch, {**given, **theirs}, None)
-        floor_is_given = request.target.host[request.provider] == "zig"
+        floor_is_given = host.floor_is_given(table, request.target, request.provider)
         return finish(Path(scratch) / name, Path(directory), request, floor_is_given=floor_is_given).name
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # for device_support
+sys.path.insert(0, str(Path(__file__).parent))  # for device_support, machine_support
 
 from toolchain import targets
 from toolchain.device import Nvcc, Nvrtc

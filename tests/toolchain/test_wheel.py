@@ -112,7 +112,7 @@ def test_the_locked_compressor_makes_these_bytes_whatever_the_python(monkeypatch
     tools = provisioned(TABLE)
     if tools is None:
         pytest.skip("the locked compressor is not in .kw/tools for this Python; ./kw provision brings it")
-    monkeypatch.syspath_prepend(str(tools.modules))
+    monkeypatch.syspath_prepend(str(tools.modules[0]))
     data = "".join(f"{i * i % 9973:x} {i % 97} rms\n" for i in range(4000)).encode()  # each level packs it differently
     packed = archive.compressor()(data)
     assert zlib.decompress(packed, -15) == data
@@ -139,7 +139,7 @@ def request(**options: object) -> Request:
 @pytest.fixture
 def finished(tmp_path, monkeypatch):
     """Finishes a wheel around a library with the given needs."""
-    monkeypatch.setattr(archive, "compressor", lambda: deflate)
+    monkeypatch.setattr(archive, "compressor", lambda _library: deflate)
 
     def act(given: elf.Needs, asked: Request, *, floor: bool = True) -> Path:
         monkeypatch.setattr(finish, "parse", lambda _: given)

@@ -66,10 +66,11 @@ def _compile(request: Request, table: Table, jobs: int | None) -> tuple[Row, ...
 def _build(options: Options, request: Request, table: Table, workspace: Path) -> Outcome:
     started = time.monotonic()
     before = stamp.inputs(request)
-    tools = host.provision(table)
+    tools = host.tools(table, request.provider)
     rows = _compile(request, table, options.jobs)
     _say("building the host library and the wheel")
-    settings = {**options.settings(), "toolkit": request.toolkit.name, "target": request.target.name}
+    decided = {"provider": request.provider, "toolkit": request.toolkit.name, "target": request.target.name}
+    settings = {**options.settings(), **decided}
     wheel = build_wheel(settings, tools, workspace, DIST, options.jobs)
     _say(f"checking {wheel.name} in a clean environment")
     check = clean.self_check(wheel, request, workspace)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from toolchain.providers import system
+from toolchain.providers import environment, system
 from toolchain.request import Request
 from toolchain.targets import ROOT
 
@@ -58,6 +58,8 @@ def inputs(request: Request) -> str:
         digest.update(f"{path.relative_to(ROOT)}\0{len(content)}\0".encode() + content)
     if request.provider == "system":
         digest.update(repr((system.find_nvcc(), system.find_gcc())).encode())
+    elif request.provider != "pip":
+        digest.update(repr(environment.require(request.provider)).encode())
     return digest.hexdigest()
 
 

@@ -20,5 +20,5 @@ def run(arguments: argparse.Namespace) -> int:
     request = pep517.settled(table, asked, fetching=True)
     library = nvrtc.library(request.toolkit, providers.machine_of(table))
     tools = host.provision(table)
-    print(f"NVRTC of {request.toolkit.name}: {library.relative_to(ROOT)}\ntools: {tools.modules.relative_to(ROOT)}")
+    print(f"NVRTC of {request.toolkit.name}: {library.relative_to(ROOT)}\ntools: {tools.modules[0].relative_to(ROOT)}")
     return 0

@@ -9,8 +9,10 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from toolchain.errors import GateError, ToolMissing
+from toolchain.wheel.libdeflate import Libdeflate
 
 LEVEL = 12  # libdeflate's best
 _STORED, _DEFLATED = 0, 8
@@ -22,8 +24,11 @@ _LIMIT = 0xFFFFFFFF
 Compressor = Callable[[bytes], bytes]
 
 
-def compressor() -> Compressor:
-    """libdeflate, from the locked tools."""
+def compressor(library: Path | None = None) -> Compressor:
+    """libdeflate: this library of a locked environment, or else the module from the locked tools."""
+    if library:
+        found = Libdeflate(library)
+        return lambda data: found.compress(data, LEVEL)
     try:
         import deflate
     except ModuleNotFoundError:

@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 from toolchain.errors import GateError
+from toolchain.providers import host
 from toolchain.request import Request, label
 from toolchain.wheel import archive
 from toolchain.wheel.elf import parse
@@ -62,6 +63,6 @@ def finish(built: Path, directory: Path, request: Request, *, floor_is_given: bo
     members[f"{after}RECORD"] = _record(members, f"{after}RECORD")
     path = directory / f"{distribution}-{version}-{tag}.whl"
     part = directory / f".{path.name}.part"
-    part.write_bytes(archive.pack(members, archive.compressor()))
+    part.write_bytes(archive.pack(members, archive.compressor(host.libdeflate(request.provider))))
     part.replace(path)
     return path
