@@ -7,7 +7,12 @@ let
   # x86-64 and aarch64 as Nix calls them. Several targets may be one system: SBSA and Tegra are both aarch64.
   systemOf = target: "${target.machine}-linux";
   systems = builtins.attrNames (
-    builtins.listToAttrs (map (name: { name = systemOf table.target.${name}; value = null; }) names)
+    builtins.listToAttrs (
+      map (name: {
+        name = systemOf table.target.${name};
+        value = null;
+      }) names
+    )
   );
   namesOf = system: builtins.filter (name: systemOf table.target.${name} == system) names;
 
@@ -63,19 +68,24 @@ let
         sha256 = builtins.elemAt (builtins.head found) 2;
       };
 
-  forSystems = make: builtins.listToAttrs (map (name: { inherit name; value = make name; }) systems);
+  toAttrs =
+    make: names:
+    builtins.listToAttrs (
+      map (name: {
+        inherit name;
+        value = make name;
+      }) names
+    );
 in
 {
   inherit (table) gcc;
   inherit pinOf;
 
   # { <system> = { <target> = its row, resolved; }; }
-  targetsOf = forSystems (
-    system: builtins.listToAttrs (map (name: { inherit name; value = resolve name; }) (namesOf system))
-  );
+  targetsOf = toAttrs (system: toAttrs resolve (namesOf system)) systems;
 
   # The released target of each system: what a shell without a name is for.
-  defaultOf = forSystems (
+  defaultOf = toAttrs (
     system: builtins.head (builtins.filter (name: table.target.${name}.release) (namesOf system))
-  );
+  ) systems;
 }

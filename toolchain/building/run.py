@@ -13,11 +13,14 @@ from toolchain import pep517, providers
 from toolchain.building import clean, stamp
 from toolchain.building.options import Options
 from toolchain.building.package import build_wheel
+from toolchain.building.publish import publish
 from toolchain.building.stamp import Row, Stamp
 from toolchain.device.environment import job_limit
+from toolchain.locking.wanted import lock_of
 from toolchain.providers import host, pip
 from toolchain.request import Request, label
 from toolchain.targets import ROOT, Table
+from toolchain.wheel.gates import POLICY_LOCK
 
 DIST = ROOT / "dist"
 STATE = ROOT / ".kw"
@@ -67,6 +70,8 @@ def _build(options: Options, request: Request, table: Table, workspace: Path) ->
     started = time.monotonic()
     before = stamp.inputs(request)
     tools = host.tools(table, request.provider)
+    if tools.zig:  # pip's set; an environment of another lock may be without network
+        pip.install(lock_of(POLICY_LOCK))
     rows = _compile(request, table, options.jobs)
     _say("building the host library and the wheel")
     decided = {"provider": request.provider, "toolkit": request.toolkit.name, "target": request.target.name}
@@ -74,6 +79,7 @@ def _build(options: Options, request: Request, table: Table, workspace: Path) ->
     wheel = build_wheel(settings, tools, workspace, DIST, options.jobs)
     _say(f"checking {wheel.name} in a clean environment")
     check = clean.self_check(wheel, request, workspace)
+    publish(wheel)
     made = Stamp(before, wheel.name, stamp.digest_of(wheel), check, rows, time.monotonic() - started)
     stamp.save(workspace / "stamp.json", made)
     return Outcome(wheel, made, fresh=True)

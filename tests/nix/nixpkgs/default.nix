@@ -83,7 +83,6 @@ in
   mkShell = {
     override = { stdenv }: make stdenv;
   };
-  runCommand = name: attributes: script: make { cc = gccOfCuda; } (attributes // { inherit name script; });
   python3.withPackages =
     choose: make { cc = gccOfCuda; } { name = "python3-env"; modules = choose pythonModules; };
   cmake = package "cmake" "3.30" { };
