@@ -2,9 +2,10 @@
 // The gated activation of rows, silu(gate) * up, and its derivatives. Which of these kernels runs, and with how many
 // threads, is the launcher's choice (csrc/host/ops/swiglu_plan.h).
 //
-//   flat     one run of units of 16 bytes: tensors without gaps, whatever their shape; it may begin and end off 16
-//   bytes rows     rows of such units with gaps between them, all equally far off 16 bytes shifted  rows unequally far
-//   off element  short rows that lie anyhow
+//   flat     one run of units of 16 bytes: tensors without gaps, whatever their shape; its ends may lie off 16 bytes
+//   rows     rows of such units with gaps between them, all equally far off 16 bytes
+//   shifted  rows unequally far off
+//   element  short rows that lie anyhow
 #include "swiglu_run.cuh"
 #include "swiglu_shifted.cuh"
 
@@ -18,7 +19,7 @@
   KW_KERNEL(flat_backward_##type, 6, kw::swiglu_run<kw::T, 16, false, true, 1>)     \
   KW_KERNEL(rows_##type, 6, kw::swiglu_run<kw::T, 16, true, false, 2>)              \
   KW_KERNEL(rows_backward_##type, 6, kw::swiglu_run<kw::T, 16, true, true, 1>)      \
-  KW_KERNEL(shifted_##type, 4, kw::swiglu_shifted<kw::T, false>)                    \
+  KW_KERNEL(shifted_##type, 3, kw::swiglu_shifted<kw::T, false>)                    \
   KW_KERNEL(shifted_backward_##type, 4, kw::swiglu_shifted<kw::T, true>)            \
   KW_KERNEL(element_##type, 4, kw::swiglu_run<kw::T, kw::T::kSize, true, false, 8>) \
   KW_KERNEL(element_backward_##type, 4, kw::swiglu_run<kw::T, kw::T::kSize, true, true, 8>)
