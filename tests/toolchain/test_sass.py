@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from device_support import FakeCompiler, tree
@@ -123,7 +124,7 @@ def test_the_build_ends_there(root, monkeypatch, tmp_path):
     request, built = made(root)
     record(root, request, [spilling(image, 4, 4) for image in built.images])
     monkeypatch.setattr(run, "compiled", lambda *_: built)
-    monkeypatch.setattr(run.host, "tools", lambda *_: None)
+    monkeypatch.setattr(run.host, "tools", lambda *_: SimpleNamespace(zig=None))
     monkeypatch.setattr(run.stamp, "inputs", lambda _: "")
     monkeypatch.setattr(run, "build_wheel", lambda *_: pytest.fail("the wheel was packed nevertheless"))
     check = sass.check
