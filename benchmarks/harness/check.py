@@ -37,13 +37,32 @@ def expected(subject: Subject, arguments: tuple[Any, ...]) -> list[Any]:
     return tensors(subject.overload.reference(*wide), wide, subject.written())
 
 
-def _excess(found: Any, wanted: Any, relative: float) -> float:
-    """The largest error as a share of what is allowed: `relative` of the value itself and of what is usual there."""
-    found, wanted = found.reshape(-1), wanted.reshape(-1)
-    usual = math.sqrt(sum(float(part.square().sum()) for part in wanted.split(SLICE)) / max(1, wanted.numel()))
+def _bounds(subject: Subject, arguments: tuple[Any, ...], right: list[Any], found: list[Any], ours: bool) -> list[Any]:
+    """How far each tensor may be from what is right.
+
+    Ours: what the record allows. Peers: `PEER` times the rounding of the value itself and of what is usual there.
+    """
+
+    def relative(tensor: Any) -> float:
+        return float(subject.op.tolerances[str(tensor.dtype).removeprefix("torch.")].relative)
+
+    def usual(tensor: Any) -> float:
+        squares = sum(float(part.square().sum()) for part in tensor.reshape(-1).split(SLICE))
+        return math.sqrt(squares / max(1, tensor.numel()))
+
+    if not ours:
+        return [PEER * relative(a) * (b.abs() + usual(b)) for a, b in zip(found, right, strict=False)]
+    count = len(right) - len(subject.written())
+    wide, dtypes = _copies(arguments, wide=True), [tensor.dtype for tensor in found[:count]]
+    bounds = list(subject.op.allowed(subject.case.overload, wide, right[:count], dtypes))
+    return bounds + [relative(a) * b.abs() for a, b in zip(found[count:], right[count:], strict=True)]
+
+
+def _excess(found: Any, wanted: Any, bound: Any) -> float:
+    """The largest error as a share of what is allowed; infinite where anything is not a number."""
     worst = 0.0
-    for a, b in zip(found.split(SLICE), wanted.split(SLICE), strict=True):
-        share = ((a.double() - b).abs() / (relative * (b.abs() + usual))).nan_to_num(nan=math.inf, posinf=math.inf)
+    for a, b, allowed in zip(*(t.reshape(-1).split(SLICE) for t in (found, wanted, bound)), strict=True):
+        share = ((a.double() - b).abs() / (allowed + math.ulp(0))).nan_to_num(nan=math.inf, posinf=math.inf)
         worst = max(worst, float(share.max()))
     return worst
 
@@ -51,11 +70,9 @@ def _excess(found: Any, wanted: Any, relative: float) -> float:
 def check(subject: Subject, name: str, prepare: Prepare, arguments: tuple[Any, ...], right: list[Any]) -> None:
     """Raises WrongResult. `arguments` stay as they are.
 
-    The first call's outputs are filled with NaN and freed; the second gets that memory back from the allocator, so
+    Our first call's outputs are filled with NaN and freed; the second gets that memory back from the allocator, so
     that an element it does not write shows.
     """
-    import torch
-
     ours = name == OURS
     written = subject.written() if ours else []
     if ours:
@@ -64,12 +81,10 @@ def check(subject: Subject, name: str, prepare: Prepare, arguments: tuple[Any, .
             tensor.fill_(math.nan)
         del tensor, mine
     mine = _copies(arguments)
-    outputs = tensors(prepare(*mine)(), mine, written)
-    found = [tensor.detach() for tensor in outputs if isinstance(tensor, torch.Tensor) and tensor.numel()]
-    wanted = [tensor for tensor in right if isinstance(tensor, torch.Tensor) and tensor.numel()]
-    for number, (a, b) in enumerate(zip(found, wanted, strict=False)):
+    found = [tensor.detach() for tensor in tensors(prepare(*mine)(), mine, written)]
+    bounds = _bounds(subject, arguments, right, found, ours)
+    for number, (a, b, bound) in enumerate(zip(found, right, bounds, strict=ours)):
         if a.shape != b.shape:
             raise WrongResult(f"{subject.name}: {name}'s output {number} is {tuple(a.shape)}, not {tuple(b.shape)}")
-        relative = subject.op.tolerances[str(a.dtype).removeprefix("torch.")].relative * (1 if ours else PEER)
-        if (worst := _excess(a, b, relative)) > 1:
+        if a.numel() and (worst := _excess(a, b, bound)) > 1:
             raise WrongResult(f"{subject.name}: {name}'s output {number} is off by {worst:.3g} times what is allowed")

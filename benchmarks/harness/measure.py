@@ -12,6 +12,7 @@ import torch
 
 from benchmarks.harness.check import WrongResult, check, expected
 from benchmarks.harness.contestants import COPY, OURS, contestants
+from kernelwright.errors import Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,7 +115,11 @@ def measure(subject: Subject, device: Any, wanted: Callable[[str], bool], *, qui
     generator = torch.Generator(device.kind).manual_seed(secrets.randbits(32))
     arguments = subject.op.make(subject.case, device.kind, generator)
     known, result.notes = contestants(subject, device.kind, wanted)
-    _check_all(subject, known, arguments, result.notes)
+    try:
+        _check_all(subject, known, arguments, result.notes)
+    except Unsupported as error:
+        result.notes.append(str(error))
+        return result
     device.clean()
     result.us, failed = _time_all(subject, device, known, arguments, QUICK_ROUNDS if quick else ROUNDS)
     result.notes += [f"{name}: {why}" for name, why in failed.items()]

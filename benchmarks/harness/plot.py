@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,20 +22,13 @@ DTYPE = "bfloat16"  # what models use; the other types are in the JSON
 
 
 def _cases(result: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """By overload, smallest first."""
+    """By overload, smallest first, and from narrow to wide where as many bytes are moved."""
     cases = [case for case in result["cases"].values() if "us" in case]
     cases = [case for case in cases if case["dtype"] == DTYPE] or cases
     found: dict[str, list[dict[str, Any]]] = {}
-    for case in sorted(cases, key=lambda case: case["bytes"]):
+    for case in sorted(cases, key=lambda case: (round(math.log2(case["bytes"])), case["shape"][-1])):
         found.setdefault(case["overload"], []).append(case)
     return found
-
-
-def _size(bytes_: int) -> str:
-    for unit, size in (("GB", 1 << 30), ("MB", 1 << 20), ("kB", 1 << 10)):
-        if bytes_ >= size:
-            return f"{bytes_ / size:.3g} {unit}"
-    return f"{bytes_} B"
 
 
 def _panel(axes: Any, title: str, cases: list[dict[str, Any]]) -> None:
@@ -46,12 +40,12 @@ def _panel(axes: Any, title: str, cases: list[dict[str, Any]]) -> None:
         axes.plot([i for i, _ in here], shares, label=NAMES.get(name, name), **STYLES.get(name, OTHER))
         if name == "kernelwright":
             for (i, _), share in zip(here, shares, strict=True):
-                axes.annotate(f"{share:.0f}", (i, share), (0, 7), textcoords="offset points", ha="center", fontsize=8)
+                axes.annotate(f"{share:.0f}", (i, share), (0, 7), textcoords="offset points", ha="center", fontsize=7)
     axes.axhline(100, color="black", linewidth=0.8, linestyle="--", zorder=1)
     axes.set_title(title, fontsize=11, fontweight="bold", loc="left")
     axes.set_xticks(range(len(cases)))
-    labels = ["x".join(map(str, case["shape"])) + f"\n{_size(case['bytes'])}" for case in cases]
-    axes.set_xticklabels(labels, fontsize=7, rotation=45, ha="right", rotation_mode="anchor")
+    labels = ["x".join(map(str, case["shape"])) for case in cases]
+    axes.set_xticklabels(labels, fontsize=7, rotation=60, ha="right", rotation_mode="anchor")
     axes.set_xlim(-0.4, len(cases) - 0.6)
     axes.grid(axis="y", alpha=0.3)
     for side in ("top", "right"):
@@ -67,8 +61,9 @@ def plot(results: Sequence[dict[str, Any]], out: Path) -> None:
 
     rows = [(result["op"], _cases(result)) for result in results]
     columns = max(len(cases) for _, cases in rows)
+    width = max(2.5, 0.8 + 0.27 * max(len(own) for _, cases in rows for own in cases.values()))
     figure, grid = plt.subplots(
-        len(rows), columns, figsize=(1.2 + 3.4 * columns, 0.9 + 2.9 * len(rows)), sharey=True, squeeze=False
+        len(rows), columns, figsize=(1 + width * columns, 1 + 2.8 * len(rows)), sharey=True, squeeze=False
     )
     for axes_of_row, (op, cases) in zip(grid, rows, strict=True):
         for axes in axes_of_row[len(cases) :]:

@@ -11,12 +11,11 @@ if TYPE_CHECKING:
     Call = Callable[[], Any]
 
 MODE = 0.0, "llama"  # no offset on the weight; float32 for the root alone, as most models have it
-
 STAGES = 2  # what its forward pass chooses
 
 
 def liger() -> dict[str, Callable[..., Call]]:
-    """liger-kernel. Its backward pass is given the roots that its forward pass saved, and writes over `grad`."""
+    """liger-kernel. Its backward pass is given the roots of its forward pass, and writes over its copy of `grad`."""
     from liger_kernel.ops import fused_add_rms_norm as added
     from liger_kernel.ops import rms_norm as plain
 
@@ -27,6 +26,7 @@ def liger() -> dict[str, Callable[..., Call]]:
         return lambda: added.fused_add_rms_norm_forward(x, residual, weight, eps, *MODE)[:2]
 
     def backward(grad: Any, h: Any, weight: Any, grad_sum: Any, eps: float, weight_grad: bool) -> Call:
+        grad = grad.clone()
         _, h, rstd, block, warps, mode = plain.rms_norm_forward(h, weight, eps, *MODE, None)
         if grad_sum is None:
             return lambda: plain.rms_norm_backward(

@@ -13,8 +13,10 @@ from machine_support import Folder, Machine, says
 
 from toolchain import pep517, providers, targets
 from toolchain.errors import RequestError, ToolMismatch, ToolMissing
+from toolchain.exact import conditions, rebuild
 from toolchain.locking import conda as lock
 from toolchain.providers import environment, host, nvrtc, system
+from toolchain.testing import environment as testing
 from toolchain.wheel import archive
 from toolchain.wheel.libdeflate import Libdeflate
 
@@ -232,10 +234,28 @@ def test_a_target_of_another_machine_is_refused(place, table):
         pep517.settled(table, {"provider": "locked", "target": "linux-aarch64"})
 
 
+def test_a_build_is_repeated_outside_of_any_environment(place):
+    with pytest.raises(RequestError, match=rf"provider {provider(place)} .* build twice inside it"):
+        rebuild.provision(targets.ROOT, {"provider": provider(place)}, conditions.Python("python3", "", "", ""))
+
+
 def test_asking_for_pip_inside_an_environment_is_heard(place, table):
     assert providers.settle(table, "pip", None, "cu122") == ("pip", "cu122")
     assert host.libdeflate("pip") is None
     assert host.libdeflate(provider(place)) == environment.require(provider(place)).libdeflate
+
+
+def test_tests_see_the_environments_tools_and_no_zig(place, tmp_path):
+    seen = testing.environment(tmp_path / "venv" / "bin" / "python")
+    assert seen["PATH"].split(":")[:2] == [str(tmp_path / "venv" / "bin"), str(place.folder)]
+    assert not any(name.startswith(("KW_ZIG", "ZIG_")) for name in seen)
+
+
+def test_the_build_backend_asks_pip_for_no_compiler(place):
+    place.program("cmake", "cmake version 3.31.8")
+    place.program("ninja", "")
+    asked = pep517.get_requires_for_build_wheel({"provider": "auto"})
+    assert [need.partition("==")[0] for need in asked] == ["scikit-build-core", "deflate"]
 
 
 def test_the_c_library_is_given_by_condas_sysroot_and_zig_alone(table):

@@ -50,10 +50,11 @@ class Environment:
 
 
 def _conda() -> Environment | None:
-    prefix = Path(os.environ.get("CONDA_PREFIX") or os.devnull)
-    locked = _locked_here()
-    compiler = next((package for package in locked if package.name == "cuda-nvcc"), None)
-    if compiler is None or not _installed(prefix, compiler):
+    """Whole or not: an environment with the lock's nvcc is meant to be this tree's."""
+    if not os.environ.get("CONDA_PREFIX"):
+        return None
+    prefix = Path(os.environ["CONDA_PREFIX"])
+    if not any(_installed(prefix, package) for package in _locked_here() if package.name == "cuda-nvcc"):
         return None
     triple = f"{platform.machine()}-conda-linux-gnu"
     return Environment(

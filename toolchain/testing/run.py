@@ -59,6 +59,11 @@ def native_sources() -> list[str]:
     return sorted(str(path.relative_to(ROOT)) for path in found)
 
 
+def workflows() -> list[str]:
+    """The workflow files, relative to the root."""
+    return sorted(str(path.relative_to(ROOT)) for path in (ROOT / ".github" / "workflows").glob("*.yml"))
+
+
 def run_lint(rest: Sequence[str]) -> int:
     """0 if every check passes; all run, whatever the first ones say. What follows -- goes to the layout tests."""
     python = environment.ready("lint")
@@ -67,6 +72,7 @@ def run_lint(rest: Sequence[str]) -> int:
         ("ruff check", [*own, "ruff", "check", "."]),
         ("ruff format", [*own, "ruff", "format", "--check", "."]),
         ("mypy --strict", [*own, "mypy"]),
+        ("workflows", [*own, "check_jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows()]),
         ("clang-format", [str(python.parent / "clang-format"), "--dry-run", "-Werror", *native_sources()]),
         # First the locks: that makes the environment with conda-lock, which the tests of its lock use.
         ("locks", [*own, "toolchain", "lock", "--check"]),

@@ -33,10 +33,24 @@ __device__ __forceinline__ float rsqrt_approx(float value) {
   return result;
 }
 
+// 2^value to 2^-22, subnormal results too.
+__device__ __forceinline__ float exp2_approx(float value) {
+  float result;
+  asm("ex2.approx.f32 %0, %1;" : "=f"(result) : "f"(value));
+  return result;
+}
+
 // 1 / value to an ulp.
 __device__ __forceinline__ float reciprocal_approx(float value) {
   float result;
   asm("rcp.approx.f32 %0, %1;" : "=f"(result) : "f"(value));
+  return result;
+}
+
+// The same where neither value nor result is subnormal, in one instruction.
+__device__ __forceinline__ float reciprocal_of_normal(float value) {
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(value));
   return result;
 }
 

@@ -23,9 +23,12 @@ def _call(
     """Of h, and of the parameters, which are the arguments from number `first` on."""
     import torch
 
-    needed = ctx.needs_input_grad[first:]  # the dispatcher may have left arguments out: zip stops there
-    wanted = [p is not None and need for p, need in zip(parameters, needed, strict=False)]
-    wanted += [False] * (len(parameters) - len(wanted))
+    needed = ctx.needs_input_grad
+    wanted = [
+        # The dispatcher may have left arguments out at the end.
+        parameter is not None and place < len(needed) and needed[place]
+        for place, parameter in enumerate(parameters, first)
+    ]
     backward = getattr(torch.ops.kernelwright, op).backward
     to_h, *found = backward(grad, h, *parameters, grad_sum, ctx.eps, *wanted)
     return to_h, [tensor if want else None for tensor, want in zip(found, wanted, strict=True)]

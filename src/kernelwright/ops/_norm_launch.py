@@ -21,19 +21,32 @@ if TYPE_CHECKING:
 _DTYPES = ("float32", "float16", "bfloat16")
 
 
-def _adjacent(parameters: Parameters) -> tuple[Parameters, list[int | None]]:
-    """The parameters with their elements side by side (the tensors must outlive the call), and their addresses."""
-    tensors = tuple(p if p is None else p.contiguous() for p in parameters)
-    return tensors, [_address(p) for p in tensors]
+def _given(x: Tensor, parameters: Parameters) -> tuple[list[Tensor], list[int | None], Any]:
+    """The parameters with their elements side by side (they must outlive the call), their addresses and their type."""
+    tensors: list[Tensor] = []
+    addresses: list[int | None] = []
+    kind = x.dtype
+    for parameter in parameters:
+        if parameter is None:
+            addresses.append(None)
+        else:
+            tensors.append(parameter.contiguous())
+            addresses.append(tensors[-1].data_ptr())
+            kind = parameter.dtype
+    return tensors, addresses, kind
 
 
-def _address(tensor: Tensor | None) -> int | None:
-    return None if tensor is None else tensor.data_ptr()
-
-
-def _kind(x: Tensor, parameters: Parameters) -> Any:
-    """The element type of the parameters; they have one."""
-    return next((p.dtype for p in parameters if p is not None), x.dtype)
+def _asked(
+    empty: Any, h: Tensor, parameters: Parameters, wanted: tuple[bool, ...]
+) -> tuple[list[Tensor], list[int | None]]:
+    """Room for the derivatives of the parameters: no element where it is not wanted; and the addresses."""
+    tensors, addresses = [], []
+    cols, device = h.shape[-1], h.device
+    for parameter, want in zip(parameters, wanted, strict=True):
+        dtype = (h if parameter is None else parameter).dtype
+        tensors.append(empty(cols if want else 0, dtype=dtype, device=device))
+        addresses.append(tensors[-1].data_ptr() if want else None)
+    return tensors, addresses
 
 
 def launcher(norm: Norm, library: Library, key: str) -> Callable[..., Tensor]:
@@ -53,7 +66,7 @@ def launcher(norm: Norm, library: Library, key: str) -> Callable[..., Tensor]:
         if count == 0:
             return y
         x, x_stride = rows(x)
-        kept, addresses = _adjacent(parameters)
+        _kept, addresses, kind = _given(x, parameters)
         added, added_stride, sum_, sum_stride = None, 0, None, 0
         if residual is not None and total is not None:
             residual, added_stride = rows(residual)
@@ -63,7 +76,7 @@ def launcher(norm: Norm, library: Library, key: str) -> Callable[..., Tensor]:
         # fmt: off
         status = function(
             device, stream, y.data_ptr(), cols, sum_, sum_stride, x.data_ptr(), x_stride, added, added_stride,
-            *addresses, *statistics, count // cols, cols, codes[x.dtype], codes[_kind(x, kept)], eps,
+            *addresses, *statistics, count // cols, cols, codes[x.dtype], codes[kind], eps,
         )
         # fmt: on
         if status:
@@ -112,26 +125,22 @@ def backward_launcher(norm: Norm, library: Library, key: str) -> Callable[..., t
         eps: float,
         wanted: tuple[bool, ...],
     ) -> tuple[Tensor, ...]:
-        kind, cols, count = _kind(h, parameters), h.shape[-1], h.numel()
+        cols, count = h.shape[-1], h.numel()
         to_h = torch.empty_like(h, memory_format=contiguous)
-        found = [
-            torch.empty(cols if want else 0, dtype=(h if p is None else p).dtype, device=h.device)
-            for p, want in zip(parameters, wanted, strict=True)
-        ]
+        found, found_at = _asked(torch.empty, h, parameters, wanted)
         if count == 0:
             return to_h, *(tensor.zero_() for tensor in found)
         grad, grad_stride = rows(grad)
         h, h_stride = rows(h)
-        weight = None if parameters[0] is None else parameters[0].contiguous()  # a bias has no part in it
+        _kept, (weight, *_), kind = _given(h, parameters)
         grad_sum, sum_stride = (None, 0) if grad_sum is None else rows(grad_sum)
+        grad_sum_at = None if grad_sum is None else grad_sum.data_ptr()
         device, stream = place(h)
-        _scratch, scratch_at, scratch_size = workspace(h, device, count // cols, cols, any(wanted))
+        _scratch, scratch_at, scratch_size = workspace(h, device, count // cols, cols, True in wanted)
         # fmt: off
         status = function(
-            device, stream, to_h.data_ptr(), cols,
-            *(tensor.data_ptr() if want else None for tensor, want in zip(found, wanted, strict=True)),
-            grad.data_ptr(), grad_stride, _address(grad_sum), sum_stride, h.data_ptr(), h_stride,
-            _address(weight), *statistics, scratch_at, scratch_size,
+            device, stream, to_h.data_ptr(), cols, *found_at, grad.data_ptr(), grad_stride, grad_sum_at, sum_stride,
+            h.data_ptr(), h_stride, weight, *statistics, scratch_at, scratch_size,
             count // cols, cols, codes[h.dtype], codes[kind], eps,
         )
         # fmt: on
