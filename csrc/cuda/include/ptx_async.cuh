@@ -27,7 +27,9 @@ __device__ __forceinline__ void copy_async(u32 to, const char* from, u32 bytes) 
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 #else
   u32 word[4] = {};
-  for (u32 i = 0; bytes < 16 && i < bytes; i += 2) {
+#pragma unroll
+  for (u32 i = 0; i < 16; i += 2) {
+    if (bytes == 16 || i >= bytes) continue;
     u32 half[1];
     load<2>(from + i, half);
     word[i / 4] |= half[0] << (i % 4 * 8);

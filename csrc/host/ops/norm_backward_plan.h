@@ -44,7 +44,9 @@ inline int64_t ratio_up(int64_t n, int64_t d) { return (n + d - 1) / d; }
 inline int least(int64_t a, int64_t b) { return static_cast<int>(a < b ? a : b); }
 
 // The most warps of a block: the kernel's __launch_bounds__.
-inline int most_warps(const Shape& s) { return !s.aligned || s.size == 4 ? 16 : s.centered ? 20 : 24; }
+inline int most_warps(const Shape& s, bool clusters) {
+  return !clusters || !s.aligned || s.size == 4 ? 16 : s.centered ? 20 : 24;
+}
 
 // Shared memory of a warp: the rows on their way, and weights as float32. Rows that lie anyhow take a vector more for
 // each row of the warp, in a line of their own.
@@ -53,8 +55,8 @@ inline int warp_bytes(const Shape& s, int group) {
   return kStages * 2 * tensor + kWarpColumns * static_cast<int>(sizeof(float));
 }
 
-inline int warps_of_block(const Shape& s, int group, const Device& device) {
-  return least(most_warps(s), (device.shared_per_block - kScratch) / warp_bytes(s, group));
+inline int warps_of_block(const Shape& s, int group, const Device& device, bool clusters) {
+  return least(most_warps(s, clusters), (device.shared_per_block - kScratch) / warp_bytes(s, group));
 }
 
 // Whole multiprocessors: a cluster's blocks lie within one group of them, and of some groups a few are left over.
@@ -98,10 +100,10 @@ inline Plan plan_for(Shape s, const Device& device, uint32_t features) {
   const bool clusters = (features & KW_FEATURE_CLUSTER) != 0;
   Plan plan;
   set_lanes(s, &plan);
-  int warps = warps_of_block(s, plan.group, device);
+  int warps = warps_of_block(s, plan.group, device, clusters);
   if (clusters && parts_for(s.cols, warps) > kClusterParts) {
     s.aligned = false;  // only these kernels have more parts than a cluster has blocks
-    warps = warps_of_block(s, plan.group, device);
+    warps = warps_of_block(s, plan.group, device, clusters);
   }
   plan.aligned = s.aligned;
   plan.parts = parts_for(s.cols, warps);

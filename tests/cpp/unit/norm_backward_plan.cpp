@@ -23,7 +23,7 @@ static void check(const Shape& s, const kw::Device& device, uint32_t features) {
   CHECK(condition, "%lld x %lld of %d bytes, %s%s, on a device of %d multiprocessors", (long long)s.rows, \
         (long long)s.cols, s.size, s.aligned ? "aligned" : "shifted", s.centered ? ", centered" : "",     \
         device.multiprocessors)
-  CHECK_PLAN(p.team_warps <= kTeamWarps && p.teams >= 1 && warps <= most_warps(s));
+  CHECK_PLAN(p.team_warps <= kTeamWarps && p.teams >= 1 && warps <= most_warps(s, features != 0));
   CHECK_PLAN(p.team_warps == 1 || p.teams < 16);  // each has a barrier of its own
   CHECK_PLAN(p.shared + kScratch <= device.shared_per_block);
   CHECK_PLAN(!p.cluster || (features != 0 && p.parts <= kClusterParts));
