@@ -26,7 +26,8 @@ struct NormBackwardKernels {
     KW_NORM_BACKWARD_KERNELS_OF(op, "bfloat16")},                                           \
    {op "_backward_finish"}}
 
-static_assert(KW_SUMS_FLOAT32 == KW_FLOAT32 && KW_SUMS_FLOAT16 == KW_FLOAT16 && KW_SUMS_BFLOAT16 == KW_BFLOAT16);
+static_assert(int{KW_SUMS_FLOAT32} == int{KW_FLOAT32} && int{KW_SUMS_FLOAT16} == int{KW_FLOAT16} &&
+              int{KW_SUMS_BFLOAT16} == int{KW_BFLOAT16});
 
 // Second sums begin where the first, for dweight, end.
 inline float* sums_of_dbias(const NormBackward& a, int64_t partials) {
