@@ -13,6 +13,7 @@ from machine_support import Folder, Machine, says
 
 from toolchain import pep517, providers, targets
 from toolchain.errors import RequestError, ToolMismatch, ToolMissing
+from toolchain.exact import conditions, rebuild
 from toolchain.locking import conda as lock
 from toolchain.providers import environment, host, nvrtc, system
 from toolchain.testing import environment as testing
@@ -231,6 +232,11 @@ def test_a_nix_shell_builds_its_own_target(nix, table):
 def test_a_target_of_another_machine_is_refused(place, table):
     with pytest.raises(RequestError, match="--provider pip"):
         pep517.settled(table, {"provider": "locked", "target": "linux-aarch64"})
+
+
+def test_a_build_is_repeated_outside_of_any_environment(place):
+    with pytest.raises(RequestError, match=rf"provider {provider(place)} .* build twice inside it"):
+        rebuild.provision(targets.ROOT, {"provider": provider(place)}, conditions.Python("python3", "", "", ""))
 
 
 def test_asking_for_pip_inside_an_environment_is_heard(place, table):

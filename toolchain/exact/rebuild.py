@@ -14,9 +14,9 @@ from pathlib import Path
 
 from toolchain import source
 from toolchain.device.environment import cache_dir
-from toolchain.errors import CompileError
+from toolchain.errors import CompileError, RequestError
 from toolchain.exact.conditions import SCRIPT, Conditions, Python, faketime
-from toolchain.providers import machine_of, pip
+from toolchain.providers import environment, machine_of, pip
 from toolchain.targets import ROOT, load
 from toolchain.wheel.__main__ import ANSWER
 
@@ -51,6 +51,11 @@ def scratch() -> Iterator[Path]:
 
 def provision(tree: Path, settings: Mapping[str, str], python: Python) -> list[Path]:
     """The directories of locked tools that a build of this tree by this interpreter needs, fetched if missing."""
+    if settings["provider"] in environment.HOW:
+        raise RequestError(
+            f"provider {settings['provider']} takes its compilers from the environment it runs in, and builds are "
+            "repeated outside of any; build twice inside it and compare the sha256, or use --provider pip"
+        )
     table = load(tree / "targets.toml")
     machine = machine_of(table)
     tools = tree / table.tools.locks[machine]
