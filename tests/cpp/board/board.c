@@ -43,14 +43,14 @@ int main(int count, char** words) {
   // On the CPU: rows of 1 … 8 times 2 have the norm x / sqrt(25.5 * 4), whatever the processor.
   float x[8], y[8] = {0};
   for (int i = 0; i < 8; ++i) x[i] = 2.0F * (float)(i + 1);
-  status("on the CPU", CALL(kw_rms_norm)(KW_CPU, NULL, y, 8, NULL, 0, x, 8, NULL, 0, NULL, NULL, 1, 8, KW_FLOAT32,
-                                          KW_FLOAT32, 0.0));
+  status("on the CPU",
+         CALL(kw_rms_norm)(KW_CPU, NULL, y, 8, NULL, 0, x, 8, NULL, 0, NULL, NULL, 1, 8, KW_FLOAT32, KW_FLOAT32, 0.0));
   for (int i = 0; i < 8; ++i) printf("y: %.9g\n", (double)y[i]);
 
   // On the GPU: a stand-in computes nothing, so the memory need not be a GPU's; on a real board nothing is launched.
   if (getenv("KW_STANDIN_RECORD")) {
-    status("on the GPU", CALL(kw_rms_norm)(0, NULL, y, 8, NULL, 0, x, 8, NULL, 0, NULL, NULL, 1, 8, KW_FLOAT32,
-                                            KW_FLOAT32, 1e-6));
+    status("on the GPU",
+           CALL(kw_rms_norm)(0, NULL, y, 8, NULL, 0, x, 8, NULL, 0, NULL, NULL, 1, 8, KW_FLOAT32, KW_FLOAT32, 1e-6));
   }
   return 0;
 }

@@ -11,16 +11,16 @@
 //   KW_STANDIN_CAPTURING=1       the thread is recording a stream: loading needs the relaxed mode
 //   KW_STANDIN_RECORD=path       where a line per call of interest is appended
 //
-// A "kernel file" it takes is any file with lines "kernel=<name>:<bytes of parameters>" in it, or a real cubin or PTX:
-// of those it records the architecture, and has a kernel if its name is in the file and the device is of that kind.
+// Kernel files are real ones (real_image.h), or any with lines "kernel=<name>:<bytes of parameters>" in them.
 // Built with -DSTANDIN_FORM=11 it is a driver of CUDA 11, with 0 a library with no entry point at all.
-#define _GNU_SOURCE  // memmem
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "real_image.h"
 
 #ifndef STANDIN_FORM
 #define STANDIN_FORM 12
@@ -50,9 +50,7 @@ struct kernel {
   struct library* library;
 };
 struct library {
-  const char* image;  // of a real one: its bytes
-  size_t size;
-  int arch, is_ptx;
+  struct real_image real;
   int kernels;
   struct kernel kernel[16];
 };
@@ -230,42 +228,6 @@ static int cuThreadExchangeStreamCaptureMode(int* mode) {
   return 0;
 }
 
-// A cubin says its architecture in e_flags, whose form depends on the ABI; PTX in a line of text.
-static int read_real(struct library* library, const char* code) {
-  if (memcmp(code, "\177ELF", 4) == 0) {
-    uint32_t flags;
-    uint64_t table;
-    uint16_t machine, entry, count;
-    memcpy(&machine, code + 18, 2);
-    memcpy(&flags, code + 48, 4);
-    memcpy(&table, code + 40, 8);
-    memcpy(&entry, code + 58, 2);
-    memcpy(&count, code + 60, 2);
-    if (machine != 190) return 0;
-    library->size = table + (size_t)entry * count;
-    library->arch = (int)(code[8] == 8 ? flags >> 8 & 0xff : flags & 0xff);
-  } else {
-    const char* target = strstr(code, "\n.target sm_");
-    if (!target) return 0;
-    library->size = strlen(code);
-    library->arch = atoi(target + strlen("\n.target sm_"));
-    library->is_ptx = 1;
-  }
-  char* kept = malloc(library->size + 1);  // whoever loads may free it
-  memcpy(kept, code, library->size);
-  kept[library->size] = '\0';
-  library->image = kept;
-  return 1;
-}
-
-// As real drivers do it: another GPU's cubin loads, and then has no kernels.
-static int has_kernel(const struct library* library, const char* name) {
-  const int device = depth ? capability(stack[depth - 1]->device) : 0;
-  const int runs = library->is_ptx ? library->arch <= device
-                                   : library->arch / 10 == device / 10 && library->arch % 10 <= device % 10;
-  return runs && memmem(library->image, library->size, name, strlen(name) + !library->is_ptx) != NULL;
-}
-
 static int cuLibraryLoadData(struct library** made, const char* code, const int* jit, void** values, unsigned count,
                              int* options, void** option_values, unsigned option_count) {
   REFUSE();
@@ -286,8 +248,8 @@ static int cuLibraryLoadData(struct library** made, const char* code, const int*
     sscanf(line, "kernel=%63[^:]:%zu", kernel->name, &kernel->bytes);
   }
   usleep(20000);  // long enough for threads to meet here
-  if (!library->kernels && read_real(library, code)) {
-    record("cuLibraryLoadData %s arch=%d", elf ? "cubin" : "ptx", library->arch);
+  if (!library->kernels && read_real(&library->real, code)) {
+    record("cuLibraryLoadData %s arch=%d", elf ? "cubin" : "ptx", library->real.arch);
     *made = library;
     return 0;
   }
@@ -303,7 +265,8 @@ static int cuLibraryGetKernel(struct kernel** found, struct library* library, co
     *found = &library->kernel[i];
     if (strcmp((*found)->name, name) == 0) return 0;
   }
-  if (library->image && library->kernels < 16 && has_kernel(library, name)) {
+  const int now = depth ? capability(stack[depth - 1]->device) : 0;
+  if (library->real.bytes && library->kernels < 16 && has_kernel(&library->real, now, name)) {
     *found = &library->kernel[library->kernels++];
     (*found)->library = library;
     snprintf((*found)->name, sizeof(*found)->name, "%s", name);
@@ -326,7 +289,7 @@ static int cuKernelGetFunction(struct function** made, struct kernel* kernel) {
 
 static int cuKernelGetParamInfo(struct kernel* kernel, size_t index, size_t* offset, size_t* size) {
   REFUSE();
-  if (index > 0 || kernel->library->image) return INVALID_VALUE;
+  if (index > 0 || kernel->library->real.bytes) return INVALID_VALUE;
   *offset = 0;
   *size = kernel->bytes;
   return 0;
