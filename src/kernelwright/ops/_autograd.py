@@ -55,7 +55,11 @@ def record_gradients(torch: Any, target: Any, backward: Backward, refuse: Callab
     def forward(ctx: Any, *args: Any) -> Any:
         *args, keyset = args  # type: ignore[assignment]
         output = redispatch(keyset, args)
-        backward.setup_context(ctx, (*args, *defaults[len(args) :]), output)
+        try:
+            backward.setup_context(ctx, (*args, *defaults[len(args) :]), output)
+        except RuntimeError as error:
+            _refuse_inference(torch, target, args, error)
+            raise
         return output
 
     def reverse(ctx: Any, *grads: Any) -> tuple[Any, ...]:
@@ -76,6 +80,17 @@ def record_gradients(torch: Any, target: Any, backward: Backward, refuse: Callab
         return apply(*args, keyset)
 
     return run
+
+
+def _refuse_inference(torch: Any, target: Any, args: Any, error: Exception) -> None:
+    """torch says that such tensors cannot be saved, but not which."""
+    for argument, value in zip(target._schema.arguments, args, strict=False):  # noqa: SLF001
+        if isinstance(value, torch.Tensor) and value.is_inference():
+            name = target.name().partition("::")[2]
+            raise errors.InvalidArgument(
+                f"{name}: {argument.name} was made in inference mode, and cannot be kept for a derivative; "
+                f"give a copy made outside of it (.clone()), or call under torch.no_grad()"
+            ) from error
 
 
 def refuse_gradients(torch: Any, target: Any, shown: str, refuse: Callable[..., None]) -> Callable[..., Any]:
