@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FOLDERS = ("csrc", "src", "cmake", "toolchain", "locks")
-FILES = ("CMakeLists.txt", "pyproject.toml", "targets.toml", "README.md", "LICENSE", "kw")
+FILES = ("CMakeLists.txt", "pyproject.toml", "targets.toml", "benchmarks/sass.toml", "README.md", "LICENSE", "kw")
 NOTE = "source.json"  # what an sdist carries, since it has no git
 
 

@@ -9,6 +9,7 @@
 //   stream   long rows: read twice, the second time from cache
 //   scalar   narrow by elements, for rows that lie anyhow
 //   trickle  stream by elements, for rows that lie anyhow
+#include "norm_backward_row.cuh"
 #include "norm_narrow.cuh"
 #include "norm_row.cuh"
 #include "norm_stream.cuh"
@@ -35,3 +36,26 @@
 KW_KERNELS(float32, Float32)
 KW_KERNELS(float16, Float16)
 KW_KERNELS(bfloat16, BFloat16)
+
+// Derivatives: rows on 16 bytes, rows that lie anyhow, and the sums over rows. The names are the launcher's:
+// layer_norm_backward[_shifted]_<type>. Blocks that share a row and are no cluster take more registers.
+#ifdef KW_HAS_CLUSTER
+#define KW_HALF_THREADS 640
+#else
+#define KW_HALF_THREADS 512
+#endif
+#define KW_BACKWARD(name, threads, ...)                                                                               \
+  extern "C" __global__ void __launch_bounds__(threads, 1) layer_norm_backward_##name(const KwNormBackwardParams p) { \
+    kw::norm_backward<__VA_ARGS__>(p);                                                                                \
+  }
+#define KW_BACKWARDS(type, T, threads)          \
+  KW_BACKWARD(type, threads, kw::T, true, true) \
+  KW_BACKWARD(shifted_##type, 512, kw::T, true, false)
+
+KW_BACKWARDS(float32, Float32, 512)
+KW_BACKWARDS(float16, Float16, KW_HALF_THREADS)
+KW_BACKWARDS(bfloat16, BFloat16, KW_HALF_THREADS)
+
+extern "C" __global__ void __launch_bounds__(1024) layer_norm_backward_finish(const KwNormFinishParams p) {
+  kw::norm_backward_finish(p);
+}

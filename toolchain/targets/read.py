@@ -157,7 +157,7 @@ def _rows(raw: Row, section: str, make: Callable[[Row, str], T]) -> Mapping[str,
 
 
 def toml(text: str, name: str = "targets.toml") -> dict[str, Any]:
-    """The values of this text; `name` is whose, for errors."""
+    """A decoded TOML file, or a TableError that names it."""
     try:
         if sys.version_info >= (3, 11):
             import tomllib

@@ -46,6 +46,20 @@ __device__ __forceinline__ float shuffle_from(float value, u32 lane) {
   return other;
 }
 
+// What the lane before this one has.
+__device__ __forceinline__ u32 shuffle_up(u32 value) {
+  u32 other;
+  asm volatile("shfl.sync.up.b32 %0, %1, 1, 0x0, 0xffffffff;" : "=r"(other) : "r"(value));
+  return other;
+}
+
+// What the lane after this one has.
+__device__ __forceinline__ u32 shuffle_down(u32 value) {
+  u32 other;
+  asm volatile("shfl.sync.down.b32 %0, %1, 1, 0x1f, 0xffffffff;" : "=r"(other) : "r"(value));
+  return other;
+}
+
 // Over the whole warp; every lane gets the sum.
 __device__ __forceinline__ float warp_sum(float value) {
 #pragma unroll
