@@ -3,6 +3,7 @@
 // no overlap, its two calls do nothing.
 #pragma once
 
+#include "ptx_shared.cuh"
 #include "types.cuh"
 
 namespace kw {
@@ -20,12 +21,6 @@ __device__ __forceinline__ void wait_for_previous_kernel() {
 #ifdef KW_HAS_PDL
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
-}
-
-__device__ __forceinline__ u32 shared_address(const void* shared) {
-  u32 address;
-  asm("{ .reg .u64 p; cvta.to.shared.u64 p, %1; cvt.u32.u64 %0, p; }" : "=r"(address) : "l"(shared));
-  return address;
 }
 
 // The barrier `id` of `threads` threads of a block, whole warps; 0 is __syncthreads()'s.
