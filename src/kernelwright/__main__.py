@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """`python -m kernelwright`: what this installation is, what it can do on this machine, and whether it works.
 
-Needs no torch. Exits with 0 and `SUCCESS`, or with 1 and what failed.
+Needs no torch. Exits with 0 and `SUCCESS`, or with 1 and what failed. `python -m kernelwright explain < log` names
+the cause in a log.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 from kernelwright import _environment, _files, _library, errors, ops
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 
 def _line(name: str, text: str) -> None:
@@ -129,7 +130,7 @@ def _checks() -> Iterator[tuple[str, Callable[[], None]]]:
         yield name, lambda name=name: _operator(name)  # type: ignore[misc]
 
 
-def main() -> int:
+def report() -> int:
     failures = []
     reported = set()
     for name, check in _checks():
@@ -145,6 +146,22 @@ def main() -> int:
     if not failures:
         print("SUCCESS")
     return 1 if failures else 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The program `kernelwright`: without a verb, the report."""
+    verb, *rest = [*(sys.argv[1:] if arguments is None else arguments), ""]
+    if verb == "explain":
+        from kernelwright.doctor.explain import _print
+
+        return _print.main(rest[:-1])
+    if verb in {"", "doctor"}:
+        return report()
+    print(
+        f"kernelwright has no verb {verb!r}; it has doctor (the report, also without a verb) and explain",
+        file=sys.stderr,
+    )
+    return 2
 
 
 if __name__ == "__main__":
