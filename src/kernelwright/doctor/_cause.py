@@ -18,6 +18,8 @@ class Area(enum.Enum):
     TOOLCHAIN = "compilers and build tools"
     LIBRARIES = "libraries of the process"
     MACHINE = "memory, disk and rights"
+    PACKAGE = "kernelwright's own files"
+    SETTINGS = "environment variables and search paths"
 
 
 @dataclass(frozen=True)
