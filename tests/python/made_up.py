@@ -16,7 +16,7 @@ class Made:
 
     files: dict[str, str | bytes] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
-    environ: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
     says: dict[str, str] = field(default_factory=dict)
     """What a program prints, by its place."""
     driver: dict[str, Any] = field(default_factory=lambda: {"error": "libcuda.so.1: cannot open shared object file"})
@@ -24,14 +24,14 @@ class Made:
     processor: str = "x86_64"
     kernel: str = "6.8.0-45-generic"
 
-    def but(self, files=None, links=None, environ=None, says=None, **others) -> Made:
+    def but(self, files=None, links=None, variables=None, says=None, **others) -> Made:
         """The same with a few things different; a file that is None is taken away."""
         merged = {**self.files, **(files or {})}
         return replace(
             self,
             files={name: content for name, content in merged.items() if content is not None},
             links={**self.links, **(links or {})},
-            environ={**self.environ, **(environ or {})},
+            variables={**self.variables, **(variables or {})},
             says={**self.says, **(says or {})},
             **others,
         )
@@ -49,7 +49,7 @@ class Made:
         answers = {str(root / place.lstrip("/")): text for place, text in self.says.items()}
         probes = {"driver": self.driver, "torch": self.torch}
         return Machine(
-            environ=self.environ,
+            variables=self.variables,
             root=root,
             processor=self.processor,
             kernel=self.kernel,

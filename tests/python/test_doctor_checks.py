@@ -24,7 +24,7 @@ def nvcc(release, place=NVCC):
 
 
 BARE = WORKSTATION.but(
-    files={name: None for name in (*libcuda()["files"], *module(), "/dev/nvidia0")}, links={}, driver=NO_DRIVER
+    files=dict.fromkeys((*libcuda()["files"], *module(), "/dev/nvidia0")), links={}, driver=NO_DRIVER
 )
 BARE = made_up.replace(BARE, links={})
 
@@ -33,13 +33,13 @@ SICK = [
     ("KW-001", "0000:01:00.0", BARE),
     ("KW-002", "docker", BARE.but(files={"/.dockerenv": "", **module()})),
     ("KW-004", "550.54.15", WORKSTATION.but(files=module("550.54.15"))),
-    ("KW-006", "/stubs", WORKSTATION.but(environ={"LD_LIBRARY_PATH": "/usr/lib:/usr/local/cuda/lib64/stubs"})),
-    ("KW-007", "/usr/lib", WORKSTATION.but(environ={"IN_NIX_SHELL": "impure"}, driver=NO_DRIVER)),
+    ("KW-006", "/stubs", WORKSTATION.but(variables={"LD_LIBRARY_PATH": "/usr/lib:/usr/local/cuda/lib64/stubs"})),
+    ("KW-007", "/usr/lib", WORKSTATION.but(variables={"IN_NIX_SHELL": "impure"}, driver=NO_DRIVER)),
     ("KW-008", "Windows", BARE.but(kernel="5.15.146.1-microsoft-standard-WSL2")),
     ("KW-009", "999", WORKSTATION.but(driver={"library": "x", "level": 13000, "init": 999, "gpus": []})),
     ("KW-009", "signal 11", WORKSTATION.but(driver={"error": "the process was ended by signal 11", "crashed": True})),
-    ("KW-012", "hides every GPU", WORKSTATION.but(environ={"CUDA_VISIBLE_DEVICES": ""})),
-    ("KW-012", "'gpu0'", WORKSTATION.but(environ={"CUDA_VISIBLE_DEVICES": "0,gpu0"})),
+    ("KW-012", "hides every GPU", WORKSTATION.but(variables={"CUDA_VISIBLE_DEVICES": ""})),
+    ("KW-012", "'gpu0'", WORKSTATION.but(variables={"CUDA_VISIBLE_DEVICES": "0,gpu0"})),
     ("KW-021", "2.8.0+cpu", WORKSTATION.but(files=torch("2.8.0+cpu", None))),
     ("KW-023", "NumPy 2.1.0", WORKSTATION.but(files={**torch("2.2.0", "12.1"), **made_up.package("numpy", "2.1.0")})),
     ("KW-030", "nvidia-cublas-cu12", ORIN.but(files=made_up.package("nvidia_cublas_cu12", "12.6.4"))),
@@ -53,15 +53,15 @@ SICK = [
     ("KW-073", "musl", WORKSTATION.but(files={"/lib/ld-musl-x86_64.so.1": b""})),
     ("KW-074", "3.5", WORKSTATION.but(driver={"init": 0, "level": 13000, "gpus": [{"name": "K40", "capability": 35}]})),
     ("KW-076", "11.4", WORKSTATION.but(driver={"init": 0, "level": 11040, "gpus": [H100]})),
-    ("KW-077", "KERNELWRIGHT_DISABLE=1", WORKSTATION.but(environ={"KERNELWRIGHT_DISABLE": "1"})),
+    ("KW-077", "KERNELWRIGHT_DISABLE=1", WORKSTATION.but(variables={"KERNELWRIGHT_DISABLE": "1"})),
     ("KW-080", "470.82.01", WORKSTATION.but(**libcuda("470.82.01", "/usr/lib64"))),
-    ("KW-081", "which is a list", WORKSTATION.but(environ={"CUDA_HOME": ":/usr/local/cuda"})),
-    ("KW-081", "no bin/nvcc", WORKSTATION.but(environ={"CUDA_HOME": "/opt/cuda"})),
+    ("KW-081", "which is a list", WORKSTATION.but(variables={"CUDA_HOME": ":/usr/local/cuda"})),
+    ("KW-081", "no bin/nvcc", WORKSTATION.but(variables={"CUDA_HOME": "/opt/cuda"})),
     ("KW-082", "11.8", WORKSTATION.but(
         files={NVCC: "#!", OLD: "#!"}, says={**nvcc("12.8")["says"], **nvcc("11.8", OLD)["says"]},
-        environ={"CUDA_HOME": "/usr/local/cuda-11.8", "PATH": "/usr/local/cuda/bin"})),
+        variables={"CUDA_HOME": "/usr/local/cuda-11.8", "PATH": "/usr/local/cuda/bin"})),
     ("KW-084", "libcudart.so.13", WORKSTATION.but(torch={"libraries": ["/a/libcudart.so.12", "/b/libcudart.so.13"], "archs": []})),
-    ("KW-085", "124", WORKSTATION.but(environ={"BNB_CUDA_VERSION": "124"})),
+    ("KW-085", "124", WORKSTATION.but(variables={"BNB_CUDA_VERSION": "124"})),
     ("KW-086", "12.0", WORKSTATION.but(driver={"init": 0, "level": 13000, "gpus": [{"name": "RTX 5080", "capability": 120}]})),
     ("KW-087", "12.4", WORKSTATION.but(files=torch("2.9.0+cu130", "13.0"), driver={"init": 0, "level": 12040, "gpus": [H100]})),
     ("KW-088", "libcudnn", WORKSTATION.but(torch={"error": "ImportError: libcudnn.so.9: cannot open shared object file"})),
@@ -146,7 +146,7 @@ def test_the_choice_is_the_librarys():
     from kernelwright import _library, errors
 
     library, image = _library.load(), ctypes.c_char_p()
-    op = sorted(library.ops)[0]
+    op = min(library.ops)
     for capability in (35, 70, 75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121, 130):
         try:
             library.call("kw_image_for", op.encode(), capability, ctypes.byref(image))

@@ -59,7 +59,7 @@ def stub(machine: Machine) -> str | None:
 @check("KW-007")
 def nix_without_driver(machine: Machine) -> str | None:
     if (
-        "IN_NIX_SHELL" not in machine.environ
+        "IN_NIX_SHELL" not in machine.variables
         or _reachable(machine)
         or machine.exists("/run/opengl-driver/lib/libcuda.so.1")
     ):
@@ -93,7 +93,7 @@ def does_not_start(machine: Machine) -> str | None:
 
 @check("KW-012", Grade.WARNS)
 def hidden_gpus(machine: Machine) -> str | None:
-    value = machine.environ.get("CUDA_VISIBLE_DEVICES")
+    value = machine.variables.get("CUDA_VISIBLE_DEVICES")
     if value is None or not driver.kernel_module(machine):
         return None
     if value.strip() in {"", "-1"}:

@@ -98,5 +98,5 @@ def gpu_served_by_ptx(machine: Machine) -> str | None:
 @check("KW-077", Grade.WARNS)
 def switched(machine: Machine) -> str | None:
     names = (_environment.DISABLE, _environment.KERNELS, _environment.ARCH)
-    found = [f"{name}={machine.environ[name]}" for name in names if machine.environ.get(name)]
+    found = [f"{name}={machine.variables[name]}" for name in names if machine.variables.get(name)]
     return ", ".join(found) or None

@@ -33,7 +33,7 @@ def nvcc_is_not_torchs(machine: Machine) -> str | None:
 @check("KW-081", Grade.WARNS)
 def wrong_cuda_home(machine: Machine) -> str | None:
     for name in toolkit.HOMES:
-        value = machine.environ.get(name)
+        value = machine.variables.get(name)
         if value and (":" in value or not machine.path(f"{value}/bin/nvcc").is_file()):
             return f"{name}={value}, {'which is a list' if ':' in value else 'where there is no bin/nvcc'}"
     return None
@@ -41,7 +41,7 @@ def wrong_cuda_home(machine: Machine) -> str | None:
 
 @check("KW-082", Grade.WARNS)
 def two_toolkits(machine: Machine) -> str | None:
-    home, first = machine.environ.get("CUDA_HOME", ""), machine.programs("nvcc")
+    home, first = machine.variables.get("CUDA_HOME", ""), machine.programs("nvcc")
     if not home.startswith("/") or not first or not machine.path(f"{home}/bin/nvcc").is_file():
         return None
     of_path, of_home = toolkit.release_of(machine, first[0]), toolkit.release_of(machine, f"{home}/bin/nvcc")
@@ -52,7 +52,7 @@ def two_toolkits(machine: Machine) -> str | None:
 
 @check("KW-061", Grade.WARNS)
 def small_tmp(machine: Machine) -> str | None:
-    place = machine.environ.get("TMPDIR", "/tmp")  # noqa: S108 - to be looked at
+    place = machine.variables.get("TMPDIR", "/tmp")  # noqa: S108 - to be looked at
     try:
         facts = os.statvfs(machine.path(place))
     except OSError:
@@ -64,7 +64,7 @@ def small_tmp(machine: Machine) -> str | None:
 @check("KW-060", Grade.WARNS)
 def little_memory(machine: Machine) -> str | None:
     found, jobs = system.memory(machine), system.processors(machine)
-    asked = machine.environ.get("MAX_JOBS", "")
+    asked = machine.variables.get("MAX_JOBS", "")
     jobs = int(asked) if asked.isdigit() else jobs
     if found is None or jobs < 2 or not toolkit.nvccs(machine):
         return None

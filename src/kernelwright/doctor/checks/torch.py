@@ -87,5 +87,5 @@ def several_runtimes(machine: Machine) -> str | None:
 
 @check("KW-085", Grade.WARNS)
 def bitsandbytes_forced(machine: Machine) -> str | None:
-    value = machine.environ.get("BNB_CUDA_VERSION")
+    value = machine.variables.get("BNB_CUDA_VERSION")
     return f"BNB_CUDA_VERSION={value}" if value else None

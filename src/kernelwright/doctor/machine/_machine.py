@@ -40,7 +40,7 @@ def _ask(command: Sequence[str]) -> str | None:
 class Machine:
     """`root` is where its files are; `ask` runs a program; `probe` runs a probe by its name in a child process."""
 
-    environ: Mapping[str, str]
+    variables: Mapping[str, str]
     root: Path = Path("/")
     processor: str = field(default_factory=lambda: os.uname().machine)
     kernel: str = field(default_factory=lambda: os.uname().release)
@@ -83,7 +83,7 @@ class Machine:
     def programs(self, name: str) -> list[str]:
         """Every program of this name that PATH finds, the one that would run first; links to one program count once."""
         found: dict[str, str] = {}
-        for directory in self.environ.get("PATH", "").split(":"):
+        for directory in self.variables.get("PATH", "").split(":"):
             place = f"{directory}/{name}"
             if directory.startswith("/") and self.path(place).is_file() and os.access(self.path(place), os.X_OK):
                 found.setdefault(self.resolved(place), place)

@@ -24,14 +24,14 @@ _PLACES = (
 
 
 def kernel_module(machine: Machine) -> str | None:
-    """The version of the loaded kernel module, such as "580.65.06"."""
+    """The version of the loaded kernel module, such as "550.90.07"."""
     match = re.search(r"Kernel Module.*?\s(\d+\.\d+(?:\.\d+)?)\s", machine.text("/proc/driver/nvidia/version") or "")
     return match[1] if match else None
 
 
 def search_path(machine: Machine) -> list[str]:
     """The directories of LD_LIBRARY_PATH."""
-    return [entry for entry in machine.environ.get("LD_LIBRARY_PATH", "").split(":") if entry]
+    return [entry for entry in machine.variables.get("LD_LIBRARY_PATH", "").split(":") if entry]
 
 
 def libraries(machine: Machine) -> list[str]:

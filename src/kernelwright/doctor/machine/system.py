@@ -55,7 +55,7 @@ def container(machine: Machine) -> str | None:
         return "docker"
     if machine.exists("/run/.containerenv"):
         return "podman"
-    if "SINGULARITY_NAME" in machine.environ or "APPTAINER_NAME" in machine.environ:
+    if "SINGULARITY_NAME" in machine.variables or "APPTAINER_NAME" in machine.variables:
         return "apptainer"
     groups = machine.text("/proc/1/cgroup") or ""
     return next((name for name in ("kubepods", "docker", "lxc", "containerd") if name in groups), None)

@@ -20,7 +20,7 @@ def release_of(machine: Machine, nvcc: str) -> tuple[int, int] | None:
 
 def nvccs(machine: Machine) -> list[str]:
     """Every nvcc: of PATH, of CUDA_HOME, of the usual places; the one that a build would take first."""
-    homes = [f"{machine.environ[name]}/bin/nvcc" for name in HOMES if machine.environ.get(name, "").startswith("/")]
+    homes = [f"{machine.variables[name]}/bin/nvcc" for name in HOMES if machine.variables.get(name, "").startswith("/")]
     usual = [
         "/usr/local/cuda/bin/nvcc",
         *machine.find("/usr/local/cuda-*/bin/nvcc"),
@@ -35,7 +35,7 @@ def nvccs(machine: Machine) -> list[str]:
 
 def host_compiler(machine: Machine) -> tuple[str, int] | None:
     """The C++ compiler that nvcc would use and its major version."""
-    named = machine.environ.get("CUDAHOSTCXX") or machine.environ.get("NVCC_CCBIN") or "g++"
+    named = machine.variables.get("CUDAHOSTCXX") or machine.variables.get("NVCC_CCBIN") or "g++"
     places = [named] if named.startswith("/") else machine.programs(named)
     for place in places[:1]:
         match = re.match(r"(\d+)", (machine.ask([str(machine.path(place)), "-dumpversion"]) or "").strip())
