@@ -94,7 +94,7 @@ H100 = {"name": "NVIDIA H100", "capability": 90, "memory": 80 << 30, "integrated
 WORKSTATION = Made(
     files={**pci(), **module(), **libcuda()["files"], "/etc/os-release": 'PRETTY_NAME="Ubuntu 24.04 LTS"\n', "/dev/nvidia0": "",
            "/proc/meminfo": "MemTotal: 65536000 kB\nMemAvailable: 60000000 kB\n", "/proc/cpuinfo": "processor : 0\n" * 8,
-           **torch("2.8.0+cu128", "12.8"), "/tmp/.keep": ""},
+           **torch("2.8.0+cu128", "12.8")},
     links=libcuda()["links"],
     driver={"library": "/usr/lib/x86_64-linux-gnu/libcuda.so.1", "level": 13000, "init": 0, "gpus": [H100]},
     torch={"version": "2.8.0+cu128", "cuda": "12.8", "available": True, "archs": ["sm_80", "sm_90"], "libraries": []},

@@ -110,7 +110,7 @@ def test_every_cause_can_be_seen():
 
 def test_device_files(tmp_path, monkeypatch):
     machine = WORKSTATION.at(tmp_path)
-    monkeypatch.setattr("os.access", lambda path, mode: not str(path).endswith("nvidia0"))
+    monkeypatch.setattr("os.access", lambda path, _: not str(path).endswith("nvidia0"))
     found = {finding.code: finding for finding in examine(machine)}
     assert "/dev/nvidia0" in found["KW-014"].evidence
     assert found["KW-014"].grade is Grade.FAILS
@@ -120,9 +120,9 @@ def test_a_full_disk(tmp_path, monkeypatch):
     class Full:
         f_bavail, f_frsize = 10, 4096
 
-    monkeypatch.setattr("os.statvfs", lambda path: Full)
+    monkeypatch.setattr("os.statvfs", lambda _: Full)
     found = {finding.code: finding.evidence for finding in examine(WORKSTATION.at(tmp_path))}
-    assert found["KW-061"] == "/tmp has 0.0 GiB left"
+    assert found["KW-061"].endswith(" has 0.0 GiB left")
 
 
 def test_what_a_gpu_gets(monkeypatch):

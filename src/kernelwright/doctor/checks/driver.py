@@ -34,7 +34,7 @@ def container_without_gpu(machine: Machine) -> str | None:
         return None
     if machine.find("/dev/nvidia[0-9]*") and driver.libraries(machine):
         return None
-    return f"a {kind} container on a host with driver {driver.kernel_module(machine)}, but without its devices or libraries"
+    return f"a {kind} container on a host with driver {driver.kernel_module(machine)}, without its devices or libraries"
 
 
 @check("KW-004")

@@ -25,7 +25,7 @@ def server_build_on_tegra(machine: Machine) -> str | None:
     libraries = _server_libraries(machine)
     if jetson.userland(machine) != "tegra" or libraries is None:
         return None
-    return f"{jetson.model(machine) or 'this board'} has the Tegra userland, and {libraries} is installed, which is for servers"
+    return f"{jetson.model(machine) or 'this board'} has the Tegra userland; {libraries} is for servers"
 
 
 @check("KW-032", Grade.WARNS)
@@ -36,4 +36,4 @@ def tegra_build_on_server_stack(machine: Machine) -> str | None:
     release = jetson.l4t(machine)
     if release is None or release[0] < _FIRST_SERVER_STACK:
         return None
-    return f"L4T {release[0]}.{release[1]} drives the GPU as a server does; torch {torch.version} looks like one for JetPack 6"
+    return f"L4T {release[0]}.{release[1]} drives the GPU as servers do; torch {torch.version} looks like JetPack 6's"

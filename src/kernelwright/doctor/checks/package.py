@@ -81,8 +81,8 @@ def gpu_not_served(machine: Machine) -> str | None:
     for gpu in machine.driver.get("gpus", []):
         own = int(gpu.get("capability", 0))
         if served(own) is None:
-            have = sorted({image["code"] for image in _images()})
-            return f"{gpu.get('name')} has compute capability {own // 10}.{own % 10}; this wheel has {' '.join(have) or 'no kernels'}"
+            have = " ".join(sorted({image["code"] for image in _images()})) or "no kernels"
+            return f"{gpu.get('name')} has compute capability {own // 10}.{own % 10}; this wheel has {have}"
     return None
 
 

@@ -27,7 +27,9 @@ def nvcc_is_not_torchs(machine: Machine) -> str | None:
     release = toolkit.release_of(machine, nvccs[0]) if nvccs else None
     if torch is None or torch.cuda is None or release is None or torch.cuda.split(".")[0] == str(release[0]):
         return None
-    return f"{nvccs[0]} is of CUDA {_shown(release)}, torch {torch.version} of {torch.cuda}: extensions of torch will not build"
+    return (
+        f"{nvccs[0]} is of CUDA {_shown(release)}, torch {torch.version} of {torch.cuda}: its extensions will not build"
+    )
 
 
 @check("KW-081", Grade.WARNS)
@@ -71,4 +73,4 @@ def little_memory(machine: Machine) -> str | None:
     total, _ = found
     if total >= jobs * _A_COMPILER:
         return None
-    return f"{jobs} compilers at once, as build tools start them here, have {total / jobs / _GIB:.1f} GiB each; set MAX_JOBS"
+    return f"{jobs} compilers at once, as build tools start them, have {total / jobs / _GIB:.1f} GiB each; set MAX_JOBS"

@@ -33,7 +33,9 @@ def not_nvidias_torch(machine: Machine) -> str | None:
     torch, board, release = python.torch(machine), jetson.model(machine), jetson.l4t(machine)
     if torch is None or board is None or torch.origin == "NVIDIA" or jetson.userland(machine) == "sbsa":
         return None
-    return f"torch {torch.version} from {torch.origin} on {board}{f' with L4T {release[0]}.{release[1]}' if release else ''}"
+    return f"torch {torch.version} from {torch.origin} on {board}" + (
+        f", L4T {release[0]}.{release[1]}" if release else ""
+    )
 
 
 @check("KW-023", Grade.WARNS)
@@ -56,7 +58,8 @@ def gpu_not_in_torch(machine: Machine) -> str | None:
     for gpu in gpus:
         own = int(gpu.get("capability", 0))
         if codes and not any(code // 10 == own // 10 and code <= own for code in codes):
-            return f"{gpu.get('name')} has compute capability {own // 10}.{own % 10}; torch {torch.version} has {' '.join(archs)}"
+            shown = f"{own // 10}.{own % 10}"
+            return f"{gpu.get('name')} has compute capability {shown}; torch {torch.version} has {' '.join(archs)}"
     return None
 
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import Any
 
-# {"library": path as the loader found it, "init": result of cuInit, "level": 12040, "gpus": [{name, capability, memory, mig}]}
+# {"library": path as the loader found it, "init": result of cuInit, "level": 12040, "gpus": [{"name", …}]}
 DRIVER = """
 import ctypes, json
 told = {"gpus": []}
@@ -54,7 +54,7 @@ try:
 except Exception as error:
     told["error"] = f"{type(error).__name__}: {error}"
 with open("/proc/self/maps") as maps:
-    told["libraries"] = sorted({line.split()[-1] for line in maps if ".so" in line and ("libcu" in line or "libnv" in line)})
+    told["libraries"] = sorted({line.split()[-1] for line in maps if "/libcu" in line or "/libnv" in line})
 print(json.dumps(told))
 """
 
@@ -66,9 +66,14 @@ def run(name: str) -> dict[str, Any]:
     program, patience = _PROGRAMS[name]
     try:
         done = subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, errors="replace", timeout=patience, check=False,
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=patience,
+            check=False,
             stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        )
     except subprocess.TimeoutExpired:
         return {"error": f"no answer within {patience:.0f} s", "hung": True}
     except OSError as error:
