@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
 import re
@@ -14,10 +15,8 @@ from typing import Any
 def _secrets() -> list[tuple[str, str]]:
     """(text, what stands for it), longest first so that no part of one is left."""
     found: dict[str, str] = {}
-    try:
+    with contextlib.suppress(RuntimeError):  # no home is known, so none is in the report
         found[str(Path.home())] = "<home>"
-    except RuntimeError:  # no home is known, so none is in the report
-        pass
     for text, stand_in in ((socket.gethostname(), "<host>"), (_user(), "<user>")):
         if len(text) > 1 and text != "root":
             found.setdefault(text, stand_in)
