@@ -30,6 +30,12 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def bench(session: nox.Session) -> None:
+    """Install the wheel and time every operator beside its limit and its peers: --ops, --cases, --quick, …"""
+    toolchain(session, "bench")
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """ruff, mypy --strict, clang-format and the rules about the tree."""
     toolchain(session, "lint")
@@ -45,3 +51,21 @@ def provision(session: nox.Session) -> None:
 def lock(session: nox.Session) -> None:
     """Make locks/ anew from targets.toml and pyproject.toml, or check them: --check."""
     toolchain(session, "lock")
+
+
+@nox.session
+def repro(session: nox.Session) -> None:
+    """Build twice under different circumstances and compare every byte; --quick for one operator."""
+    toolchain(session, "repro")
+
+
+@nox.session
+def verify(session: nox.Session) -> None:
+    """Rebuild a WHEEL from the recipe in it and say, file by file, same or what differs and why."""
+    toolchain(session, "verify")
+
+
+@nox.session
+def wheels(session: nox.Session) -> None:
+    """Build the wheels of every target, or of other toolkits: --toolkits LIST; and a table of time and size."""
+    toolchain(session, "wheels")

@@ -7,7 +7,12 @@ let
   # x86-64 and aarch64 as Nix calls them. Several targets may be one system: SBSA and Tegra are both aarch64.
   systemOf = target: "${target.machine}-linux";
   systems = builtins.attrNames (
-    builtins.listToAttrs (map (name: { name = systemOf table.target.${name}; value = null; }) names)
+    builtins.listToAttrs (
+      map (name: {
+        name = systemOf table.target.${name};
+        value = null;
+      }) names
+    )
   );
   namesOf = system: builtins.filter (name: systemOf table.target.${name} == system) names;
 
@@ -45,18 +50,42 @@ let
       );
     };
 
-  forSystems = make: builtins.listToAttrs (map (name: { inherit name; value = make name; }) systems);
+  # A package that pip locks for every Python of a machine: its version, and the one hash of its one file.
+  pinOf =
+    system: package:
+    let
+      machines = builtins.attrNames table.tools.locks;
+      machine = builtins.head (builtins.filter (name: "${name}-linux" == system) machines);
+      text = builtins.readFile (../. + "/${table.tools.locks.${machine}}");
+      line = "(^|\n)${package}==([^ \n]+) [\\]\n    --hash=sha256:([0-9a-f]+)\n";
+      found = builtins.filter builtins.isList (builtins.split line text);
+    in
+    if builtins.length found != 1 then
+      throw "${table.tools.locks.${machine}} does not pin ${package} with one hash; make it anew: ./kw lock"
+    else
+      {
+        version = builtins.elemAt (builtins.head found) 1;
+        sha256 = builtins.elemAt (builtins.head found) 2;
+      };
+
+  toAttrs =
+    make: names:
+    builtins.listToAttrs (
+      map (name: {
+        inherit name;
+        value = make name;
+      }) names
+    );
 in
 {
   inherit (table) gcc;
+  inherit pinOf;
 
   # { <system> = { <target> = its row, resolved; }; }
-  targetsOf = forSystems (
-    system: builtins.listToAttrs (map (name: { inherit name; value = resolve name; }) (namesOf system))
-  );
+  targetsOf = toAttrs (system: toAttrs resolve (namesOf system)) systems;
 
   # The released target of each system: what a shell without a name is for.
-  defaultOf = forSystems (
+  defaultOf = toAttrs (
     system: builtins.head (builtins.filter (name: table.target.${name}.release) (namesOf system))
-  );
+  ) systems;
 }

@@ -40,11 +40,35 @@ let
   ];
   checked = lib.foldl' (value: one: if one.ok then value else throw one.message);
 
+  # The one of pip's lock: this nixpkgs' own is from before pyproject.toml could name a licence by its SPDX expression.
+  scikitBuildCore =
+    modules:
+    let
+      pin = table.pinOf system "scikit-build-core";
+    in
+    modules.buildPythonPackage {
+      pname = "scikit-build-core";
+      inherit (pin) version;
+      format = "wheel";
+      src = modules.fetchPypi (
+        pin
+        // {
+          pname = "scikit_build_core";
+          format = "wheel";
+          dist = "py3";
+          python = "py3";
+        }
+      );
+      propagatedBuildInputs = [
+        modules.packaging
+        modules.pathspec
+      ];
+    };
   python = pkgs.python3.withPackages (modules: [
     modules.nox
     modules.packaging
     modules.pytest
-    modules.scikit-build-core
+    (scikitBuildCore modules)
     modules.virtualenv
   ]);
 in

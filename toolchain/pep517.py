@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from toolchain import providers
 from toolchain.errors import KwError, RequestError
-from toolchain.providers import host, nvrtc
+from toolchain.providers import environment, host, nvrtc
 from toolchain.request import AUTO, Request, label, resolve
 from toolchain.targets import ROOT, Table, load
 
@@ -29,7 +29,8 @@ OURS = ("toolkit", "target", "archs", "ops", "provider", "debug")
 # Variables, by how they begin, with which a person changes what a compiler makes.
 UNWANTED = (
     "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "CC",
-    "CXX", "CMAKE_ARGS", "CMAKE_TOOLCHAIN_FILE", "CMAKE_BUILD_TYPE", "SKBUILD_", "DESTDIR",
+    "CXX", "CMAKE_ARGS", "CMAKE_GENERATOR", "CMAKE_TOOLCHAIN_FILE", "CMAKE_BUILD_TYPE", "SKBUILD_",
+    "DESTDIR",
 )  # fmt: skip
 _YES, _NO = ("1", "true", "yes", "on", ""), ("0", "false", "no", "off")
 
@@ -59,7 +60,9 @@ def settled(table: Table, ours: Mapping[str, str], *, fetching: bool = False) ->
     `fetching`: what is missing is about to be fetched, so that it is missing now is no reason to refuse.
     """
     provider, toolkit = ours.get("provider", AUTO), ours.get("toolkit")
-    target = resolve(table, target=ours.get("target"), provider=AUTO, ops=ours.get("ops")).target
+    here = environment.active() if provider in (AUTO, providers.LOCKED, "nix") else None
+    asked = ours.get("target") or (here.target if here else None)  # a Nix shell is for one target
+    target = resolve(table, target=asked, provider=AUTO, ops=ours.get("ops")).target
     provider, toolkit = providers.settle(table, provider, toolkit, target.toolkit, fetching=fetching)
     request = resolve(
         table,
@@ -109,6 +112,14 @@ def _requires(settings: Settings | None) -> list[str]:
     return needed
 
 
+def _be_patient() -> None:
+    """scikit-build-core takes a tool that is silent for some seconds, as on a busy machine, for one that is not there;
+    make would then take ninja's place, and another CMake that of the locked one."""
+    from scikit_build_core import program_search
+
+    program_search.BASE_TIMEOUT = 600
+
+
 def make(
     build: Callable[..., str],
     directory: str,
@@ -121,16 +132,21 @@ def make(
     """Lets scikit-build-core build, then finishes its wheel into the directory; gives the file's name."""
     from toolchain.wheel.finish import finish
 
-    if request.provider == "pip":  # the same bytes wherever it is built, so nothing of this machine slips in
+    if request.provider != "system":  # made by locked tools, so nothing of this machine slips in
         for name in [name for name in os.environ if name.startswith(UNWANTED)]:
             del os.environ[name]
+        os.environ["CMAKE_GENERATOR"] = "Ninja"  # make links the same objects in another order
+        _be_patient()
     for name in ("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"):  # zig makes a C library once; not in people's homes
         os.environ.setdefault(name, str(ROOT / ".kw" / "cache" / "zig"))
     given = {f"cmake.define.{key}": value for key, value in defines(table, request, jobs).items()}
     with tempfile.TemporaryDirectory(prefix="kernelwright-") as scratch:
         name = build(scratch, {**given, **theirs}, None)
-        floor_is_given = request.target.host[request.provider] == "zig"
-        return finish(Path(scratch) / name, Path(directory), request, floor_is_given=floor_is_given).name
+        floor_is_given = host.floor_is_given(table, request.target, request.provider)
+        made = Path(scratch) / name
+        return finish(
+            made, Path(directory), table, request, floor_is_given=floor_is_given, editable="editable" in build.__name__
+        ).name
 
 
 def _refusing(call: Callable[[], T]) -> T:
@@ -175,7 +191,11 @@ def build_editable(
 def build_sdist(sdist_directory: str, config_settings: Settings | None = None) -> str:
     from scikit_build_core.build import build_sdist as build
 
-    return str(build(sdist_directory, _split(config_settings)[1]))
+    from toolchain.wheel.sdist import finish
+
+    with tempfile.TemporaryDirectory(prefix="kernelwright-") as scratch:
+        name = build(scratch, _split(config_settings)[1])
+        return finish(Path(scratch) / name, Path(sdist_directory)).name
 
 
 def get_requires_for_build_wheel(config_settings: Settings | None = None) -> list[str]:
@@ -187,4 +207,4 @@ def get_requires_for_build_editable(config_settings: Settings | None = None) -> 
 
 
 def get_requires_for_build_sdist(config_settings: Settings | None = None) -> list[str]:  # noqa: ARG001 - the hook's
-    return [host.pin(load(), "scikit-build-core")]
+    return [host.pin(load(), name) for name in ("scikit-build-core", "deflate")]

@@ -8,6 +8,8 @@ namespace kw::cpu::KW_ISA {
 namespace {
 
 struct Unchanged {
+  Vec weight_at(int64_t) const { return all(1.0f); }
+  Vec weight_part(int64_t, int64_t) const { return all(1.0f); }
   Vec at(int64_t, Vec v) const { return v; }
   Vec part(int64_t, int64_t, Vec v) const { return v; }
 };
@@ -16,6 +18,8 @@ template <class W>
 struct Times {
   const W* weight;
 
+  Vec weight_at(int64_t i) const { return load(weight + i); }
+  Vec weight_part(int64_t i, int64_t n) const { return load_part(weight + i, n); }
   Vec at(int64_t i, Vec v) const { return mul(v, load(weight + i)); }
   Vec part(int64_t i, int64_t n, Vec v) const { return mul(v, load_part(weight + i, n)); }
 };

@@ -14,168 +14,188 @@
 namespace kw::cpu::KW_ISA {
 namespace {
 
-struct Pair {
-  Vec g, h;
-};
-
-// A row of dy * weight and of h.
-template <class T, class Scale>
-struct GradRow {
-  const T* dy;
-  const T* h;
-  Scale scale;
-
-  Pair at(int64_t i) const { return {scale.at(i, load(dy + i)), load(h + i)}; }
-  Pair part(int64_t i, int64_t n) const { return {scale.part(i, n, load_part(dy + i, n)), load_part(h + i, n)}; }
-};
-
 template <class T>
-struct OnlyRow {
+struct Only {
   const T* x;
   Vec at(int64_t i) const { return load(x + i); }
   Vec part(int64_t i, int64_t n) const { return load_part(x + i, n); }
 };
 
-// Sums of d, d^2, g and g * d, where d = h - estimate.
-struct CenteredSums {
-  Vec minus_estimate;
+// Rows that are worked on together.
+constexpr int kGradRows = 4;
+// Elements whose sums stay in float32.
+constexpr int64_t kGradBlock = 1024;
+
+// A weight, and the sum over rows of a column, are loaded once for all of these rows.
+template <class T, int kRows>
+struct GradRows {
+  const T* dy[kRows];
+  const T* h[kRows];
+  const T* dsum[kRows];  // used where args.dsum is
+  T* dx[kRows];
+
+  GradRows(const NormBackward& args, int64_t first) {
+    for (int r = 0; r < kRows; ++r) {
+      dy[r] = static_cast<const T*>(args.dy) + (first + r) * args.dy_stride;
+      h[r] = static_cast<const T*>(args.h) + (first + r) * args.h_stride;
+      dsum[r] = args.dsum ? static_cast<const T*>(args.dsum) + (first + r) * args.dsum_stride : nullptr;
+      dx[r] = static_cast<T*>(args.dx) + (first + r) * args.dx_stride;
+    }
+  }
+};
+
+// Sums over a row; d is h, or h - estimate.
+struct GradTotals {
+  double d = 0, dd = 0, g = 0, gd = 0;
+};
+
+template <bool kCentered>
+struct GradSums {
   Vec d = zero(), dd = zero(), g = zero(), gd = zero();
 
-  void take(const Pair& p) { take_deviation(add(p.h, minus_estimate), p.g); }
-  void take_part(const Pair& p, int64_t n) { take_deviation(first_lanes(add(p.h, minus_estimate), n), p.g); }
-  void take_deviation(Vec deviation, Vec grad) {
-    d = add(d, deviation);
+  void take(Vec deviation, Vec grad) {
     dd = mul_add(deviation, deviation, dd);
-    g = add(g, grad);
     gd = mul_add(grad, deviation, gd);
+    if constexpr (kCentered) {
+      d = add(d, deviation);
+      g = add(g, grad);
+    }
   }
-  void join(const CenteredSums& other) {
-    d = add(d, other.d);
-    dd = add(dd, other.dd);
-    g = add(g, other.g);
-    gd = add(gd, other.gd);
-  }
-  void add_to(double* totals) const {
-    add_total(totals, d);
-    add_total(totals + 1, dd);
-    add_total(totals + 2, g);
-    add_total(totals + 3, gd);
-  }
-};
-
-// Sums of h^2 and g * h.
-struct PlainSums {
-  Vec hh = zero(), gh = zero();
-
-  void take(const Pair& p) {
-    hh = mul_add(p.h, p.h, hh);
-    gh = mul_add(p.g, p.h, gh);
-  }
-  void take_part(const Pair& p, int64_t) { take(p); }
-  void join(const PlainSums& other) {
-    hh = add(hh, other.hh);
-    gh = add(gh, other.gh);
-  }
-  void add_to(double* totals) const {
-    add_total(totals, hh);
-    add_total(totals + 1, gh);
+  void add_to(GradTotals* totals) const {
+    add_total(&totals->dd, dd);
+    add_total(&totals->gd, gd);
+    if constexpr (kCentered) {
+      add_total(&totals->d, d);
+      add_total(&totals->g, g);
+    }
   }
 };
 
-// What the second pass needs: u = (h + minus_estimate) * rstd + shift, dx = g * rstd + constant + u * slope.
+// What the second pass computes with: d = h + first + second is h - mean to all its digits, and
+// dx = dy * rstd * weight + d * slope + constant.
 struct Coefficients {
-  float minus_estimate, rstd, shift, constant, slope;
+  Vec first, second, rstd, slope, constant;
 };
 
-template <class In, class T>
-Coefficients coefficients(const NormBackward& args, const In& in, const T* h, int64_t row) {
-  const auto n = static_cast<double>(args.cols);
-  double totals[4] = {};
-  if (!args.centered) {
-    sum_row(in, PlainSums{}, args.cols, totals);
-    const double rstd = args.rstd ? static_cast<double>(args.rstd[row]) : rstd_of(totals[0] / n, args.eps);
-    const double gu = totals[1] * rstd / n;
-    return {0, static_cast<float>(rstd), 0, 0, static_cast<float>(-gu * rstd)};
+template <bool kCentered, int kRows, class T, class Scale>
+void sum_grads(const GradRows<T, kRows>& rows, Scale scale, const float (&estimate)[kRows], int64_t cols,
+               GradTotals (&totals)[kRows]) {
+  for (int64_t i = 0; i < cols;) {
+    const int64_t end = i + kGradBlock < cols ? i + kGradBlock : cols;
+    GradSums<kCentered> sums[kRows];
+    for (; i + kLanes <= end; i += kLanes) {
+      const Vec weight = scale.weight_at(i);
+      for (int r = 0; r < kRows; ++r) {
+        const Vec h = load(rows.h[r] + i);
+        sums[r].take(kCentered ? add(h, all(-estimate[r])) : h, mul(load(rows.dy[r] + i), weight));
+      }
+    }
+    if (const int64_t n = end - i; n > 0) {
+      const Vec weight = scale.weight_part(i, n);
+      for (int r = 0; r < kRows; ++r) {
+        const Vec h = load_part(rows.h[r] + i, n);
+        const Vec d = kCentered ? first_lanes(add(h, all(-estimate[r])), n) : h;
+        sums[r].take(d, mul(load_part(rows.dy[r] + i, n), weight));
+      }
+      i = end;
+    }
+    for (int r = 0; r < kRows; ++r) sums[r].add_to(&totals[r]);
   }
-  const float estimate = args.mean ? args.mean[row] : estimate_mean(OnlyRow<T>{h}, args.cols);
-  sum_row(in, CenteredSums{all(-estimate)}, args.cols, totals);
-  const Moments m = moments_of(estimate, totals[0], totals[1], args.cols);
-  const double rstd = args.rstd ? static_cast<double>(args.rstd[row]) : rstd_of(m.variance, args.eps);
-  const double offset = args.mean ? 0 : m.offset;
-  const double g = totals[2] / n, gu = (totals[3] / n - offset * g) * rstd;
-  return {-estimate, static_cast<float>(rstd), static_cast<float>(-offset * rstd), static_cast<float>(-g * rstd),
-          static_cast<float>(-gu * rstd)};
 }
 
-// The second pass of one row.
-template <bool kCentered, bool kGrads, class T, class Scale>
-struct GradWriter {
-  GradRow<T, Scale> in;
-  const T* dsum;  // nullptr: none
-  T* dx;
-  float* dweight;  // sums over the chunk's rows
+template <bool kCentered>
+Coefficients coefficients(const NormBackward& args, int64_t row, float estimate, const GradTotals& totals) {
+  const auto n = static_cast<double>(args.cols);
+  double offset = 0, variance = totals.dd / n, g = 0;
+  if constexpr (kCentered) {
+    const Moments m = moments_of(estimate, totals.d, totals.dd, args.cols);
+    offset = args.mean ? 0 : m.offset;
+    variance = m.variance;
+    g = totals.g / n;
+  }
+  const double rstd = args.rstd ? static_cast<double>(args.rstd[row]) : rstd_of(variance, args.eps);
+  const double gu = (totals.gd / n - offset * g) * rstd;
+  return {all(-estimate), all(static_cast<float>(-offset)), all(static_cast<float>(rstd)),
+          all(static_cast<float>(-gu * rstd * rstd)), all(static_cast<float>(-g * rstd))};
+}
+
+// Where the sums over a chunk's rows are kept; nullptr: not wanted.
+struct Share {
+  float* dweight;
   float* dbias;
-  Vec minus_estimate, rstd, shift, constant, slope;
-
-  Vec unit(Vec h) const { return kCentered ? mul_add(add(h, minus_estimate), rstd, shift) : mul(h, rstd); }
-  Vec result(Vec u, Vec g) const { return mul_add(u, slope, kCentered ? mul_add(g, rstd, constant) : mul(g, rstd)); }
-
-  void full(int64_t i) const {
-    const Vec dy = load(in.dy + i), u = unit(load(in.h + i));
-    const Vec to_h = result(u, in.scale.at(i, dy));
-    store(dx + i, dsum ? add(to_h, load(dsum + i)) : to_h);
-    if constexpr (kGrads) {
-      store(dweight + i, mul_add(dy, u, load(dweight + i)));
-      if constexpr (kCentered) store(dbias + i, add(dy, load(dbias + i)));
-    }
-  }
-
-  void part(int64_t i, int64_t n) const {
-    const Vec dy = load_part(in.dy + i, n), u = unit(load_part(in.h + i, n));
-    const Vec to_h = result(u, in.scale.part(i, n, dy));
-    store_part(dx + i, dsum ? add(to_h, load_part(dsum + i, n)) : to_h, n);
-    if constexpr (kGrads) {
-      store_part(dweight + i, mul_add(dy, u, load_part(dweight + i, n)), n);
-      if constexpr (kCentered) store_part(dbias + i, add(dy, load_part(dbias + i, n)), n);
-    }
-  }
-
-  void run(int64_t cols) const {
-    int64_t i = 0;
-    for (; i + kLanes <= cols; i += kLanes) full(i);
-    if (i < cols) part(i, cols - i);
-  }
 };
 
-template <bool kCentered, bool kGrads, class T, class Scale>
-void run_chunk(const NormBackward& args, Scale scale, int64_t begin, int64_t end, float* share) {
-  const int64_t pitch = share_pitch(args.cols);
-  if (kGrads) memset(share, 0, static_cast<size_t>(pitch) * sizeof(float) * (kCentered ? 2 : 1));
-  for (int64_t row = begin; row < end; ++row) {
-    const GradRow<T, Scale> in{static_cast<const T*>(args.dy) + row * args.dy_stride,
-                               static_cast<const T*>(args.h) + row * args.h_stride, scale};
-    const Coefficients c = coefficients(args, in, in.h, row);
-    const T* dsum = args.dsum ? static_cast<const T*>(args.dsum) + row * args.dsum_stride : nullptr;
-    T* dx = static_cast<T*>(args.dx) + row * args.dx_stride;
-    GradWriter<kCentered, kGrads, T, Scale>{
-        in,          dsum, dx, share, share + pitch, all(c.minus_estimate), all(c.rstd), all(c.shift), all(c.constant),
-        all(c.slope)}
-        .run(args.cols);
+template <bool kCentered, class Load, class Store>
+void write_row(const Coefficients& c, Vec weight, Vec dy, Vec h, Vec* dweight, Vec* dbias, Load dsum, Store store_dx) {
+  const Vec d = kCentered ? add(add(h, c.first), c.second) : h;
+  const Vec scaled = mul(dy, c.rstd);
+  store_dx(dsum(mul_add(scaled, weight, kCentered ? mul_add(d, c.slope, c.constant) : mul(d, c.slope))));
+  *dweight = mul_add(scaled, d, *dweight);
+  if constexpr (kCentered) *dbias = add(*dbias, dy);
+}
+
+template <bool kCentered, int kRows, class T, class Scale>
+void write_grads(const GradRows<T, kRows>& rows, Scale scale, const Coefficients (&c)[kRows], bool dsum, Share share,
+                 int64_t cols) {
+  int64_t i = 0;
+  for (; i + kLanes <= cols; i += kLanes) {
+    const Vec weight = scale.weight_at(i);
+    Vec dweight = share.dweight ? load(share.dweight + i) : zero();
+    Vec dbias = kCentered && share.dweight ? load(share.dbias + i) : zero();
+    for (int r = 0; r < kRows; ++r) {
+      write_row<kCentered>(
+          c[r], weight, load(rows.dy[r] + i), load(rows.h[r] + i), &dweight, &dbias,
+          [&](Vec v) { return dsum ? add(v, load(rows.dsum[r] + i)) : v; }, [&](Vec v) { store(rows.dx[r] + i, v); });
+    }
+    if (share.dweight) {
+      store(share.dweight + i, dweight);
+      if constexpr (kCentered) store(share.dbias + i, dbias);
+    }
   }
+  const int64_t n = cols - i;
+  if (n == 0) return;
+  const Vec weight = scale.weight_part(i, n);
+  Vec dweight = share.dweight ? load_part(share.dweight + i, n) : zero();
+  Vec dbias = kCentered && share.dweight ? load_part(share.dbias + i, n) : zero();
+  for (int r = 0; r < kRows; ++r) {
+    write_row<kCentered>(
+        c[r], weight, load_part(rows.dy[r] + i, n), load_part(rows.h[r] + i, n), &dweight, &dbias,
+        [&](Vec v) { return dsum ? add(v, load_part(rows.dsum[r] + i, n)) : v; },
+        [&](Vec v) { store_part(rows.dx[r] + i, v, n); });
+  }
+  if (share.dweight) {
+    store_part(share.dweight + i, dweight, n);
+    if constexpr (kCentered) store_part(share.dbias + i, dbias, n);
+  }
+}
+
+template <bool kCentered, int kRows, class T, class Scale>
+void run_grads(const NormBackward& args, Scale scale, int64_t first, Share share) {
+  const GradRows<T, kRows> rows(args, first);
+  float estimate[kRows] = {};
+  for (int r = 0; kCentered && r < kRows; ++r) {
+    estimate[r] = args.mean ? args.mean[first + r] : estimate_mean(Only<T>{rows.h[r]}, args.cols);
+  }
+  GradTotals totals[kRows];
+  sum_grads<kCentered>(rows, scale, estimate, args.cols, totals);
+  Coefficients c[kRows];
+  for (int r = 0; r < kRows; ++r) c[r] = coefficients<kCentered>(args, first + r, estimate[r], totals[r]);
+  write_grads<kCentered>(rows, scale, c, args.dsum != nullptr, share, args.cols);
 }
 
 template <bool kCentered, class T, class Scale>
 void run_chunks(const NormBackward& args, Scale scale, int64_t begin, int64_t end) {
   const Chunks cut = chunks_of(args.rows);
+  const int64_t pitch = share_pitch(args.cols);
   const bool grads = args.dweight || args.dbias;
   for (int64_t chunk = begin; chunk < end; ++chunk) {
-    const int64_t first = chunk * cut.rows_each;
-    const int64_t last = first + cut.rows_each < args.rows ? first + cut.rows_each : args.rows;
-    if (grads) {
-      run_chunk<kCentered, true, T>(args, scale, first, last, share_of(args, chunk));
-    } else {
-      run_chunk<kCentered, false, T>(args, scale, first, last, nullptr);
-    }
+    float* const sums = grads ? share_of(args, chunk) : nullptr;
+    const Share share{sums, grads ? sums + pitch : nullptr};
+    if (grads) memset(sums, 0, static_cast<size_t>(pitch) * sizeof(float) * (kCentered ? 2 : 1));
+    int64_t row = chunk * cut.rows_each;
+    const int64_t last = row + cut.rows_each < args.rows ? row + cut.rows_each : args.rows;
+    for (; row + kGradRows <= last; row += kGradRows) run_grads<kCentered, kGradRows, T>(args, scale, row, share);
+    for (; row < last; ++row) run_grads<kCentered, 1, T>(args, scale, row, share);
   }
 }
 

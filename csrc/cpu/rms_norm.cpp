@@ -105,7 +105,7 @@ void rms_norm_backward_columns(const void* context, int64_t begin, int64_t end) 
 #if KW_CPU_BASELINE
 kw_status rms_norm(const Norm& args) {
   // A part of fewer elements takes this thread less than the 5 to 10 us in which another wakes up.
-  constexpr int64_t kElements = 65536;
+  constexpr int64_t kElements = 24576;
   parallel_for(args.rows, 1 + kElements / args.cols, picked_rms_norm_rows(), &args);
   return KW_OK;
 }

@@ -8,6 +8,12 @@
 //   mul_add(a, b, c)                 a * b + c, fused where the set can
 //   total(v)                         sum of the lanes
 //   root(d)                          square root, without libm
+//   within(v, low, high)             the nearest lane from low to high; NaN stays
+//   minus_size(v)                    -|v|
+//   where_negative(v, a, b)          the lane of a where that of v has its sign bit set, else that of b
+//   reciprocal(v)                    1 / v to 2 units in the last place, of lanes from 2^-100 to 2^100
+//   nearest(v)                       the nearest whole number, of lanes up to 2^20
+//   times_power(v, n)                v * 2^n, rounded once, for whole n from -250 to 250
 //   load(p), store(p, v)             kLanes elements at any element-aligned address, rounded to nearest even
 #pragma once
 
@@ -35,6 +41,21 @@ struct BFloat16 {
 #include KW_CPU_JOIN(KW_SIMD_FILE_, KW_ISA)
 
 namespace kw::cpu::KW_ISA {
+
+// e to the power of v, to 2 units in the last place, subnormal results too; 0 and infinity where it must be. That is
+// 2^n * exp(r): n is v / ln 2, rounded, and r what is left of v, to more bits than v has.
+inline Vec exp(Vec v) {
+  v = within(v, -105.0f, 89.0f);  // outside, the result is that of the bound; inside, n is an exponent
+  const Vec n = nearest(mul(v, all(1.44269504f)));
+  // ln 2 in two parts: the first has so few bits that n times it is exact.
+  const Vec r = mul_add(n, all(2.12194440e-4f), mul_add(n, all(-0.693359375f), v));
+  Vec p = all(1.3814467e-3f);  // (exp(r) - 1 - r) / r^2 to 2^-28 of exp(r), for r within ln 2 / 2
+  p = mul_add(p, r, all(8.3687808e-3f));
+  p = mul_add(p, r, all(4.16683927e-2f));
+  p = mul_add(p, r, all(0.166665196f));
+  p = mul_add(p, r, all(0.49999994f));
+  return times_power(add(mul_add(mul(r, r), p, r), all(1.0f)), n);
+}
 
 // The first n < kLanes elements; the other lanes are 0. A set with masked access has overloads that are chosen before
 // these.

@@ -1,57 +1,37 @@
 // SPDX-License-Identifier: MIT
-// Layer normalisation of rows: one warp a row, by elements, read three times.
-#include "element.cuh"
-#include "ptx_memory.cuh"
-#include "reduce.cuh"
+// Layer normalisation of rows. Which of these kernels runs, and with how many threads, is the launcher's choice
+// (csrc/host/ops/layer_norm.cpp). A unit is what one load brings: 16 bytes, or an element.
+//
+//   row      a row is a warp's, a block's or a cluster's, kSlots units a thread at most
+//   shifted  the same for rows that begin off 16 bytes (all tensors alike) or end off them
+//   narrow   a row is at most one unit a lane of a warp
+//   flat     narrow rows of any width that follow each other without a gap
+//   stream   long rows: read twice, the second time from cache
+//   scalar   narrow by elements, for rows that lie anyhow
+//   trickle  stream by elements, for rows that lie anyhow
+#include "norm_narrow.cuh"
+#include "norm_row.cuh"
+#include "norm_stream.cuh"
 
-struct KwLayerNormParams {
-  const char *x, *weight, *bias;
-  char* y;
-  long long x_pitch, y_pitch;
-  int cols;
-  float inverse_cols, eps;
-};
-
-namespace kw {
-
-template <class T>
-__device__ __forceinline__ float element_at(const char* row, u32 column) {
-  Unit<T, T::kSize> unit;
-  load<T::kSize>(row + column * T::kSize, unit.word);
-  float value;
-  unit.unpack(&value);
-  return value;
-}
-
-template <class T>
-__device__ __forceinline__ void layer_norm_warp(const KwLayerNormParams& p) {
-  const char* const x = p.x + static_cast<i64>(blockIdx.x) * p.x_pitch;
-  char* const y = p.y + static_cast<i64>(blockIdx.x) * p.y_pitch;
-  const u32 cols = static_cast<u32>(p.cols);
-  float sum = 0.0f, squares = 0.0f;
-  for (u32 i = threadIdx.x; i < cols; i += kWarp) sum += element_at<T>(x, i);
-  const float mean = warp_sum(sum) * p.inverse_cols;
-  for (u32 i = threadIdx.x; i < cols; i += kWarp) {
-    const float deviation = element_at<T>(x, i) - mean;
-    squares = fmaf(deviation, deviation, squares);
+// The names are the launcher's: layer_norm_<shape>[_add]_<type>. Of blocks of `threads` a multiprocessor holds at least
+// `blocks`, which bounds the registers: without a residual 40 do, and half as many warps again are at work.
+// Rounding to bfloat16 by integers takes a few registers more.
+#define KW_KERNEL(name, threads, blocks, ...)                                                             \
+  extern "C" __global__ void __launch_bounds__(threads, blocks) layer_norm_##name(const KwNormParams p) { \
+    __VA_ARGS__(p);                                                                                       \
   }
-  const float rstd = rsqrt_approx(fmaf(warp_sum(squares), p.inverse_cols, p.eps));
-  for (u32 i = threadIdx.x; i < cols; i += kWarp) {
-    float value = (element_at<T>(x, i) - mean) * rstd;
-    if (p.weight) value *= element_at<T>(p.weight, i);
-    if (p.bias) value += element_at<T>(p.bias, i);
-    Unit<T, T::kSize> unit;
-    unit.pack(&value);
-    store<T::kSize>(y + i * T::kSize, unit.word);
-  }
-}
+#define KW_KERNELS(type, T)                                                          \
+  KW_KERNEL(row_##type, 640, 2, kw::norm_row<true, kw::T, false, false>)             \
+  KW_KERNEL(row_add_##type, 1024, 1, kw::norm_row<true, kw::T, true, false>)         \
+  KW_KERNEL(shifted_##type, 576, 2, kw::norm_row<true, kw::T, false, true>)          \
+  KW_KERNEL(shifted_add_##type, 1024, 1, kw::norm_row<true, kw::T, true, true>)      \
+  KW_KERNEL(narrow_##type, 64, 12, kw::norm_narrow<true, kw::T, false, 16>)          \
+  KW_KERNEL(narrow_add_##type, 64, 8, kw::norm_narrow<true, kw::T, true, 16>)        \
+  KW_KERNEL(stream_##type, 512, 3, kw::norm_stream<true, kw::T, false, 16>)          \
+  KW_KERNEL(stream_add_##type, 512, 2, kw::norm_stream<true, kw::T, true, 16>)       \
+  KW_KERNEL(scalar_##type, 64, 14, kw::norm_narrow<true, kw::T, true, kw::T::kSize>) \
+  KW_KERNEL(trickle_##type, 1024, 1, kw::norm_stream<true, kw::T, true, kw::T::kSize>)
 
-}  // namespace kw
-
-#define KW_KERNEL(type, T)                                                                             \
-  extern "C" __global__ void __launch_bounds__(32) layer_norm_warp_##type(const KwLayerNormParams p) { \
-    kw::layer_norm_warp<kw::T>(p);                                                                     \
-  }
-KW_KERNEL(float32, Float32)
-KW_KERNEL(float16, Float16)
-KW_KERNEL(bfloat16, BFloat16)
+KW_KERNELS(float32, Float32)
+KW_KERNELS(float16, Float16)
+KW_KERNELS(bfloat16, BFloat16)

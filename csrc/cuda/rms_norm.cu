@@ -22,23 +22,29 @@
 #else
 #define KW_NARROW_BLOCKS 10
 #endif
+// Rows are read twice where this is known to pay: there, by as many warps as a multiprocessor has.
+#ifdef KW_HAS_WGMMA
+#define KW_STREAM_BLOCKS 2
+#else
+#define KW_STREAM_BLOCKS 1
+#endif
 #define KW_KERNEL(name, threads, blocks, ...)                                                           \
   extern "C" __global__ void __launch_bounds__(threads, blocks) rms_norm_##name(const KwNormParams p) { \
     __VA_ARGS__(p);                                                                                     \
   }
-#define KW_KERNELS(type, T)                                                            \
-  KW_KERNEL(row_##type, 768, 2, kw::norm_row<kw::T, false, false>)                     \
-  KW_KERNEL(row_add_##type, 1024, 1, kw::norm_row<kw::T, true, false>)                 \
-  KW_KERNEL(shifted_##type, 640, 2, kw::norm_row<kw::T, false, true>)                  \
-  KW_KERNEL(shifted_add_##type, 1024, 1, kw::norm_row<kw::T, true, true>)              \
-  KW_KERNEL(narrow_##type, 64, 14, kw::norm_narrow<kw::T, false, 16>)                  \
-  KW_KERNEL(narrow_add_##type, 64, KW_NARROW_BLOCKS, kw::norm_narrow<kw::T, true, 16>) \
-  KW_KERNEL(flat_##type, 256, 4, kw::norm_flat<kw::T, false>)                          \
-  KW_KERNEL(flat_add_##type, 256, 3, kw::norm_flat<kw::T, true>)                       \
-  KW_KERNEL(stream_##type, 1024, 1, kw::norm_stream<kw::T, false, 16>)                 \
-  KW_KERNEL(stream_add_##type, 512, 2, kw::norm_stream<kw::T, true, 16>)               \
-  KW_KERNEL(scalar_##type, 64, 14, kw::norm_narrow<kw::T, true, kw::T::kSize>)         \
-  KW_KERNEL(trickle_##type, 1024, 1, kw::norm_stream<kw::T, true, kw::T::kSize>)
+#define KW_KERNELS(type, T)                                                                   \
+  KW_KERNEL(row_##type, 768, 2, kw::norm_row<false, kw::T, false, false>)                     \
+  KW_KERNEL(row_add_##type, 1024, 1, kw::norm_row<false, kw::T, true, false>)                 \
+  KW_KERNEL(shifted_##type, 640, 2, kw::norm_row<false, kw::T, false, true>)                  \
+  KW_KERNEL(shifted_add_##type, 1024, 1, kw::norm_row<false, kw::T, true, true>)              \
+  KW_KERNEL(narrow_##type, 64, 14, kw::norm_narrow<false, kw::T, false, 16>)                  \
+  KW_KERNEL(narrow_add_##type, 64, KW_NARROW_BLOCKS, kw::norm_narrow<false, kw::T, true, 16>) \
+  KW_KERNEL(flat_##type, 256, 4, kw::norm_flat<kw::T, false>)                                 \
+  KW_KERNEL(flat_add_##type, 256, 3, kw::norm_flat<kw::T, true>)                              \
+  KW_KERNEL(stream_##type, 1024, KW_STREAM_BLOCKS, kw::norm_stream<false, kw::T, false, 16>)  \
+  KW_KERNEL(stream_add_##type, 512, 2, kw::norm_stream<false, kw::T, true, 16>)               \
+  KW_KERNEL(scalar_##type, 64, 14, kw::norm_narrow<false, kw::T, true, kw::T::kSize>)         \
+  KW_KERNEL(trickle_##type, 1024, 1, kw::norm_stream<false, kw::T, true, kw::T::kSize>)
 
 KW_KERNELS(float32, Float32)
 KW_KERNELS(float16, Float16)

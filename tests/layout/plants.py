@@ -53,7 +53,7 @@ VALUES = [
     number("kw", "GLIBC = '2.28'\n", "2.28"),
     number("CMakeLists.txt", "set(T x86_64-linux-gnu)\n", "the triple of linux-x86_64"),
     number("src/kernelwright/a.py", "TAG = 'manylinux_2_31_x86_64'\n", "a platform tag"),
-    number(".github/workflows/a.yml", "GCC: 12.4.0\n", "the locked GCC"),
+    number("toolchain/workflows/a.yml.in", "GCC: 12.4.0\n", "the locked GCC"),
 ]
 
 FILES = [
@@ -152,6 +152,20 @@ PYTHON = [
         {"toolchain/a.py": "import json\nimport nox\n"},
         "toolchain/a.py:2: imports nox",
         {"toolchain/a.py": "from toolchain import b\nif TYPE_CHECKING:\n    import nox\ndef f():\n    import nox\n"},
+    ),
+    Plant(
+        "installs_are_by_hash",
+        {"toolchain/a.py": "run(['install', '--quiet', name])\n"},
+        "toolchain/a.py:1: installs without",
+        {
+            "toolchain/a.py": "FLAGS = ('install', '--require-hashes')\nOTHER = ('--dry-run',)\nrun(['install', *OTHER])\n"
+        },
+    ),
+    Plant(
+        "installs_are_by_hash",
+        {".github/workflows/a.yml": "- run: python -m pip install nox\n"},
+        "a.yml:1: installs without",
+        {".github/workflows/a.yml": "- run: python -m pip install --require-hashes -r locks/nox.txt\n"},
     ),
     Plant(
         "the_package_does_not_know_the_toolchain",

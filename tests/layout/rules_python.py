@@ -105,6 +105,33 @@ def the_package_does_not_know_the_toolchain(tree: Tree) -> Iterator[str]:
                     yield f"{path}:{node.lineno}: imports {name}, which no wheel holds"  # type: ignore[attr-defined]
 
 
+# What makes pip take bytes that are known before: hashes, nothing of an index, or nothing at all.
+_KNOWN = frozenset({"--require-hashes", "--no-index", "--dry-run"})
+
+
+def _words(node: ast.List | ast.Tuple, module: ast.Module) -> set[str]:
+    """The strings of a list, those of a constant that it spreads out included."""
+    constants = {ast.unparse(part.targets[0]): part.value for part in module.body if isinstance(part, ast.Assign)}
+    found = set()
+    for element in node.elts:
+        spread = ast.unparse(element.value) if isinstance(element, ast.Starred) else ""
+        found |= {part.value for part in ast.walk(constants.get(spread, element)) if isinstance(part, ast.Constant)}
+    return found
+
+
+def installs_are_by_hash(tree: Tree) -> Iterator[str]:
+    """A package that is taken by its name alone is whatever an index gives that day; one such place undoes all locks."""
+    for path, module in tree.python("toolchain", "noxfile.py", "kw"):
+        for node in ast.walk(module):
+            installs = isinstance(node, ast.List | ast.Tuple) and node.elts and ast.unparse(node.elts[0]) == "'install'"
+            if installs and not _words(node, module) & _KNOWN:
+                yield f"{path}:{node.lineno}: installs without {' or '.join(sorted(_KNOWN))}"
+    for path in tree.under(".ci", ".github"):
+        for place, line in tree.lines(path):
+            if re.search(r"\bpip3? install\b", line) and not any(word in line for word in _KNOWN):
+                yield f"{place}: installs without {' or '.join(sorted(_KNOWN))}"
+
+
 def _imported(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]

@@ -39,6 +39,8 @@ class Tree:
         for folder, names, files in os.walk(self.root):
             names[:] = [name for name in names if name not in BUILT and (name[0] != "." or name in HIDDEN)]
             for name in files:
+                if name == ".git":  # of a second working tree: a file there
+                    continue
                 yield (Path(folder) / name).relative_to(self.root).as_posix()
 
     def under(self, *rooms: str) -> list[str]:

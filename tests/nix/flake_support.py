@@ -12,7 +12,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 STAND_IN = Path(__file__).resolve().parent / "nixpkgs"
-PARTS = ("flake.nix", "flake.lock", "nix", "targets.toml", "pyproject.toml")
+PARTS = ("flake.nix", "flake.lock", "nix", "locks", "targets.toml", "pyproject.toml")
 SETTINGS = (
     "experimental-features = nix-command flakes",
     "build-users-group =",

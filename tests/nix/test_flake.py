@@ -55,10 +55,10 @@ def test_every_target_has_one_of_each_and_the_released_one_is_the_default(flake,
     assert set(flake.evaluate(kind, "builtins.attrNames")) == set(SYSTEMS)
 
 
-def test_checks_build_every_wheel_and_look_at_the_format(flake):
+def test_checks_build_every_wheel_and_there_is_a_formatter(flake):
     for system in SYSTEMS:
         own = {name for where, name in ALL if where == system}
-        assert set(flake.evaluate(f"checks.{system}", "builtins.attrNames")) == {*own, "format"}
+        assert set(flake.evaluate(f"checks.{system}", "builtins.attrNames")) == own
         assert "nixfmt" in flake.evaluate(f"formatter.{system}.name")
 
 
@@ -71,8 +71,12 @@ def test_a_shell_has_the_tables_compilers(flake, system, name):
     packages = dict(flake.evaluate(f"{shell}.packages", "map (one: [ one.name (one.src.url or null) ])"))
     assert f"cuda_nvcc-{toolkit.components['nvcc']}" in packages
     assert {url.split("/")[-2] for url in packages.values() if url} == {target.redist}
-    modules = flake.evaluate(f"{shell}.packages", "all: map (one: one.modules or [ ]) all")
-    assert any("nox" in path for paths in modules for path in paths)
+    modules = "all: map (one: [ one.name (one.src.sha256 or null) ]) (builtins.concatMap (one: one.modules or [ ]) all)"
+    found = dict(flake.evaluate(f"{shell}.packages", modules))
+    assert "nox-0" in found
+    pinned = next(pin for pin in TABLE.tools.requirements if pin.startswith("scikit-build-core=="))
+    digest = found[pinned.replace("==", "-")]
+    assert f"{pinned} \\\n    --hash=sha256:{digest}\n" in (ROOT / TABLE.tools.locks[target.machine]).read_text()
 
 
 @pytest.mark.parametrize(("system", "name"), ALL)
@@ -134,6 +138,12 @@ def test_a_new_row_is_a_new_shell(changed):
     (changed.tree / "targets.toml").write_text(text + row.replace("l4t-r36", "l4t-r99"))
     assert changed.evaluate("devShells.aarch64-linux.l4t-r99.KW_NIX_TARGET") == "l4t-r99"
     assert changed.check().returncode == 0
+
+
+def test_a_lock_that_pins_no_single_file_is_told(changed):
+    lock = TABLE.tools.locks["x86_64"]
+    changed.change(lock, "scikit-build-core==", "scikit_build_core==")
+    assert f"{lock} does not pin scikit-build-core with one hash" in changed.refusal("devShells.x86_64-linux.default")
 
 
 def test_a_jetson_capability_never_reaches_the_server_shell(changed):

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kernelwright import ops
+from kernelwright.ops._record import Tolerance
 
 # Here, and not in each test file: what imports this is skipped as a whole where torch is absent.
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -38,13 +39,15 @@ def generator(seed: int, device: str) -> torch.Generator:
     return torch.Generator(device).manual_seed(seed)
 
 
-def _inside(shape: tuple[int, ...], strides: list[int], dtype: Any, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def _inside(
+    shape: tuple[int, ...], strides: list[int], dtype: Any, device: Any, margin: int = MARGIN
+) -> tuple[torch.Tensor, torch.Tensor]:
     """A view of this geometry in a new buffer full of sentinels, with a margin at both ends."""
     extent = (
         1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)) if math.prod(shape) else 0
     )
-    buffer = torch.full((extent + 2 * MARGIN,), SENTINEL, dtype=dtype, device=device)
-    return buffer.as_strided(shape, strides, MARGIN), buffer
+    buffer = torch.full((extent + 2 * margin,), SENTINEL, device=device).to(dtype)
+    return buffer.as_strided(shape, strides, margin), buffer
 
 
 def _strides(shape: tuple[int, ...], last: int = 1, pad: int = 0) -> list[int]:
@@ -84,16 +87,19 @@ class Guards:
 
     def empty(self, *size: Any, dtype: Any, device: Any) -> torch.Tensor:
         shape = tuple(size[0] if len(size) == 1 and not isinstance(size[0], int) else size)
-        view, buffer = _inside(shape, _strides(shape), dtype, device)
-        view.fill_(math.nan)
+        raw = dtype == torch.uint8  # scratch memory: aligned, as the C functions ask for it
+        view, buffer = _inside(shape, _strides(shape), dtype, device, 80 if raw else MARGIN)
+        view.fill_(255 if raw else math.nan)  # 255 in every byte is NaN in every float type
         self.buffers.append((view, buffer))
         return view
 
     def check(self) -> None:
         for view, buffer in self.buffers:
-            end = MARGIN + view.numel()
-            around = torch.cat([buffer[:MARGIN], buffer[end:]])
-            assert (around == SENTINEL).all(), f"something was written outside an output of shape {tuple(view.shape)}"
+            start = view.storage_offset()
+            around = torch.cat([buffer[:start], buffer[start + view.numel() :]])
+            assert (around == torch.tensor(SENTINEL).to(around.dtype)).all(), (
+                f"something was written outside an output of shape {tuple(view.shape)}"
+            )
 
 
 @contextlib.contextmanager
@@ -128,17 +134,30 @@ def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
     return torch.equal(a.view(bits), b.view(bits))
 
 
-def assert_near(found: torch.Tensor, expected: torch.Tensor, bound: Any, what: str) -> None:
-    """Element by element against float64; NaN and infinities must be in the same places."""
+def allowed(op: Any, overload: str, args: Any, expected: list[torch.Tensor], found: list[torch.Tensor]) -> Any:
+    """For each output how far it may be from what is expected, on float64 copies of the arguments."""
+    exact = [a.double() if isinstance(a, torch.Tensor) else a for a in args]
+    return list(op.allowed(overload, exact, expected, [a.dtype for a in found]))
+
+
+def assert_near(found: torch.Tensor, expected: torch.Tensor, bound: Any, what: str, *, strict: bool = True) -> None:
+    """Element by element against float64; NaN and infinities must be in the same places.
+
+    `bound` is a tensor or a Tolerance. Not `strict`: an infinity may be NaN, because which of the two a sum of
+    infinite terms gives depends on their order.
+    """
     assert found.shape == expected.shape, f"{what}: shape {tuple(found.shape)}, expected {tuple(expected.shape)}"
+    rounded = expected.to(found.dtype).double().cpu()  # infinite where a half cannot hold it
     found, expected = found.double().cpu(), expected.cpu()
-    same = (found == expected) | (found.isnan() & expected.isnan())
-    excess = torch.where(same, 0.0, (found - expected).abs() / (bound.absolute + bound.relative * expected.abs()))
-    excess = excess.nan_to_num(nan=math.inf)
+    if isinstance(bound, Tolerance):
+        bound = bound.absolute + bound.relative * expected.abs()
+    same = (found == expected) | (found.isinf() & (found == rounded)) | (found.isnan() & expected.isnan())
+    if not strict:
+        same |= ~found.isfinite() & ~expected.isfinite()
+    excess = torch.where(same, 0.0, (found - expected).abs() / bound.cpu())
+    excess = excess.nan_to_num(nan=math.inf).reshape(-1)
     if excess.numel() and excess.max() > 1:
-        at = divmod(int(excess.argmax()), expected.shape[-1])
-        index = (at[0], at[1]) if expected.dim() > 1 else at[1]
-        a, b = (t.reshape(-1, t.shape[-1])[at[0], at[1]].item() for t in (found, expected))
-        raise AssertionError(
-            f"{what}: element {index} is {a!r}, expected {b!r}: {excess.max():.3g} times the tolerance"
-        )
+        at = int(excess.argmax())
+        index = tuple(int(i) for i in torch.unravel_index(torch.tensor(at), expected.shape))
+        a, b = found.reshape(-1)[at].item(), expected.reshape(-1)[at].item()
+        raise AssertionError(f"{what}: element {index} is {a!r}, expected {b!r}: {excess[at]:.3g} times the tolerance")

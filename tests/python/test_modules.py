@@ -14,17 +14,18 @@ from tests.python.tensors import torch
 pytestmark = pytest.mark.torch
 
 SHAPES = [(48, (5, 48)), ((48,), (2, 3, 48)), ([6, 8], (5, 6, 8)), ((2, 3, 8), (4, 2, 3, 8)), (16, (16,))]
+EMPTY = [(0, (3, 0)), ((0, 16), (3, 0, 16)), ((4, 0), (4, 0)), (16, (0, 16)), ((2, 8), (0, 2, 8))]
 
 
-@pytest.fixture
-def norms(device):
-    """kernelwright's and torch's module with the same random weight."""
+@pytest.fixture(params=["RMSNorm", "LayerNorm"])
+def norms(request, device):
+    """kernelwright's and torch's module with the same random parameters."""
     from kernelwright import nn
 
     def make(shape, **options):
-        ours, theirs = nn.RMSNorm(shape, device=device, **options), torch.nn.RMSNorm(shape, device=device, **options)
-        if theirs.weight is not None:
-            torch.nn.init.normal_(theirs.weight)
+        ours, theirs = (getattr(home, request.param)(shape, device=device, **options) for home in (nn, torch.nn))
+        for parameter in theirs.parameters():
+            torch.nn.init.normal_(parameter)
         ours.load_state_dict(theirs.state_dict())
         theirs.load_state_dict(ours.state_dict())
         return ours, theirs
@@ -32,23 +33,48 @@ def norms(device):
     return make
 
 
-@pytest.mark.parametrize("eps", [None, 1e-3])
-@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("options", [{}, {"eps": 1e-3}, {"elementwise_affine": False}], ids=str)
 @pytest.mark.parametrize(("shape", "of_x"), SHAPES)
-def test_same_as_torch(norms, shape, of_x, affine, eps, device):
-    ours, theirs = norms(shape, eps=eps, elementwise_affine=affine)
+def test_same_as_torch(norms, shape, of_x, options, device):
+    ours, theirs = norms(shape, **options)
     assert str(ours) == str(theirs)
-    assert isinstance(ours, torch.nn.RMSNorm)
+    assert isinstance(ours, type(theirs))
     x = (torch.randn(of_x, device=device) * 1e-3).requires_grad_()  # so small that eps matters
     again = x.detach().clone().requires_grad_()
     y, expected = ours(x), theirs(again)
-    torch.testing.assert_close(y, expected, rtol=2e-6, atol=1e-7)
+    torch.testing.assert_close(y, expected, rtol=2e-6, atol=1e-6)
     gradient = torch.randn_like(y)
     y.backward(gradient)
     expected.backward(gradient)
     torch.testing.assert_close(x.grad, again.grad, rtol=1e-4, atol=1e-4 * float(again.grad.abs().max()))
-    if affine:
-        torch.testing.assert_close(ours.weight.grad, theirs.weight.grad, rtol=1e-5, atol=1e-5)
+    for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(a.grad, b.grad, rtol=1e-5, atol=1e-5)
+
+
+def test_layer_norm_without_bias(device):
+    from kernelwright import nn
+
+    ours, theirs = (home.LayerNorm(24, bias=False, device=device) for home in (nn, torch.nn))
+    assert str(ours) == str(theirs)
+    x = torch.randn(3, 24, device=device)
+    torch.testing.assert_close(ours(x), theirs(x), rtol=2e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(("shape", "of_x"), EMPTY, ids=str)
+def test_nothing_to_normalise(norms, shape, of_x, device):
+    """What torch's modules take: no rows, and rows of no elements."""
+    ours, theirs = norms(shape)
+    x, residual = torch.randn(of_x, device=device, requires_grad=True), torch.randn(of_x, device=device)
+    for call in (ours, theirs):
+        y = call(x)
+        assert y.shape == x.shape
+        y.sum().backward()
+    for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.equal(a.grad, b.grad)
+    y, h = ours(x, residual)
+    assert y.shape == h.shape == x.shape
+    with torch.no_grad():
+        assert ours(x, residual, inplace=True).shape == x.shape
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
@@ -56,12 +82,13 @@ def test_other_types(norms, dtype, device):
     dtype = getattr(torch, dtype)
     ours, theirs = norms(64, dtype=dtype)
     x = torch.randn(7, 64, device=device).to(dtype)
-    expected = torch.nn.RMSNorm(64, dtype=torch.float64, device=device)
-    expected.weight.data.copy_(theirs.weight.data)
+    expected = type(theirs)(64, dtype=torch.float64, device=device)
+    for a, b in zip(expected.parameters(), theirs.parameters(), strict=True):
+        a.data.copy_(b.data)
     exact = expected(x.double())
     eps = torch.finfo(dtype).eps
     assert ours(x).dtype == dtype
-    assert ((ours(x).double() - exact).abs() <= 0.51 * eps * exact.abs() + 1e-7).all()
+    assert ((ours(x).double() - exact).abs() <= 0.51 * eps * exact.abs() + 2e-6).all()
 
 
 def test_residual(norms, device):
@@ -90,6 +117,16 @@ def test_wrong_residual(norms):
     for shape in ((4,), (), (3, 8), (2, 3, 2, 4)):
         with pytest.raises(errors.InvalidArgument, match=r"residual has shape .* but x has \(3, 2, 4\)"):
             ours(x, torch.randn(shape))
+
+
+def test_a_residual_that_no_view_flattens(norms):
+    ours, _ = norms((2, 4))
+    x, residual = torch.randn(3, 2, 4), torch.randn(3, 4, 2).transpose(1, 2)
+    before = residual.clone()
+    with torch.no_grad(), pytest.raises(errors.InvalidArgument, match="without a copy; make it contiguous"):
+        ours(x, residual, inplace=True)
+    assert torch.equal(residual, before)
+    assert torch.equal(ours(x, residual)[1], x + residual)
 
 
 def test_copies(norms, device):

@@ -16,12 +16,16 @@ DIFFERENTIABLE = [(op, overload) for op, overload in OVERLOADS if overload.backw
 OTHERS = [(op, overload) for op, overload in OVERLOADS if not overload.backward]
 
 
-def small(op, overload, device, dtype="float32", *, number=0, grad=False):
-    """Arguments of one of the overload's small cases."""
+def small(op, overload, device, dtype="float32", *, number=0, grad=False, least=1, most=149):
+    """Arguments of one of the overload's small cases, of so many columns."""
     cases = [
         c
         for c in op.cases
-        if c.overload == overload.name and len(c.shape) > 1 and 0 not in c.shape and max(c.shape) < 150
+        if c.overload == overload.name
+        and len(c.shape) > 1
+        and 0 not in c.shape
+        and max(c.shape) < 150
+        and least <= c.shape[-1] <= most
     ]
     case = cases[number % len(cases)]
     args = op.make(case, device, tensors.generator(number, device))
@@ -129,8 +133,7 @@ def test_export(op, overload, device):
 @pytest.mark.parametrize("number", range(6))
 @pytest.mark.parametrize(("op", "overload"), DIFFERENTIABLE, ids=case_id)
 def test_gradients_and_their_gradients(op, overload, number, device):
-    args = small(op, overload, device, "float64", number=number, grad=True)
-    args = [a.detach()[..., :5].clone().requires_grad_() if isinstance(a, torch.Tensor) else a for a in args]
+    args = small(op, overload, device, "float64", number=3 * number, grad=True, most=8)
     call = tensors.target(op, overload.name)
     assert torch.autograd.gradcheck(call, args)
     assert torch.autograd.gradgradcheck(call, args)
@@ -141,7 +144,8 @@ def test_gradients_and_their_gradients(op, overload, number, device):
 def test_gradients_of_the_kernel(op, overload, dtype, device):
     """In the kernels' own types, against float64 autograd through the reference; each argument alone, then all."""
     relative = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}[dtype]
-    plain = small(op, overload, device, dtype, number=4)
+    # A norm of few columns hardly depends on them: its gradient is small beside the terms it is a difference of.
+    plain = small(op, overload, device, dtype, number=4, least=16)
     places = [i for i, a in enumerate(plain) if isinstance(a, torch.Tensor)]
     for wanted in [*[{i} for i in places], set(places)]:
         args = [a.clone().requires_grad_(i in wanted) if i in places else a for i, a in enumerate(plain)]
@@ -196,9 +200,13 @@ def test_inference_mode(op, device):
         with torch.inference_mode():
             args = small(op, overload, device, number=2)
             found = tensors.outputs(tensors.target(op, overload.name)(*copies(args)))
-        expected = tensors.outputs(overload.reference(*[a.clone() if isinstance(a, torch.Tensor) else a for a in args]))
-        for a, b in zip(found, expected, strict=True):
-            torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+        exact = [tensors.wide(a) for a in copies(args)]
+        bounds_of = [tensors.wide(a) for a in copies(args)]
+        expected = tensors.outputs(overload.reference(*exact))
+        for a, b, bound in zip(
+            found, expected, tensors.allowed(op, overload.name, bounds_of, expected, found), strict=True
+        ):
+            tensors.assert_near(a, b, bound, overload.name)
 
 
 def test_forward_mode_is_refused():

@@ -48,8 +48,8 @@ REFUSALS = [
     ("infinite eps", lambda f: f(f32(2, 4), eps=float("inf")), ValueError, "eps is inf"),
     ("in place without a residual", lambda f: f(f32(2, 4), inplace=True), ValueError, "residual is None"),
     ("in place, weight with gradients", lambda f: f(f32(2, 4), f32(4).requires_grad_(), f32(2, 4), inplace=True), errors.Unsupported, "'weight' requires them"),
-    ("in place, repeated rows", lambda f: f(f32(2, 4), None, f32(4).expand(2, 4), inplace=True), RuntimeError, "single memory location"),
-    ("sparse", lambda f: f(f32(2, 4).to_sparse()), NotImplementedError, "SparseCPU"),
+    ("in place, repeated rows", lambda f: f(f32(2, 4), None, f32(4).expand(2, 4), inplace=True), errors.InvalidArgument, "may lie in one place"),
+    ("sparse", lambda f: f(f32(2, 4).to_sparse()), NotImplementedError, "x is a tensor of layout torch.sparse_coo"),
     ("no tensor", lambda f: f([1.0, 2.0]), RuntimeError, "Expected a value of type 'Tensor' for argument 'x'"),
     ("eps that is text", lambda f: f(f32(2, 4), eps="small"), RuntimeError, "argument 'eps'"),
 ]  # fmt: skip

@@ -9,13 +9,22 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # for device_support
+sys.path.insert(0, str(Path(__file__).parent))  # for device_support, machine_support
+
+from machine_support import ENVIRONMENTS
 
 from toolchain import targets
 from toolchain.device import Nvcc, Nvrtc
 from toolchain.targets import ROOT
 
 REFERENCE = "cu122"
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch):
+    """These tests may run inside a conda environment or a Nix shell; they say themselves which one a build is in."""
+    for name in ENVIRONMENTS:
+        monkeypatch.delenv(name, raising=False)
 
 
 def _packages(pattern: str) -> list[Path]:

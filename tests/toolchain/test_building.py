@@ -35,7 +35,7 @@ def test_options_are_those_of_the_documentation():
         "archs": "89;90", "toolkit": "cu122", "target": "linux-x86_64", "ops": "rms_norm", "provider": "system",
         "debug": "yes",
     }  # fmt: skip
-    assert Options().settings() == {"provider": "pip", "debug": "no"}
+    assert Options().settings() == {"provider": "locked", "debug": "no"}
 
 
 def test_the_table_sums_up():

@@ -131,12 +131,14 @@ def test_the_command_writes_compares_and_says_so(project, capsys):
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
     write, compare = parser.parse_args([]), parser.parse_args(["--check"])
+    assert command.run(write, project) == 0  # the workflows
     assert command.run(compare, project) == 0
+    capsys.readouterr()
     assert command.run(write, project) == 0
-    assert capsys.readouterr().out.endswith("README.md: unchanged\n")
+    assert {line.rpartition(": ")[2] for line in capsys.readouterr().out.splitlines()} == {"unchanged"}
     (project / render.RECORDS / "silu.py").write_text(RECORD.replace("gelu", "silu"))
     with pytest.raises(GateError):
         command.run(compare, project)
     assert command.run(write, project) == 0
-    assert capsys.readouterr().out.endswith("README.md: written\n")
+    assert "README.md: written\n" in capsys.readouterr().out
     assert command.run(compare, project) == 0

@@ -21,7 +21,7 @@ from toolchain.errors import GateError
 from toolchain.providers.host import provisioned
 from toolchain.request import Request, resolve
 from toolchain.targets import Version
-from toolchain.wheel import archive, elf, finish, tag
+from toolchain.wheel import archive, elf, finish, gates, tag
 
 TABLE = targets.load()
 TARGET = TABLE.targets["linux-x86_64"]
@@ -112,7 +112,7 @@ def test_the_locked_compressor_makes_these_bytes_whatever_the_python(monkeypatch
     tools = provisioned(TABLE)
     if tools is None:
         pytest.skip("the locked compressor is not in .kw/tools for this Python; ./kw provision brings it")
-    monkeypatch.syspath_prepend(str(tools.modules))
+    monkeypatch.syspath_prepend(str(tools.modules[0]))
     data = "".join(f"{i * i % 9973:x} {i % 97} rms\n" for i in range(4000)).encode()  # each level packs it differently
     packed = archive.compressor()(data)
     assert zlib.decompress(packed, -15) == data
@@ -124,6 +124,8 @@ def built_wheel(folder: Path, library: bytes) -> Path:
     with zipfile.ZipFile(path, "w") as wheel:
         wheel.writestr("kernelwright/lib/libkernelwright.so", library)
         wheel.writestr("kernelwright/__init__.py", "x = 1\n")
+        wheel.writestr("kernelwright/manifest.json", '{"compiler": {"driver": "none", "version": "1", "sha256": "00"}}')
+        wheel.writestr("kernelwright/recipe.json", '{"front": "no compiler"}')
         wheel.writestr(
             "kernelwright-0.1.0.dist-info/METADATA", "Name: kernelwright\nVersion: 0.1.0\n\nVersion: prose\n"
         )
@@ -138,12 +140,13 @@ def request(**options: object) -> Request:
 
 @pytest.fixture
 def finished(tmp_path, monkeypatch):
-    """Finishes a wheel around a library with the given needs."""
-    monkeypatch.setattr(archive, "compressor", lambda: deflate)
+    """Finishes a wheel around a library with the given needs; test_gates.py has the gates."""
+    monkeypatch.setattr(archive, "compressor", lambda _library: deflate)
+    monkeypatch.setattr(gates, "inspect", lambda *_, **__: None)
 
     def act(given: elf.Needs, asked: Request, *, floor: bool = True) -> Path:
         monkeypatch.setattr(finish, "parse", lambda _: given)
-        return finish.finish(built_wheel(tmp_path, b"\x7fELF"), tmp_path, asked, floor_is_given=floor)
+        return finish.finish(built_wheel(tmp_path, b"\x7fELF"), tmp_path, TABLE, asked, floor_is_given=floor)
 
     return act
 

@@ -16,7 +16,7 @@ class Options:
     archs: str | None = None
     toolkit: str | None = None
     target: str | None = None
-    provider: str = "pip"
+    provider: str = "locked"
     ops: str | None = None
     debug: bool = False
     clean: bool = False
@@ -34,7 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser, table: Table) -> None:
     parser.add_argument("--archs", metavar="LIST", help='GPU architectures, as in "89;90" or "89,90+ptx"')
     parser.add_argument("--toolkit", metavar="NAME", help=f"one of {', '.join(table.toolkits)}")
     parser.add_argument("--target", metavar="NAME", help=f"one of {', '.join(table.targets)}; without: this machine's")
-    parser.add_argument("--provider", default="pip", help="where compilers come from: pip (the default) or system")
+    parser.add_argument(
+        "--provider",
+        default="locked",
+        help="where compilers come from: pip, conda, nix, system, auto; without: the conda or Nix environment of this "
+        "tree's locks if one is active, else pip",
+    )
     parser.add_argument("--ops", metavar="LIST", help="operators, as in rms_norm; without: all")
     parser.add_argument("--debug", action="store_true", help="device and host code with debug information")
     parser.add_argument("--clean", action="store_true", help="forget earlier builds of this kind and the compile cache")

@@ -20,7 +20,7 @@ _STEP = re.compile(r"^\[(\d+)/(\d+)\] (.*)")
 
 def _environment(tools: HostTools, jobs: int | None) -> dict[str, str]:
     """This one, with the tools in front."""
-    modules = [str(tools.modules), *filter(None, [os.environ.get("PYTHONPATH")])]
+    modules = [*map(str, tools.modules), *filter(None, [os.environ.get("PYTHONPATH")])]
     programs = [*map(str, tools.programs), os.environ.get("PATH", os.defpath)]
     parallel = str(jobs or len(os.sched_getaffinity(0)))
     return {
@@ -39,7 +39,7 @@ def build_wheel(settings: dict[str, str], tools: HostTools, workspace: Path, out
     terminal = sys.stderr.isatty()
     with log.open("w", encoding="utf-8") as kept:
         child = subprocess.Popen(
-            [sys.executable, "-m", "toolchain.wheel", given],
+            [str(tools.python), "-m", "toolchain.wheel", given],
             cwd=ROOT, env=_environment(tools, jobs), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
         answer = ""

@@ -10,14 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolchain import pep517, providers
-from toolchain.building import clean, stamp
+from toolchain.building import clean, sass, stamp
 from toolchain.building.options import Options
 from toolchain.building.package import build_wheel
+from toolchain.building.publish import publish
 from toolchain.building.stamp import Row, Stamp
+from toolchain.device import Built
 from toolchain.device.environment import job_limit
+from toolchain.locking.wanted import lock_of
 from toolchain.providers import host, pip
 from toolchain.request import Request, label
 from toolchain.targets import ROOT, Table
+from toolchain.wheel.gates import POLICY_LOCK
 
 DIST = ROOT / "dist"
 STATE = ROOT / ".kw"
@@ -49,14 +53,18 @@ def _unchanged(workspace: Path, request: Request) -> Outcome | None:
     return Outcome(wheel, known, fresh=False) if stamp.digest_of(wheel) == known.sha256 else None
 
 
-def _compile(request: Request, table: Table, jobs: int | None) -> tuple[Row, ...]:
+def compiled(request: Request, table: Table, jobs: int | None) -> Built:
     """Every image, with progress, into the cache: CMake finds them there."""
-    from toolchain.cubin import Cubin
     from toolchain.device.build import build_images
 
     compiler = providers.device_compiler(request.provider, request.toolkit, table)
     _say(f"device compiler: {compiler}")
-    built = build_images(request, compiler, jobs=jobs)
+    return build_images(request, compiler, jobs=jobs)
+
+
+def _rows(built: Built) -> tuple[Row, ...]:
+    from toolchain.cubin import Cubin
+
     return tuple(
         Row(i.code, i.op, len(i.data), i.registers, i.spilled if isinstance(i.facts, Cubin) else None, i.seconds)
         for i in built.images
@@ -66,14 +74,19 @@ def _compile(request: Request, table: Table, jobs: int | None) -> tuple[Row, ...
 def _build(options: Options, request: Request, table: Table, workspace: Path) -> Outcome:
     started = time.monotonic()
     before = stamp.inputs(request)
-    tools = host.provision(table)
-    rows = _compile(request, table, options.jobs)
+    tools = host.tools(table, request.provider)
+    if tools.zig:  # pip's set; an environment of another lock may be without network
+        pip.install(lock_of(POLICY_LOCK))
+    built = compiled(request, table, options.jobs)
+    sass.check(request, built.images)
     _say("building the host library and the wheel")
-    settings = {**options.settings(), "toolkit": request.toolkit.name, "target": request.target.name}
+    decided = {"provider": request.provider, "toolkit": request.toolkit.name, "target": request.target.name}
+    settings = {**options.settings(), **decided}
     wheel = build_wheel(settings, tools, workspace, DIST, options.jobs)
     _say(f"checking {wheel.name} in a clean environment")
     check = clean.self_check(wheel, request, workspace)
-    made = Stamp(before, wheel.name, stamp.digest_of(wheel), check, rows, time.monotonic() - started)
+    publish(wheel)
+    made = Stamp(before, wheel.name, stamp.digest_of(wheel), check, _rows(built), time.monotonic() - started)
     stamp.save(workspace / "stamp.json", made)
     return Outcome(wheel, made, fresh=True)
 

@@ -5,17 +5,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from toolchain.providers import system
+from toolchain import source
+from toolchain.providers import environment, system
 from toolchain.request import Request
 from toolchain.targets import ROOT
-
-FOLDERS = ("csrc", "src", "cmake", "toolchain", "locks")
-FILES = ("CMakeLists.txt", "pyproject.toml", "targets.toml", "README.md", "LICENSE", "kw")
 
 
 @dataclass(frozen=True)
@@ -42,22 +38,13 @@ class Stamp:
     seconds: float
 
 
-def _files() -> Iterator[Path]:
-    for name in FOLDERS:
-        for folder, below, files in os.walk(ROOT / name):
-            below[:] = sorted(entry for entry in below if entry != "__pycache__")
-            yield from (Path(folder) / file for file in sorted(files))
-    yield from (ROOT / name for name in FILES if (ROOT / name).is_file())
-
-
 def inputs(request: Request) -> str:
     """The digest of everything that this build depends on."""
-    digest = hashlib.sha256(repr(request).encode())
-    for path in _files():
-        content = path.read_bytes()
-        digest.update(f"{path.relative_to(ROOT)}\0{len(content)}\0".encode() + content)
+    digest = hashlib.sha256(f"{request!r} {source.state(ROOT)!r}".encode())
     if request.provider == "system":
         digest.update(repr((system.find_nvcc(), system.find_gcc())).encode())
+    elif request.provider != "pip":
+        digest.update(repr(environment.require(request.provider)).encode())
     return digest.hexdigest()
 
 

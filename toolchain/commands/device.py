@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--toolkit", help="a toolkit of targets.toml; default: the target's")
     add("--archs", help='such as "89;90": cubins by number, PTX by name; default: the target\'s set')
     add("--ops", help="such as a,b; default: all")
-    add("--provider", default=DEFAULT_PROVIDER, help="pip (default), system, auto")
+    add("--provider", default=DEFAULT_PROVIDER, help="pip (default), conda, nix, system, locked, auto")
     add("--debug", action="store_true", help="with line tables; labelled, never to be shipped")
     add("--label", help="local version label; default: what the request deserves")
     add("--cache", type=Path, metavar="DIR", help="default: KERNELWRIGHT_CACHE, else .kw/cache")

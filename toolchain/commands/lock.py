@@ -4,34 +4,58 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 
 from toolchain.errors import RequestError, TableError
+from toolchain.files import write_if_changed
+from toolchain.locking import conda, conda_tool
 from toolchain.locking.resolve import resolve
-from toolchain.locking.wanted import wanted
+from toolchain.locking.wanted import Wanted, wanted
 from toolchain.locking.write import problems, text
-from toolchain.targets import ROOT, load
+from toolchain.targets import ROOT, Table, load
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--check", action="store_true", help="change nothing; fail if a lock is stale (no network)")
-    parser.add_argument("paths", nargs="*", help="only these, as in locks/nox.txt")
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if a lock is stale")
+    parser.add_argument("paths", nargs="*", help=f"only these, as in locks/nox.txt or {conda.LOCK}")
+
+
+def _pip(lock: Wanted) -> str:
+    return _write(lock.path, text(lock, resolve(lock)))
+
+
+def _write(path: str, content: str) -> str:
+    return "written" if write_if_changed(ROOT / path, content.encode()) else "unchanged"
+
+
+def _makers(table: Table, *, all_of_them: bool) -> dict[str, Callable[[], str]]:
+    """What makes each file. The conda lock comes last: it is made from two of the others."""
+    makers: dict[str, Callable[[], str]] = {}
+    for lock in wanted(table):
+        makers[lock.path] = lambda lock=lock: _pip(lock)  # type: ignore[misc]
+    for path, content in conda.made(table).items():
+        makers[path] = lambda path=path, content=content: _write(path, content)  # type: ignore[misc]
+    return {**makers, conda.LOCK: lambda: conda_tool.refresh(optional=all_of_them)}
+
+
+def _check(table: Table, chosen: list[str]) -> None:
+    found = [line for lock in wanted(table) if lock.path in chosen for line in problems(lock)]
+    if any(name in chosen for name in (conda.LOCK, *conda.made(table))):
+        found += conda.problems(table) or conda_tool.problems()
+    if found:
+        raise TableError("\n".join(found))
+    print(f"{len(chosen)} files are as targets.toml and pyproject.toml want them")
 
 
 def run(options: argparse.Namespace) -> int:
-    locks = wanted(load())
-    if unknown := set(options.paths) - {lock.path for lock in locks}:
-        raise RequestError(f"no such lock: {min(unknown)}; there are {', '.join(lock.path for lock in locks)}")
-    chosen = [lock for lock in locks if not options.paths or lock.path in options.paths]
+    table = load()
+    makers = _makers(table, all_of_them=not options.paths)
+    if unknown := set(options.paths) - set(makers):
+        raise RequestError(f"no such lock: {min(unknown)}; there are {', '.join(makers)}")
+    chosen = [path for path in makers if not options.paths or path in options.paths]
     if options.check:
-        if found := [line for lock in chosen for line in problems(lock)]:
-            raise TableError("\n".join(found))
-        print(f"{len(chosen)} locks are as targets.toml and pyproject.toml want them")
+        _check(table, chosen)
         return 0
-    for lock in chosen:
-        content = text(lock, resolve(lock))
-        path = ROOT / lock.path
-        same = path.is_file() and path.read_text(encoding="utf-8") == content
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(content, encoding="utf-8")
-        print(f"{lock.path}: {'unchanged' if same else 'written'}", flush=True)
+    for path in chosen:
+        print(f"{path}: {makers[path]()}", flush=True)
     return 0

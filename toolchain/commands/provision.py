@@ -6,8 +6,13 @@ from __future__ import annotations
 import argparse
 
 from toolchain import pep517, providers
-from toolchain.providers import host, nvrtc
+from toolchain.exact.sass import LOCK as SASS_LOCK
+from toolchain.locking.wanted import lock_of
+from toolchain.providers import host, nvrtc, pip
 from toolchain.targets import ROOT, load
+from toolchain.wheel.gates import POLICY_LOCK
+
+ALSO = (POLICY_LOCK, SASS_LOCK)  # dependency groups: what the gates read, what `verify` shows machine code with
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,5 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     request = pep517.settled(table, asked, fetching=True)
     library = nvrtc.library(request.toolkit, providers.machine_of(table))
     tools = host.provision(table)
-    print(f"NVRTC of {request.toolkit.name}: {library.relative_to(ROOT)}\ntools: {tools.modules.relative_to(ROOT)}")
+    for group in ALSO:
+        pip.install(lock_of(group))
+    print(f"NVRTC of {request.toolkit.name}: {library.relative_to(ROOT)}\ntools: {tools.modules[0].relative_to(ROOT)}")
     return 0

@@ -1,22 +1,25 @@
 # SPDX-License-Identifier: MIT
-"""Writes the tables of README.md that targets.toml and the operators' records make; --check only compares."""
+"""Writes README.md's tables and the workflows from targets.toml and the operators' records; --check only compares."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from toolchain.targets import ROOT, render
+from toolchain.files import write_if_changed
+from toolchain.targets import ROOT, load, render
+from toolchain.workflows import render as workflows
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--check", action="store_true", help="change nothing; fail if README.md is stale")
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if a file is stale")
 
 
 def run(args: argparse.Namespace, root: Path = ROOT) -> int:
     if args.check:
         render.check(root)
-        print("README.md is what targets.toml and the operators' records make it")
+        workflows.check(load(root / "targets.toml"), root)
+        print("README.md and the workflows are what targets.toml and the operators' records make them")
         return 0
     page = render.page(root)
     wanted = render.fresh(root)
@@ -24,4 +27,6 @@ def run(args: argparse.Namespace, root: Path = ROOT) -> int:
     if not same:
         page.write_text(wanted, encoding="utf-8")
     print(f"README.md: {'unchanged' if same else 'written'}")
+    for name, text in workflows.made(load(root / "targets.toml")).items():
+        print(f"{name}: {'written' if write_if_changed(root / name, text.encode()) else 'unchanged'}")
     return 0

@@ -1,26 +1,35 @@
 # SPDX-License-Identifier: MIT
-"""Where compilers come from: `pip` brings hash-locked ones, `system` takes what is there, `auto` picks."""
+"""Where compilers come from: `pip` brings hash-locked ones, `conda` and `nix` are this tree's locked environments,
+`system` takes what is there; `locked` and `auto` pick."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolchain.providers import nvrtc, system
-from toolchain.providers.pick import AUTO, check_host, machine_of, settle
+from toolchain.providers import environment, nvrtc, system
+from toolchain.providers.pick import AUTO, LOCKED, check_host, machine_of, settle
 from toolchain.targets import Table, Toolkit
 
 if TYPE_CHECKING:
     from toolchain.device.compiler import DeviceCompiler
+    from toolchain.providers.system import FoundGcc, FoundNvcc
 
-__all__ = ["AUTO", "check_host", "device_compiler", "machine_of", "refuse", "settle"]
+__all__ = ["AUTO", "LOCKED", "check_host", "compilers", "device_compiler", "machine_of", "refuse", "settle"]
+
+
+def compilers(provider: str, toolkit: Toolkit, table: Table) -> tuple[FoundNvcc, FoundGcc] | None:
+    """The checked nvcc and GCC of this provider; None for pip, whose device compiler needs no host compiler."""
+    if provider == "pip":
+        return None
+    if provider == "system":
+        return system.compilers(toolkit, table)
+    return environment.compilers(provider, toolkit, table)
 
 
 def refuse(provider: str, toolkit: Toolkit, table: Table) -> None:
     """Raises what stands in the way of this build on this machine, before anything is fetched or compiled."""
     check_host(provider, toolkit, table)
-    if provider == "system":
-        nvcc = system.check_nvcc(system.require_nvcc(), toolkit, table)
-        system.check_gcc(system.find_gcc(), nvcc, toolkit)
+    compilers(provider, toolkit, table)
 
 
 def device_compiler(provider: str, toolkit: Toolkit, table: Table) -> DeviceCompiler:
@@ -28,7 +37,8 @@ def device_compiler(provider: str, toolkit: Toolkit, table: Table) -> DeviceComp
     from toolchain.device.nvcc import Nvcc
     from toolchain.device.nvrtc import Nvrtc
 
-    refuse(provider, toolkit, table)
-    if provider == "system":
-        return Nvcc(system.require_nvcc().path, system.find_gcc().path)
+    check_host(provider, toolkit, table)
+    if found := compilers(provider, toolkit, table):
+        nvcc, gcc = found
+        return Nvcc(nvcc.path, gcc.path, provider=provider)
     return Nvrtc(nvrtc.library(toolkit, machine_of(table)))

@@ -7,11 +7,12 @@ import importlib.util
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from toolchain.errors import RequestError, ToolMissing
-from toolchain.providers import pip, system
+from toolchain.providers import environment, pip, system
 from toolchain.providers.pick import machine_of
 from toolchain.targets import ROOT, Table, Target
 
@@ -20,17 +21,17 @@ OLDEST_CMAKE = (3, 25)
 
 @dataclass(frozen=True)
 class HostTools:
-    """One provisioned set. `modules` goes on PYTHONPATH, `programs` on PATH, in front."""
+    """One set. `python` runs the build backend; `modules` go on PYTHONPATH, `programs` on PATH, in front."""
 
-    modules: Path
+    python: Path
+    modules: tuple[Path, ...]
+    programs: tuple[Path, ...]
+    zig: Path | None  # None where a GCC comes with the set
 
-    @property
-    def programs(self) -> tuple[Path, ...]:
-        return (self.modules / "cmake" / "data" / "bin", self.modules / "bin")
 
-    @property
-    def zig(self) -> Path:
-        return self.modules / "ziglang" / "zig"
+def _pip_set(modules: Path) -> HostTools:
+    programs = (modules / "cmake" / "data" / "bin", modules / "bin")
+    return HostTools(Path(sys.executable), (modules,), programs, modules / "ziglang" / "zig")
 
 
 def _place(table: Table) -> Path:
@@ -38,20 +39,33 @@ def _place(table: Table) -> Path:
 
 
 def provision(table: Table) -> HostTools:
-    """The locked set, fetched if it is not there."""
-    return HostTools(pip.install(ROOT / table.tools.locks[machine_of(table)], per_python=True))
+    """pip's locked set, fetched if it is not there."""
+    return _pip_set(pip.install(ROOT / table.tools.locks[machine_of(table)], per_python=True))
 
 
 def provisioned(table: Table) -> HostTools | None:
-    """The locked set, if it is there already."""
+    """pip's locked set, if it is there already."""
     place = _place(table)
-    return HostTools(place) if place.is_dir() else None
+    return _pip_set(place) if place.is_dir() else None
+
+
+def tools(table: Table, provider: str) -> HostTools:
+    """The set for a build by this provider: a locked environment brings its own, for all others it is pip's."""
+    if provider in environment.HOW:
+        found = environment.require(provider)
+        return HostTools(found.python, (), found.programs, None)
+    return provision(table)
+
+
+def libdeflate(provider: str) -> Path | None:
+    """The library that packs this provider's wheels; None where pip's tools have it as a module."""
+    return environment.require(provider).libdeflate if provider in environment.HOW else None
 
 
 def find_zig(table: Table) -> Path | None:
     """zig from the locked set, or from the wheel of the same version beside this interpreter's modules."""
-    if tools := provisioned(table):
-        return tools.zig
+    if found := provisioned(table):
+        return found.zig
     spec = importlib.util.find_spec("ziglang")
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -86,13 +100,15 @@ def has_ninja() -> bool:
 
 
 def check_target(table: Table, target: Target, provider: str) -> None:
-    """RequestError if this provider's host compiler makes no programs for the target's machine."""
+    """RequestError if this provider, here, makes no programs for the target."""
     machine = machine_of(table)
     if target.host[provider] != "zig" and target.machine != machine:
         raise RequestError(
             f"provider {provider} compiles the host library with this machine's GCC, which makes programs for "
             f"{machine}, not for {target.name} ({target.machine}); use --provider pip, whose compiler makes both"
         )
+    if provider in environment.HOW:
+        environment.check_target(provider, target.name)
 
 
 def cmake_defines(table: Table, target: Target, provider: str) -> dict[str, str]:
@@ -109,4 +125,11 @@ def cmake_defines(table: Table, target: Target, provider: str) -> dict[str, str]
             "KW_ZIG": str(zig),
             "KW_ZIG_TARGET": f"{target.zig}.{target.glibc}",
         }
-    return {"CMAKE_CXX_COMPILER": str(system.find_gcc().path)}
+    gxx = system.find_gcc().path if provider == "system" else environment.require(provider).gcc
+    beside = system.c_compiler(gxx)  # the library is linked as C; by default CMake would look for any cc
+    return {"CMAKE_CXX_COMPILER": str(gxx), **({"CMAKE_C_COMPILER": str(beside)} if beside else {})}
+
+
+def floor_is_given(table: Table, target: Target, provider: str) -> bool:
+    """Whether the host compiler was given the target's C library, so that needing a newer one is an error."""
+    return target.host[provider] == "zig" or (provider == "conda" and table.gcc.sysroot == str(target.glibc))

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import os
 import platform
 
 from toolchain.errors import KwError, RequestError, ToolMissing
-from toolchain.providers import nvrtc, system
+from toolchain.providers import environment, nvrtc, system
 from toolchain.targets import Table, Toolkit
 
-AUTO = "auto"
-ENVIRONMENTS = {"conda": "CONDA_PREFIX", "nix": "IN_NIX_SHELL"}
+AUTO = "auto"  # compilers that are here, locked or not; else pip's
+LOCKED = "locked"  # those of the active environment of this tree's locks; else pip's
 
 
 def machine_of(table: Table) -> str:
@@ -33,7 +32,7 @@ def _usable(table: Table, wanted: Toolkit | None) -> Toolkit | None:
         row = system.toolkit_of(nvcc, table) if nvcc else None
         if nvcc is None or row is None or (wanted and wanted != row):
             return None
-        system.check_gcc(system.find_gcc(), nvcc, row)
+        system.compilers(row, table)
     except KwError:
         return None
     return row
@@ -50,7 +49,7 @@ def _default(table: Table, provider: str, default: str) -> Toolkit:
 def settle(
     table: Table, provider: str, toolkit: str | None, default: str, *, fetching: bool = False
 ) -> tuple[str, str]:
-    """The provider and the toolkit's name, where `auto` or no toolkit at all left them open.
+    """The provider and the toolkit's name, where `auto`, `locked` or no toolkit at all left them open.
 
     `default` is the target's own toolkit. Provider system without a toolkit means the one whose nvcc is here.
     `fetching`: NVRTC may be missing, since the caller is about to fetch it.
@@ -58,6 +57,10 @@ def settle(
     wanted = next((row for row in table.toolkits.values() if toolkit in (row.name, str(row.release))), None)
     if toolkit is not None and wanted is None:
         raise RequestError(f"toolkit {toolkit!r} is not in targets.toml; there are {', '.join(table.toolkits)}")
+    if provider in (AUTO, LOCKED) and (found := environment.active()):
+        provider = found.provider
+    if provider == LOCKED:
+        provider = "pip"
     if provider == "system" and wanted is None:
         nvcc = system.require_nvcc()
         row = system.toolkit_of(nvcc, table)
@@ -86,13 +89,8 @@ def check_host(provider: str, toolkit: Toolkit, table: Table) -> str:
     """The build machine, or RequestError with the choices if this provider does not have the toolkit there."""
     machine = machine_of(table)
     if provider not in toolkit.hosts:
-        raise RequestError(f"provider {provider!r} does not exist; there are {', '.join((*toolkit.hosts, AUTO))}")
-    if provider in ENVIRONMENTS:
-        active = os.environ.get(ENVIRONMENTS[provider])
-        where = f"one is active ({ENVIRONMENTS[provider]}={active})" if active else "none is active"
         raise RequestError(
-            f"provider {provider} takes the compilers of a {provider} environment made from this tree's lock; {where}, "
-            f"and this tree has no {provider} lock; use --provider pip or --provider system"
+            f"provider {provider!r} does not exist; there are {', '.join((*toolkit.hosts, LOCKED, AUTO))}"
         )
     if machine in toolkit.hosts[provider]:
         return machine

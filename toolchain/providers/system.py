@@ -44,13 +44,16 @@ def find_nvcc() -> FoundNvcc | None:
     homes = [Path(os.environ[name]) / "bin" for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
     found = next((path for home in homes if (path := shutil.which("nvcc", path=str(home)))), None)
     found = found or shutil.which("nvcc")
-    if not found:
-        return None
-    said = _output([found, "--version"])
+    return read_nvcc(Path(found)) if found else None
+
+
+def read_nvcc(path: Path) -> FoundNvcc:
+    """This nvcc, asked which one it is."""
+    said = _output([str(path), "--version"])
     number = re.search(r"\bV(\d+\.\d+\.\d+)\b", said) or re.search(r"release (\d+\.\d+)", said)
     if not number:
-        raise ToolMismatch(f"{found} --version does not say which CUDA it is of; it said: {said.strip() or 'nothing'}")
-    return FoundNvcc(Path(found), Version.parse(number[1]))
+        raise ToolMismatch(f"{path} --version does not say which CUDA it is of; it said: {said.strip() or 'nothing'}")
+    return FoundNvcc(path, Version.parse(number[1]))
 
 
 def find_gcc() -> FoundGcc:
@@ -67,13 +70,18 @@ def find_gcc() -> FoundGcc:
             f"nvcc needs a host GCC, and {missing}; install one (apt-get install g++), set CUDAHOSTCXX to one, "
             "or use --provider pip, which brings its own compilers"
         )
-    macros = _output([found, "-dM", "-E", "-x", "c++", os.devnull])
+    return read_gcc(Path(found), why)
+
+
+def read_gcc(path: Path, why: str) -> FoundGcc:
+    """This g++, asked which one it is; `why` it is the one."""
+    macros = _output([str(path), "-dM", "-E", "-x", "c++", os.devnull])
     numbers = [re.search(rf"#define {key} (\d+)", macros) for key in ("__GNUC__", "__GNUC_MINOR__")]
     if "__clang__" in macros or not all(numbers):
         raise ToolMismatch(
-            f"nvcc needs a host GCC, but {found} ({why}) is not one; set CUDAHOSTCXX to a g++, or use --provider pip"
+            f"nvcc needs a host GCC, but {path} ({why}) is not one; set CUDAHOSTCXX to a g++, or use --provider pip"
         )
-    return FoundGcc(Path(found), Version(tuple(int(number[1]) for number in numbers if number)), why)
+    return FoundGcc(path, Version(tuple(int(number[1]) for number in numbers if number)), why)
 
 
 def check_gcc(gcc: FoundGcc, nvcc: FoundNvcc, toolkit: Toolkit) -> FoundGcc:
@@ -93,6 +101,42 @@ def check_gcc(gcc: FoundGcc, nvcc: FoundNvcc, toolkit: Toolkit) -> FoundGcc:
         f"GCC {span.min} to {span.max}. -allow-unsupported-compiler is no way out: it ends in errors about _Float32 "
         f"in the C library's headers. Either {cure}, or use --provider pip, which needs no GCC."
     )
+
+
+def _origin(program: Path) -> str:
+    """Whose a program is: a conda environment's, the Nix store's, or the system's."""
+    for place in (program.absolute(), program.resolve()):
+        if place.is_relative_to("/nix/store"):
+            return "the Nix store"
+        if home := next((above for above in place.parents if (above / "conda-meta").is_dir()), None):
+            return f"the conda environment {home}"
+    return "the system"
+
+
+def check_mix(gcc: FoundGcc, nvcc: FoundNvcc) -> None:
+    """ToolMismatch if the two are of different installations: each brings a C library of its own, often another one."""
+    whose, other = _origin(nvcc.path), _origin(gcc.path)
+    if whose != other:
+        raise ToolMismatch(
+            f"nvcc {nvcc.version} at {nvcc.path} is of {whose}, but its host GCC at {gcc.path} ({gcc.why}) is of "
+            f"{other}; "
+            f"set CUDAHOSTCXX to a g++ of {whose}, take both from one environment, or use --provider pip"
+        )
+
+
+def c_compiler(gxx: Path) -> Path | None:
+    """The gcc beside a g++, which links what is linked as C; None if there is none of that name."""
+    name = gxx.name.replace("g++", "gcc") if "g++" in gxx.name else gxx.name.replace("c++", "cc")
+    beside = gxx.with_name(name)
+    return beside if name != gxx.name and beside.is_file() else None
+
+
+def compilers(toolkit: Toolkit, table: Table) -> tuple[FoundNvcc, FoundGcc]:
+    """The nvcc and the GCC that are found here, after checking that they go together."""
+    nvcc = check_nvcc(require_nvcc(), toolkit, table)
+    gcc = check_gcc(find_gcc(), nvcc, toolkit)
+    check_mix(gcc, nvcc)
+    return nvcc, gcc
 
 
 def toolkit_of(nvcc: FoundNvcc, table: Table) -> Toolkit | None:

@@ -156,7 +156,8 @@ def _rows(raw: Row, section: str, make: Callable[[Row, str], T]) -> Mapping[str,
     return MappingProxyType(made)
 
 
-def _toml(text: str) -> dict[str, Any]:
+def toml(text: str, name: str = "targets.toml") -> dict[str, Any]:
+    """A decoded TOML file, or a TableError that names it."""
     try:
         if sys.version_info >= (3, 11):
             import tomllib
@@ -169,7 +170,7 @@ def _toml(text: str) -> dict[str, Any]:
     try:
         values: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise TableError(f"targets.toml: not valid TOML: {error}") from None
+        raise TableError(f"{name}: not valid TOML: {error}") from None
     return values
 
 
@@ -197,7 +198,7 @@ def build(values: Mapping[str, Any]) -> Table:
 
 def parse(text: str) -> Table:
     """The table of this text, or a TableError that names the row."""
-    return build(_toml(text))
+    return build(toml(text))
 
 
 def load(path: Path = PATH) -> Table:

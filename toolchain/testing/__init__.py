@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Where tests and linters run: environments made from the locks, kept under .kw/ while their locks stay the same."""
+"""Where tests, benchmarks and linters run: environments made from the locks, kept under .kw/ until a lock changes."""
 
-from toolchain.testing.run import run_lint, run_tests
+from toolchain.testing.run import run_bench, run_lint, run_tests
 
-__all__ = ["run_lint", "run_tests"]
+__all__ = ["run_bench", "run_lint", "run_tests"]

@@ -10,6 +10,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from toolchain import providers
 from toolchain.building import clean
 from toolchain.errors import ToolMissing
 from toolchain.locking.wanted import lock_of
@@ -50,7 +51,7 @@ def _make(place: Path, lock: Path, torch: Torch | None, python: str) -> None:
         (site / "zz_installed_torch.pth").write_text("\n".join(torch.paths) + "\n", encoding="utf-8")
 
 
-def compilers(zig: Path) -> Path:
+def _zig_as_compiler(zig: Path) -> Path:
     """A directory with zig as cc and c++, last on PATH: for the C and C++ tests where no compiler is."""
     folder = ROOT / ".kw" / "compilers"
     folder.mkdir(parents=True, exist_ok=True)
@@ -63,18 +64,19 @@ def compilers(zig: Path) -> Path:
     return folder
 
 
+def _tools() -> host.HostTools:
+    """CMake, ninja and a compiler: those of the active environment, else pip's."""
+    active = providers.environment.active()
+    return host.tools(load(), active.provider if active else "pip")
+
+
 def environment(python: Path) -> dict[str, str]:
     """The environment for a test run: this environment's programs first, then the locked CMake and ninja; last zig."""
-    table = load()
-    tools = host.provision(table)
-    programs = [
-        str(python.parent),
-        *map(str, tools.programs),
-        os.environ.get("PATH", os.defpath),
-        str(compilers(tools.zig)),
-    ]
+    tools = _tools()
+    last = [str(_zig_as_compiler(tools.zig))] if tools.zig else []
+    programs = [str(python.parent), *map(str, tools.programs), os.environ.get("PATH", os.defpath), *last]
     cache = str(ROOT / ".kw" / "cache" / "zig")
-    zig = {"KW_ZIG": str(tools.zig), "ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache}
+    zig = {"KW_ZIG": str(tools.zig), "ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache} if tools.zig else {}
     if not shutil.which("make"):
         zig["CMAKE_GENERATOR"] = "Ninja"  # CMake's own choice is make
     return {**clean.environment(), **zig, "PATH": os.pathsep.join(programs), "PYTHONNOUSERSITE": "1"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The test run and the lint run: which commands, in which environment."""
+"""The test run, the benchmark run and the lint run: which commands, in which environment."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from pathlib import Path
 
 from toolchain.building import clean
 from toolchain.building.stamp import digest_of
+from toolchain.errors import ToolMissing
 from toolchain.targets import ROOT
 from toolchain.testing import environment
-from toolchain.testing.torch import choose, on_another_python
+from toolchain.testing.torch import Torch, choose, on_another_python
 
 NATIVE = (".h", ".cpp", ".cu", ".cuh", ".inc")
 
@@ -25,23 +26,42 @@ def _run(title: str, command: Sequence[str], python: Path) -> int:
     return subprocess.run(command, cwd=ROOT, env=environment.environment(python), check=False).returncode
 
 
-def run_tests(wheel: Path, torch: str | None, python_asked: str | None, rest: Sequence[str]) -> int:
-    """pytest's exit code, with the wheel installed and nothing of the sources in its place."""
-    chosen = on_another_python(python_asked, torch) if python_asked else choose(torch)
-    print(chosen.about, file=sys.stderr, flush=True)
-    python = environment.ready("tests", chosen)
+def _with_wheel(lock: str, wheel: Path, torch: Torch) -> Path:
+    """The interpreter of the environment of this lock, with that torch and this wheel in it."""
+    print(torch.about, file=sys.stderr, flush=True)
+    python = environment.ready(lock, torch)
     marker = python.parent.parent / "wheel"
     digest = digest_of(wheel)
     if not marker.is_file() or marker.read_text(encoding="utf-8") != digest:
         clean.install_wheel(python, wheel)
         marker.write_text(digest, encoding="utf-8")
+    return python
+
+
+def run_tests(wheel: Path, torch: str | None, python_asked: str | None, rest: Sequence[str]) -> int:
+    """pytest's exit code, with the wheel installed and nothing of the sources in its place."""
+    python = _with_wheel("tests", wheel, on_another_python(python_asked, torch) if python_asked else choose(torch))
     return _run(f"tests of {wheel.name}", [str(python), "-m", "pytest", *rest], python)
+
+
+def run_bench(wheel: Path, torch: str | None, rest: Sequence[str]) -> int:
+    """The exit code of benchmarks/run.py, with the wheel installed."""
+    chosen = choose(torch)
+    if chosen.key == "none":
+        raise ToolMissing(f"the benchmarks compare with torch, and there is none ({chosen.about}): name one by --torch")
+    python = _with_wheel("bench", wheel, chosen)
+    return _run(f"benchmarks of {wheel.name}", [str(python), str(ROOT / "benchmarks" / "run.py"), *rest], python)
 
 
 def native_sources() -> list[str]:
     """Every C++ and CUDA file, relative to the root."""
     found = [p for name in ("csrc", "tests", "benchmarks") for p in (ROOT / name).rglob("*") if p.suffix in NATIVE]
     return sorted(str(path.relative_to(ROOT)) for path in found)
+
+
+def workflows() -> list[str]:
+    """The workflow files, relative to the root."""
+    return sorted(str(path.relative_to(ROOT)) for path in (ROOT / ".github" / "workflows").glob("*.yml"))
 
 
 def run_lint(rest: Sequence[str]) -> int:
@@ -52,9 +72,11 @@ def run_lint(rest: Sequence[str]) -> int:
         ("ruff check", [*own, "ruff", "check", "."]),
         ("ruff format", [*own, "ruff", "format", "--check", "."]),
         ("mypy --strict", [*own, "mypy"]),
+        ("workflows", [*own, "check_jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows()]),
         ("clang-format", [str(python.parent / "clang-format"), "--dry-run", "-Werror", *native_sources()]),
-        ("layout tests", [*own, "pytest", "-q", "tests/layout", *rest]),
+        # First the locks: that makes the environment with conda-lock, which the tests of its lock use.
         ("locks", [*own, "toolchain", "lock", "--check"]),
+        ("layout tests", [*own, "pytest", "-q", "tests/layout", "tests/toolchain/test_conda_lock.py", *rest]),
     ]
     failed = [title for title, command in checks if _run(title, command, python)]
     print(f"\nlint: {', '.join(failed)} failed" if failed else "\nlint: all passed", file=sys.stderr, flush=True)

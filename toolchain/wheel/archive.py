@@ -9,8 +9,11 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 from toolchain.errors import GateError, ToolMissing
+from toolchain.wheel.libdeflate import Libdeflate
 
 LEVEL = 12  # libdeflate's best
 _STORED, _DEFLATED = 0, 8
@@ -22,8 +25,7 @@ _LIMIT = 0xFFFFFFFF
 Compressor = Callable[[bytes], bytes]
 
 
-def compressor() -> Compressor:
-    """libdeflate, from the locked tools."""
+def _libdeflate() -> Any:
     try:
         import deflate
     except ModuleNotFoundError:
@@ -31,7 +33,21 @@ def compressor() -> Compressor:
             "wheels are packed by libdeflate, whose module `deflate` is not importable here; "
             "`./kw build` brings it, and so does pip unless it is told --no-build-isolation"
         ) from None
+    return deflate
+
+
+def compressor(library: Path | None = None) -> Compressor:
+    """libdeflate: this library of a locked environment, or else the module from the locked tools."""
+    if library:
+        found = Libdeflate(library)
+        return lambda data: found.compress(data, LEVEL)
+    deflate = _libdeflate()
     return lambda data: bytes(deflate.deflate_compress(data, LEVEL))
+
+
+def gzipped(data: bytes) -> bytes:
+    """A gzip file without name and time."""
+    return bytes(_libdeflate().gzip_compress(data, LEVEL))
 
 
 def mode_of(name: str) -> int:

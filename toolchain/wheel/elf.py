@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a 64-bit little-endian shared library asks of the system that loads it: libraries and symbol versions."""
+"""What a 64-bit little-endian shared library asks of the system that loads it, what it offers, what it is made of."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from toolchain.errors import GateError
 from toolchain.targets import Version
 
 _PT_LOAD, _PT_DYNAMIC = 1, 2
+_SHT_NOBITS, _SHT_DYNSYM = 8, 11
 _DT_NULL, _DT_NEEDED, _DT_STRTAB = 0, 1, 5
 _DT_VERNEED, _DT_VERNEEDNUM = 0x6FFFFFFE, 0x6FFFFFFF
 
@@ -28,6 +29,27 @@ class Needs:
         """The highest release of the C library that any symbol asks for; 0 if none does."""
         found = [re.fullmatch(r"GLIBC_(\d+(?:\.\d+)*)", version) for _, version in self.versions]
         return max((Version.parse(match[1]) for match in found if match), default=Version((0, 0)))
+
+
+@dataclass(frozen=True)
+class Section:
+    """`data` is empty where the file holds nothing of it."""
+
+    name: str
+    kind: int
+    address: int
+    data: bytes
+    link: int
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A dynamic symbol that this library defines; `address` as the loader sees it."""
+
+    name: str
+    address: int
+    size: int
+    is_global: bool
 
 
 class _Image:
@@ -99,3 +121,41 @@ def needs(path: Path) -> Needs:
         return parse(path.read_bytes())
     except ValueError as error:
         raise GateError(f"{path}: {error}; it cannot be checked, so it is not packed") from None
+
+
+def sections(data: bytes) -> tuple[Section, ...]:
+    """Every section in the file's order; ValueError if the headers are wrong or stripped away."""
+    try:
+        (start,) = struct.unpack_from("<Q", data, 40)
+        size, count, names = struct.unpack_from("<HHH", data, 58)
+        if data[:6] != b"\x7fELF\x02\x01" or size != 64 or not count:
+            raise ValueError("not a 64-bit little-endian ELF file with section headers")
+        raw = [struct.unpack_from("<IIQQQQIIQQ", data, start + i * size) for i in range(count)]
+        table = raw[names][4]
+        return tuple(
+            Section(
+                name=data[table + name : data.index(b"\0", table + name)].decode("ascii"),
+                kind=kind,
+                address=address,
+                data=b"" if kind == _SHT_NOBITS else data[offset : offset + length],
+                link=link,
+            )
+            for name, kind, _, address, offset, length, link, _, _, _ in raw
+        )
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise ValueError(f"its section headers are cut off or wrong ({error})") from None
+
+
+def defined(data: bytes) -> tuple[Symbol, ...]:
+    """The dynamic symbols that are defined here, by address."""
+    parts = sections(data)
+    table = next((part for part in parts if part.kind == _SHT_DYNSYM), None)
+    if table is None:
+        raise ValueError("it has no dynamic symbols")
+    strings = parts[table.link].data
+    found = []
+    for name, info, _, section, address, size in struct.iter_unpack("<IBBHQQ", table.data):
+        if section:
+            text = strings[name : strings.index(b"\0", name)].decode("ascii")
+            found.append(Symbol(text, address, size, is_global=info >> 4 != 0))
+    return tuple(sorted(found, key=lambda symbol: (symbol.address, symbol.name)))

@@ -10,12 +10,13 @@ import zipfile
 from pathlib import Path
 
 from toolchain.errors import GateError
+from toolchain.providers import host
 from toolchain.request import Request, label
-from toolchain.wheel import archive
+from toolchain.targets import Table
+from toolchain.wheel import archive, gates, recipe, sbom, statement
 from toolchain.wheel.elf import parse
+from toolchain.wheel.gates import LIBRARY
 from toolchain.wheel.tag import check_floor, platform_tag
-
-LIBRARY = "kernelwright/lib/libkernelwright.so"
 
 
 def version_of(base: str, request: Request) -> str:
@@ -41,7 +42,18 @@ def _record(members: dict[str, bytes], name: str) -> bytes:
     return ("\n".join(sorted([*lines, f"{name},,"])) + "\n").encode()
 
 
-def finish(built: Path, directory: Path, request: Request, *, floor_is_given: bool) -> Path:
+def _sealed(members: dict[str, bytes], table: Table, request: Request, info: str, version: str) -> None:
+    """Adds what the wheel says of itself; each document covers all that were there before it."""
+    made = recipe.make(table, request, members)
+    name = info.partition("-")[0]
+    members[f"{info}sboms/{name}.cdx.json"] = sbom.sbom(name, version, members, made)
+    members[f"{info}{statement.NAME}"] = statement.of_members(members, made)
+    members[f"{info}RECORD"] = _record(members, f"{info}RECORD")
+
+
+def finish(
+    built: Path, directory: Path, table: Table, request: Request, *, floor_is_given: bool, editable: bool = False
+) -> Path:
     """Writes the final wheel into the directory, whole or not at all.
 
     `floor_is_given`: the host compiler was told the target's glibc, so needing a newer one is an error.
@@ -59,9 +71,12 @@ def finish(built: Path, directory: Path, request: Request, *, floor_is_given: bo
         f"Wheel-Version: 1.0\nGenerator: kernelwright-toolchain {base}\nRoot-Is-Purelib: false\nTag: {tag}\n"
     ).encode()
     del members[f"{after}RECORD"]
-    members[f"{after}RECORD"] = _record(members, f"{after}RECORD")
+    _sealed(members, table, request, after, version)
     path = directory / f"{distribution}-{version}-{tag}.whl"
+    gates.inspect(members, path.name, tag, request, with_paths=editable)
+    packed = archive.pack(members, archive.compressor(host.libdeflate(request.provider)))
+    gates.size(path.name, packed, request)
     part = directory / f".{path.name}.part"
-    part.write_bytes(archive.pack(members, archive.compressor()))
+    part.write_bytes(packed)
     part.replace(path)
     return path

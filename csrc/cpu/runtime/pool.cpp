@@ -6,6 +6,7 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -19,7 +20,9 @@ namespace {
 
 constexpr uint32_t kOpen = 1u << 31;     // gate: a job is to be done
 constexpr uint32_t kWaiting = 1u << 30;  // gate: the caller sleeps until the last worker leaves
-constexpr int64_t kSpinNanoseconds = 20000;
+// How long who waits stays awake: first for itself, then as long as nobody else wants its core. Between two calls of a
+// program's loop lies less than the second time as a rule, and on a virtual machine waking up may take as long.
+constexpr int64_t kSpinNanoseconds = 20000, kYieldNanoseconds = 200000;
 constexpr int64_t kPartsPerThread =
     4;  // so that a thread which lost its core for a while holds up a quarter of its share
 
@@ -38,6 +41,7 @@ struct Pool {
   uint32_t limit;              // how many may be
   alignas(64) int64_t next;    // the first item that nobody took
   alignas(64) Job job;         // written while the gate is shut and nobody is inside
+  int32_t caller_core;         // where the caller ran when it called
   uint32_t stopping, refused;
   int workers;
   pid_t process;  // whose workers they are
@@ -61,13 +65,14 @@ int64_t now() {
 
 // Waits a moment for `word` to become another value; false if it did not.
 bool spin_until_not(const uint32_t* word, uint32_t value) {
-  const int64_t end = now() + kSpinNanoseconds;
-  do {
+  const int64_t start = now();
+  for (int64_t waited = 0; waited < kYieldNanoseconds; waited = now() - start) {
     for (int i = 0; i < 16; ++i) {
       if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value) return true;
       relax();
     }
-  } while (now() < end);
+    if (waited > kSpinNanoseconds) sched_yield();
+  }
   return false;
 }
 
@@ -103,11 +108,32 @@ uint32_t await_job(uint32_t seen) {
   return __atomic_load_n(&pool.calls, __ATOMIC_ACQUIRE);
 }
 
+constexpr size_t kMostCores = 65536;
+
+struct Cores {
+  alignas(cpu_set_t) unsigned char mask[kMostCores / 8];  // the kernel refuses one that is too short for its cores
+
+  cpu_set_t* set() { return reinterpret_cast<cpu_set_t*>(mask); }
+};
+
+// Some kernels wake a thread on its waker's core although others are idle. There a worker would find all work done
+// whenever it gets to run, each time again: so it leaves the caller that core from then on.
+void leave_callers_core(Cores& allowed) {
+  const auto core = static_cast<size_t>(__atomic_load_n(&pool.caller_core, __ATOMIC_RELAXED));
+  if (core >= kMostCores || static_cast<int>(core) != sched_getcpu()) return;
+  Cores others = allowed;
+  CPU_CLR_S(core, sizeof others.mask, others.set());
+  if (CPU_COUNT_S(sizeof others.mask, others.set()) > 0) sched_setaffinity(0, sizeof others.mask, others.set());
+}
+
 void* work(void* first) {
   auto seen = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(first));
+  Cores allowed = {};
+  sched_getaffinity(0, sizeof allowed.mask, allowed.set());
   for (;;) {
     seen = await_job(seen);
     if (__atomic_load_n(&pool.stopping, __ATOMIC_ACQUIRE)) return nullptr;
+    leave_callers_core(allowed);
     if (!enter()) continue;
     set_modes(pool.job.modes);
     take_parts();
@@ -186,6 +212,7 @@ void wait_for_workers() {
 
 void run(const Job& job, int workers) {
   pool.job = job;
+  __atomic_store_n(&pool.caller_core, sched_getcpu(), __ATOMIC_RELAXED);
   __atomic_store_n(&pool.next, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&pool.limit, static_cast<uint32_t>(workers), __ATOMIC_RELAXED);
   __atomic_store_n(&pool.gate, kOpen, __ATOMIC_RELEASE);
@@ -224,7 +251,9 @@ void parallel_for(int64_t count, int64_t grain, void (*body)(const void*, int64_
   if (threads < 2 || !own()) return body(context, 0, count);
   const int workers = ensure_workers(static_cast<int>(threads) - 1);
   if (workers > 0) {
-    const int64_t share = parts < threads * kPartsPerThread ? parts : threads * kPartsPerThread;
+    // As many for each thread: where parts are few, one more than the others have would hold up the end.
+    const int64_t each = parts / threads < kPartsPerThread ? parts / threads : kPartsPerThread;
+    const int64_t share = each * threads;
     run(Job{body, context, count, (count + share - 1) / share, modes()}, workers);
   } else {
     body(context, 0, count);

@@ -28,6 +28,24 @@ inline float total(Vec v) {
 
 inline double root(double value) { return _mm_cvtsd_f64(_mm_sqrt_sd(_mm_setzero_pd(), _mm_set_sd(value))); }
 
+inline Vec within(Vec v, float low, float high) {
+  return _mm256_min_ps(all(high), _mm256_max_ps(all(low), v));  // of a NaN and a number, these give the second operand
+}
+inline Vec minus_size(Vec v) { return _mm256_or_ps(v, all(-0.0f)); }
+inline Vec where_negative(Vec v, Vec a, Vec b) { return _mm256_blendv_ps(b, a, v); }
+inline Vec reciprocal(Vec v) { return _mm256_div_ps(all(1.0f), v); }
+inline Vec nearest(Vec v) { return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+
+inline Vec power_of_two(__m256i n) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
+}
+
+// In two steps, each within the exponents of a float; only the second can round.
+inline Vec times_power(Vec v, Vec n) {
+  const __m256i whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1);
+  return mul(mul(v, power_of_two(half)), power_of_two(_mm256_sub_epi32(whole, half)));
+}
+
 inline Vec load(const float* p) { return _mm256_loadu_ps(p); }
 
 inline Vec load(const Half* p) { return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }

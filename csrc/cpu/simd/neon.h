@@ -20,6 +20,33 @@ inline Vec mul_add(Vec u, Vec v, Vec w) { return {vfmaq_f32(w.a, u.a, v.a), vfma
 inline float total(Vec v) { return vaddvq_f32(vaddq_f32(v.a, v.b)); }
 inline double root(double value) { return vget_lane_f64(vsqrt_f64(vdup_n_f64(value)), 0); }
 
+// vmax and vmin give NaN where there is one.
+inline Vec within(Vec v, float low, float high) {
+  const float32x4_t l = vdupq_n_f32(low), h = vdupq_n_f32(high);
+  return {vminq_f32(vmaxq_f32(v.a, l), h), vminq_f32(vmaxq_f32(v.b, l), h)};
+}
+
+inline Vec minus_size(Vec v) { return {vnegq_f32(vabsq_f32(v.a)), vnegq_f32(vabsq_f32(v.b))}; }
+
+inline uint32x4_t negative(float32x4_t v) { return vcltzq_s32(vreinterpretq_s32_f32(v)); }
+inline Vec where_negative(Vec v, Vec a, Vec b) {
+  return {vbslq_f32(negative(v.a), a.a, b.a), vbslq_f32(negative(v.b), a.b, b.b)};
+}
+
+inline Vec reciprocal(Vec v) { return {vdivq_f32(vdupq_n_f32(1.0f), v.a), vdivq_f32(vdupq_n_f32(1.0f), v.b)}; }
+inline Vec nearest(Vec v) { return {vrndnq_f32(v.a), vrndnq_f32(v.b)}; }
+
+inline float32x4_t power_of_two(int32x4_t n) {
+  return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(n, vdupq_n_s32(127)), 23));
+}
+
+// In two steps, each within the exponents of a float; only the second can round.
+inline float32x4_t times_power(float32x4_t v, float32x4_t n) {
+  const int32x4_t whole = vcvtq_s32_f32(n), half = vshrq_n_s32(whole, 1);
+  return vmulq_f32(vmulq_f32(v, power_of_two(half)), power_of_two(vsubq_s32(whole, half)));
+}
+inline Vec times_power(Vec v, Vec n) { return {times_power(v.a, n.a), times_power(v.b, n.b)}; }
+
 inline Vec load(const float* p) { return {vld1q_f32(p), vld1q_f32(p + 4)}; }
 
 inline Vec load(const Half* p) {

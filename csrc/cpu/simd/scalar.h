@@ -105,6 +105,46 @@ inline double root(double value) {
 #endif
 }
 
+inline Vec within(Vec v, float low, float high) {
+  for (float& lane : v.lane) lane = lane < low ? low : lane > high ? high : lane;
+  return v;
+}
+
+inline Vec minus_size(Vec v) {
+  for (float& lane : v.lane) lane = float_of(bits_of(lane) | 0x80000000u);
+  return v;
+}
+
+inline Vec where_negative(const Vec& v, Vec a, const Vec& b) {
+  for (int i = 0; i < kLanes; ++i) a.lane[i] = bits_of(v.lane[i]) >> 31 ? a.lane[i] : b.lane[i];
+  return a;
+}
+
+inline Vec reciprocal(Vec v) {
+  for (float& lane : v.lane) lane = 1.0f / lane;
+  return v;
+}
+
+// Among the numbers from 2^23 to 2^24 the neighbours are 1 apart: what is added to this one is rounded, and stands in
+// its lowest bits.
+constexpr float kWhole = 0x1.8p23f;
+
+inline Vec nearest(Vec v) {
+  for (float& lane : v.lane) lane = (lane + kWhole) - kWhole;
+  return v;
+}
+
+inline float power_of_two(int32_t n) { return float_of(static_cast<uint32_t>(n + 127) << 23); }
+
+// In two steps, each within the exponents of a float; only the second can round.
+inline Vec times_power(Vec v, const Vec& n) {
+  for (int i = 0; i < kLanes; ++i) {
+    const auto whole = static_cast<int32_t>(bits_of(n.lane[i] + kWhole) - bits_of(kWhole));
+    v.lane[i] = v.lane[i] * power_of_two(whole >> 1) * power_of_two(whole - (whole >> 1));
+  }
+  return v;
+}
+
 template <class T>
 inline Vec load(const T* p) {
   Vec r;

@@ -28,6 +28,7 @@ struct BFloat16 {
 // kBytes of elements T, as they lie in memory; a lone 16-bit element is the low half of its word.
 template <class T, int kBytes>
 struct alignas(kBytes < 4 ? 4 : kBytes) Unit {
+  static constexpr int kSize = kBytes;
   static constexpr int kCount = kBytes / T::kSize;
   static constexpr int kWords = kBytes < 4 ? 1 : kBytes / 4;
   u32 word[kWords];

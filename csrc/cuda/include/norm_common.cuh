@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// What the kernels of the norms share: where a thread stands, the sum of a row, weights.
+// What the kernels of the norms share: where a thread stands, the statistics of a row, weight and bias. kCentered says
+// which norm: LayerNorm takes the mean off, RMS norm does not and has neither mean nor bias.
 #pragma once
 
 #include "element.cuh"
 #include "norm_params.h"
 #include "ptx_memory.cuh"
+#include "realign.cuh"
 #include "reduce.cuh"
 
 namespace kw {
@@ -33,31 +35,6 @@ __device__ __forceinline__ Place place_in_rows(const Params& p) {
   return {blockIdx.x >> p.cluster_log2, cluster_rank(p) * blockDim.x + threadIdx.x, blockDim.x << p.cluster_log2};
 }
 
-// kCluster: a row may be a cluster's.
-template <bool kCluster>
-__device__ __forceinline__ void begin(const Params& p, SumScratch& scratch) {
-#ifdef KW_HAS_CLUSTER
-  if (kCluster && p.cluster_log2 > 0) cluster_sum_begin(1u << p.cluster_log2, scratch);
-#endif
-  allow_next_kernel();
-  wait_for_previous_kernel();
-}
-
-template <bool kCluster>
-__device__ __forceinline__ float row_sum(const Params& p, float value, SumScratch& scratch) {
-  value = warp_sum(value);
-  if (p.row_is_a_warp) return value;
-  value = block_sum(value, scratch);
-#ifdef KW_HAS_CLUSTER
-  if (kCluster && p.cluster_log2 > 0) value = cluster_sum(value, cluster_rank(p), 1u << p.cluster_log2, scratch);
-#endif
-  return value;
-}
-
-__device__ __forceinline__ float rstd_of(const Params& p, float sum) {
-  return rsqrt_approx(fmaf(sum, p.inverse_cols, p.eps));
-}
-
 template <int kCount>
 __device__ __forceinline__ float squares(const float (&h)[kCount]) {
   float even = 0.0f, odd = 0.0f;
@@ -66,45 +43,168 @@ __device__ __forceinline__ float squares(const float (&h)[kCount]) {
   return even + odd;
 }
 
+template <int kCount>
+__device__ __forceinline__ float sum_of(const float (&h)[kCount]) {
+  float even = 0.0f, odd = 0.0f;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) (i % 2 ? odd : even) += h[i];
+  return even + odd;
+}
+
+template <int kCount>
+__device__ __forceinline__ void subtract(float (&h)[kCount], float value) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) h[i] -= value;
+}
+
+// What a row is normalised by.
+struct Statistics {
+  float mean;
+  float rstd;
+};
+
+// What a thread gathers of its elements while it reads them, and what of the row is made of that.
+template <bool kCentered>
+struct Tally;
+
+template <>
+struct Tally<false> {
+  using Scratch = SumScratch;
+  float total = 0.0f;
+
+  template <int kCount>
+  __device__ __forceinline__ void take(const float (&h)[kCount]) {
+    total += squares(h);
+  }
+
+  template <bool kCluster>
+  __device__ __forceinline__ Statistics of_row(const Params& p, Scratch& scratch) const {
+    float sum = warp_sum(total);
+    if (!p.row_is_a_warp) {
+      sum = block_sum(sum, scratch);
+#ifdef KW_HAS_CLUSTER
+      if (kCluster && p.cluster_log2 > 0) sum = cluster_sum(sum, cluster_rank(p), 1u << p.cluster_log2, scratch);
+#endif
+    }
+    return {0.0f, rsqrt_approx(fmaf(sum, p.inverse_cols, p.eps))};
+  }
+};
+
+// Deviations are counted from the mean of the thread's first unit. That is near enough to the mean of all its elements:
+// of n units, the square of the distance is at most n times their variance.
+template <>
+struct Tally<true> {
+  using Scratch = MomentsScratch;
+  float count = 0.0f, origin = 0.0f, total = 0.0f, total_squares = 0.0f;
+
+  template <int kCount>
+  __device__ __forceinline__ void take(const float (&h)[kCount]) {
+    if (count == 0.0f) origin = sum_of(h) * (1.0f / kCount);
+    float off[kCount];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) off[i] = h[i] - origin;
+    count += kCount;
+    total += sum_of(off);
+    total_squares += squares(off);
+  }
+
+  __device__ __forceinline__ Moments moments() const {
+    const float off = ratio(total, count), m2 = fmaf(-off, total, total_squares);
+    return {count, origin + off, m2 > 0.0f ? m2 : 0.0f};
+  }
+
+  template <bool kCluster>
+  __device__ __forceinline__ Statistics of_row(const Params& p, Scratch& scratch) const {
+    Moments row = lanes_moments(moments(), kWarp);
+    if (!p.row_is_a_warp) {
+      row = block_moments(row, scratch);
+#ifdef KW_HAS_CLUSTER
+      if (kCluster && p.cluster_log2 > 0) {
+        row = cluster_moments(row, cluster_rank(p), 1u << p.cluster_log2, scratch);
+      }
+#endif
+    }
+    return {row.mean, rsqrt_approx(fmaf(row.m2, p.inverse_cols, p.eps))};
+  }
+};
+
+// kCluster: a row may be a cluster's.
+template <bool kCluster, class Scratch>
+__device__ __forceinline__ void begin(const Params& p, Scratch& scratch) {
+#ifdef KW_HAS_CLUSTER
+  if (kCluster && p.cluster_log2 > 0) cluster_begin(1u << p.cluster_log2, scratch);
+#endif
+  allow_next_kernel();
+  wait_for_previous_kernel();
+}
+
+template <bool kCentered>
+__device__ __forceinline__ void store_statistics(const Params& p, i64 row, const Statistics& of) {
+  if (kCentered && p.mean != nullptr) p.mean[row] = of.mean;
+  if (p.rstd != nullptr) p.rstd[row] = of.rstd;
+}
+
 // Row `row` of a tensor, from byte `offset` on.
 template <class P>
 __device__ __forceinline__ P* row_at(P* tensor, i64 row, i64 pitch, u32 offset) {
   return computed_once(tensor + row * pitch + offset);
 }
 
-// The weights of the unit of kBytes that begins at `column`. `like_x` is false where that case was dealt with.
-template <class T, int kBytes>
-__device__ __forceinline__ void load_weight(const Params& p, u32 column, float* weight, bool like_x = true) {
-  constexpr int kCount = Unit<T, kBytes>::kCount;
-  if (like_x && p.weight_kind == KW_WEIGHT_LIKE_X) {
-    Unit<T, kBytes> unit;
-    load<kBytes>(p.weight + column * T::kSize, unit.word);
-    unit.unpack(weight);
-  } else if (T::kSize < 4 && p.weight_kind == KW_WEIGHT_FLOAT32) {
-    constexpr int kPiece = kBytes == 16 ? 16 : 4;
-#pragma unroll
-    for (int i = 0; i < kCount * 4 / kPiece; ++i) {
-      Unit<Float32, kPiece> unit;
-      load<kPiece>(p.weight + column * 4 + i * kPiece, unit.word);
-      unit.unpack(weight + i * kPiece / 4);
+// A unit of weight and bias as they lie, where they are of x's type. kShifted: it begins anywhere.
+template <bool kCentered, class T, int kBytes, bool kShifted = false>
+struct Columns {
+  static constexpr int kCount = Unit<T, kBytes>::kCount;
+  Unit<T, kBytes> weight, bias;
+
+  __device__ __forceinline__ void load(const Params& p, u32 column) {
+    load_one(p.weight, p.weight_kind, column, weight);
+    if constexpr (kCentered) load_one(p.bias, p.bias_kind, column, bias);
+  }
+
+ private:
+  __device__ __forceinline__ void load_one(const char* data, int kind, u32 column, Unit<T, kBytes>& unit) {
+    if (kind != KW_WEIGHT_LIKE_X) return;
+    if constexpr (kShifted) {
+      load_unaligned<T::kSize>(data + column * T::kSize, unit.word);
+    } else {
+      kw::load<kBytes>(data + column / kCount * kBytes, unit.word);
     }
-  } else {
+  }
+};
+
+// Calls use(i, value) with each of the unit of weight or bias that begins at `column`; `like_x` is that unit where it
+// is of x's type. Not at all where there is none.
+template <class T, int kBytes, bool kShifted, class Use>
+__device__ __forceinline__ void each_of(const char* data, int kind, u32 column, const Unit<T, kBytes>& like_x,
+                                        Use use) {
+  constexpr int kCount = Unit<T, kBytes>::kCount;
+  if (kind == KW_WEIGHT_LIKE_X) {
+    float value[kCount];
+    like_x.unpack(value);
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) weight[i] = 1.0f;
+    for (int i = 0; i < kCount; ++i) use(i, value[i]);
+  } else if (T::kSize < 4 && kind == KW_WEIGHT_FLOAT32) {
+    constexpr int kPiece = kBytes == 16 && !kShifted ? 16 : 4, kStep = kPiece / 4;
+#pragma unroll
+    for (int i = 0; i < kCount; i += kStep) {
+      Unit<Float32, kPiece> unit;
+      load<kPiece>(data + (column + i) * 4, unit.word);
+#pragma unroll
+      for (int j = 0; j < kStep; ++j) use(i + j, float_of_bits(unit.word[j]));
+    }
   }
 }
 
-// The same one by one, for columns that begin anywhere.
-template <class T, int kCount>
-__device__ __forceinline__ void load_weight_elements(const Params& p, u32 column, float* weight) {
+// Weight and bias are applied where they were read, not carried out of the branch: that takes fewer registers.
+template <bool kCentered, class T, int kBytes, bool kShifted, int kCount>
+__device__ __forceinline__ void normalise(const Params& p, const Statistics& of_row, u32 column,
+                                          const Columns<kCentered, T, kBytes, kShifted>& columns, float (&h)[kCount]) {
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) load_weight<T, T::kSize>(p, column + i, weight + i);
-}
-
-template <int kCount>
-__device__ __forceinline__ void scale(float (&h)[kCount], float rstd, const float (&weight)[kCount]) {
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) h[i] = h[i] * rstd * weight[i];
+  for (int i = 0; i < kCount; ++i) h[i] = (kCentered ? h[i] - of_row.mean : h[i]) * of_row.rstd;
+  each_of<T, kBytes, kShifted>(p.weight, p.weight_kind, column, columns.weight, [&](int i, float w) { h[i] *= w; });
+  if constexpr (kCentered) {
+    each_of<T, kBytes, kShifted>(p.bias, p.bias_kind, column, columns.bias, [&](int i, float b) { h[i] += b; });
+  }
 }
 
 template <int kCount>

@@ -66,7 +66,7 @@ __device__ __forceinline__ void flat_rstd(const Params& p, i64 first_row, u32 ro
     }
     for (u32 mask = group / 2; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);
     if (lane != 0 || row >= rows) continue;
-    const float rstd = rstd_of(p, sum);
+    const float rstd = rsqrt_approx(fmaf(sum, p.inverse_cols, p.eps));
     scratch.rstd[row] = rstd;
     if (p.rstd != nullptr) p.rstd[first_row + row] = rstd;
   }
@@ -98,7 +98,12 @@ __device__ __forceinline__ void norm_flat(const Params& p) {
     if constexpr (kAdd) load_some<T, kCount>(p.residual + at(s), elements - element(s), policy, add[s]);
   }
   for (u32 column = threadIdx.x; column < cols + kCount; column += kFlatThreads) {
-    load_weight<T, T::kSize>(p, column < cols ? column : column - cols, &scratch.weight[padded<kCount>(column)]);
+    const u32 wrapped = column < cols ? column : column - cols;
+    Columns<false, T, T::kSize> columns;
+    columns.load(p, wrapped);
+    float weight = 1.0f;
+    each_of<T, T::kSize, false>(p.weight, p.weight_kind, wrapped, columns.weight, [&](int, float w) { weight = w; });
+    scratch.weight[padded<kCount>(column)] = weight;
   }
 
   auto unpack = [&](int slot, float (&h)[kCount]) {

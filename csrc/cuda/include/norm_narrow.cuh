@@ -8,7 +8,7 @@ namespace kw {
 
 // A warp holds several times as many rows as lie side by side in one of its loads, all of them adjacent.
 // kMayAdd: there may be a residual.
-template <class T, bool kMayAdd, int kBytes>
+template <bool kCentered, class T, bool kMayAdd, int kBytes>
 __device__ __forceinline__ void norm_narrow(const Params& p) {
   using Piece = Unit<T, kBytes>;
   constexpr int kCount = Piece::kCount;
@@ -31,8 +31,8 @@ __device__ __forceinline__ void norm_narrow(const Params& p) {
     if (has(s)) load<kBytes>(p.x + row(s) * p.x_pitch + unit * kBytes, in[s].word);
     if (adds && has(s)) load<kBytes>(p.residual + row(s) * p.residual_pitch + unit * kBytes, add[s].word);
   }
-  float w[kCount];
-  if (mine) load_weight<T, kBytes>(p, unit * kCount, w);
+  Columns<kCentered, T, kBytes> columns;
+  if (mine) columns.load(p, unit * kCount);
 
   auto unpack = [&](int slot, float (&h)[kCount]) {
     in[slot].unpack(h);
@@ -42,27 +42,47 @@ __device__ __forceinline__ void norm_narrow(const Params& p) {
       add_to(h, r);
     }
   };
-  float total[kRows];
+  auto add_lanes = [&](float (&total)[kRows]) {
+    for (u32 mask = group / 2; mask > 0; mask /= 2) {
+#pragma unroll
+      for (int s = 0; s < kRows; ++s) total[s] += shuffle_xor(total[s], mask);
+    }
+  };
+  float total[kRows], mean[kRows] = {};
 #pragma unroll
   for (int s = 0; s < kRows; ++s) {
     float h[kCount];
     unpack(s, h);
-    total[s] = squares(h);
     if (adds && has(s)) store_unit<T, kBytes>(p.sum + row(s) * p.sum_pitch + unit * kBytes, h);
+    if constexpr (kCentered) {
+      mean[s] = shuffle_from(h[0], lane - unit);  // for now any number near it: the row's first
+      subtract(h, mean[s]);
+      total[s] = mine ? sum_of(h) : 0.0f;
+    } else {
+      total[s] = squares(h);
+    }
   }
-  for (u32 mask = group / 2; mask > 0; mask /= 2) {
+  add_lanes(total);
+  if constexpr (kCentered) {
 #pragma unroll
-    for (int s = 0; s < kRows; ++s) total[s] += shuffle_xor(total[s], mask);
+    for (int s = 0; s < kRows; ++s) {
+      mean[s] = fmaf(total[s], p.inverse_cols, mean[s]);
+      float h[kCount];
+      unpack(s, h);
+      subtract(h, mean[s]);
+      total[s] = mine ? squares(h) : 0.0f;
+    }
+    add_lanes(total);
   }
 
 #pragma unroll
   for (int s = 0; s < kRows; ++s) {
     if (!has(s)) break;
-    const float rstd = rstd_of(p, total[s]);
-    if (unit == 0 && p.rstd != nullptr) p.rstd[row(s)] = rstd;
+    const Statistics of_row = {mean[s], rsqrt_approx(fmaf(total[s], p.inverse_cols, p.eps))};
+    if (unit == 0) store_statistics<kCentered>(p, row(s), of_row);
     float h[kCount];
     unpack(s, h);
-    scale(h, rstd, w);
+    normalise(p, of_row, unit * kCount, columns, h);
     store_unit<T, kBytes>(p.y + row(s) * p.y_pitch + unit * kBytes, h);
   }
 }

@@ -3,7 +3,7 @@
 #ifndef KW_NORM_PARAMS_H
 #define KW_NORM_PARAMS_H
 
-/* How `weight` lies in memory. */
+/* How weight or bias lies in memory. */
 enum { KW_WEIGHT_NONE = 0, KW_WEIGHT_LIKE_X = 1, KW_WEIGHT_FLOAT32 = 2 /* of 16-bit x */ };
 
 /* Pitches are bytes from one row to the next. */
@@ -11,13 +11,16 @@ struct KwNormParams {
   const char* x;
   const char* residual; /* null without */
   const char* weight;
+  const char* bias;
   char* y;
   char* sum; /* null without residual */
+  float* mean; /* mean, bias: LayerNorm's */
   float* rstd;
   long long x_pitch, residual_pitch, y_pitch, sum_pitch;
   long long rows;
   int cols;
   int weight_kind;
+  int bias_kind;
   float inverse_cols;
   float eps;
   int group;           /* narrow, scalar, flat: lanes a row, a power of two up to 32 */

@@ -6,7 +6,9 @@
 
 namespace kw {
 
-// The part of a row that is whole units: where it begins, in elements, and how many they are.
+// The part of a row that is done in whole units: where it begins, in elements, and how many they are. Where what is
+// read may begin anywhere, so much is left at the end that the aligned vectors around a unit are the row's or before
+// it.
 struct Span {
   u32 head;
   u32 units;
@@ -19,11 +21,12 @@ __device__ __forceinline__ Span span_of(const Params& p, i64 row) {
   if constexpr (!kShifted) return {0, cols / kCount};
   const u32 off = -static_cast<u32>(reinterpret_cast<u64>(p.x) + row * p.x_pitch) & 15u;
   const u32 head = off / T::kSize < cols ? off / T::kSize : cols;
-  return {head, (cols - head) / kCount};
+  const u32 left = cols - head;
+  return {head, left < kCount ? 0 : (left - (kCount - 1)) / kCount};
 }
 
 // One element, for the ends of a shifted row: fewer than a unit's before the first unit, one for each thread from 0
-// on, and fewer than a unit's after the last, one for each thread from kSplit on.
+// on, and fewer than two units' after the last, one for each thread from kSplit on.
 template <class T, bool kAdd>
 struct Edge {
   int column = -1;
@@ -52,20 +55,21 @@ struct Edge {
     }
   }
 
-  __device__ __forceinline__ void finish(const Params& p, i64 row, float rstd) {
+  template <bool kCentered>
+  __device__ __forceinline__ void finish(const Params& p, i64 row, const Statistics& of_row) {
     if (column < 0) return;
-    float weight[1];
-    load_weight<T, T::kSize>(p, column, weight);
-    scale(h, rstd, weight);
+    Columns<kCentered, T, T::kSize> columns;
+    columns.load(p, column);
+    normalise(p, of_row, column, columns, h);
     store_unit<T, T::kSize>(p.y + row * p.y_pitch + column * T::kSize, h);
   }
 };
 
-template <class T, bool kAdd, bool kShifted>
+template <bool kCentered, class T, bool kAdd, bool kShifted>
 __device__ __forceinline__ void norm_row(const Params& p) {
   using Vector = Unit<T, 16>;
   constexpr int kCount = Vector::kCount;
-  __shared__ SumScratch scratch;
+  __shared__ typename Tally<kCentered>::Scratch scratch;
 
   begin<true>(p, scratch);
   const Place at = place_in_rows(p);
@@ -96,11 +100,11 @@ __device__ __forceinline__ void norm_row(const Params& p) {
       if (has(s)) load_vector(residual + s * kStride, add[s].word, policy);
     }
   }
-  // The first weights are on their way while the sum is made: where rows are few, they are all of them.
-  const bool whole_weights = !kShifted && p.weight_kind == KW_WEIGHT_LIKE_X;
-  const char* weights = p.weight + first * 16;
-  Vector weight;
-  if (whole_weights && has(0)) load<16>(weights, weight.word);
+  // The first columns are on their way while the statistics are made: where rows are few, they are all of them.
+  Columns<kCentered, T, 16, kShifted> columns;
+  const u32 column = head + first * kCount;
+  constexpr bool kSoon = !kShifted && !(kCentered && kAdd);  // else registers do not suffice
+  if (kSoon && has(0)) columns.load(p, column);
 
   auto unpack = [&](int slot, float (&h)[kCount]) {
     in[slot].unpack(h);
@@ -110,40 +114,35 @@ __device__ __forceinline__ void norm_row(const Params& p) {
       add_to(h, r);
     }
   };
-  float total = edge.h[0] * edge.h[0];
+  Tally<kCentered> tally;
   char* sum = kAdd ? row_at(p.sum, at.row, p.sum_pitch, offset) : nullptr;
 #pragma unroll
   for (int s = 0; s < kSlots; ++s) {
     if (s >= slots) break;
     float h[kCount];
     unpack(s, h);
-    total += squares(h);
     if constexpr (kAdd) {
       if (has(s)) store_unit<T, 16>(sum + s * kStride, h);
     }
+    if (!kCentered || has(s)) tally.take(h);  // zeros add nothing to a sum of squares
   }
-  const float rstd = rstd_of(p, row_sum<true>(p, total, scratch));
-  if (at.thread == 0 && p.rstd != nullptr) p.rstd[at.row] = rstd;
+  if (!kSoon && !kShifted && has(0)) columns.load(p, column);
+  if (kShifted && edge.column >= 0) tally.take(edge.h);
+  const Statistics of_row = tally.template of_row<true>(p, scratch);
+  if (at.thread == 0) store_statistics<kCentered>(p, at.row, of_row);
 
   char* y = row_at(p.y, at.row, p.y_pitch, offset);
 #pragma unroll
   for (int s = 0; s < kSlots; ++s) {
     if (!has(s)) break;
-    const u32 column = head + (first + s * kWarp) * kCount;
-    float h[kCount], w[kCount];
-    if constexpr (kShifted) {
-      load_weight_elements<T, kCount>(p, column, w);
-    } else if (whole_weights) {
-      if (s > 0) load<16>(weights + s * kStride, weight.word);
-      weight.unpack(w);
-    } else {
-      load_weight<T, 16>(p, column, w, false);
-    }
+    const u32 begins = column + s * (kWarp * kCount);
+    if (kShifted || s > 0) columns.load(p, begins);
+    float h[kCount];
     unpack(s, h);
-    scale(h, rstd, w);
+    normalise(p, of_row, begins, columns, h);
     store_unit<T, 16>(y + s * kStride, h);
   }
-  if constexpr (kShifted) edge.finish(p, at.row, rstd);
+  if constexpr (kShifted) edge.template finish<kCentered>(p, at.row, of_row);
 }
 
 }  // namespace kw

@@ -8,12 +8,12 @@ namespace kw {
 
 // Every element is read again by the thread that read it first, just before that thread writes there: the sum and
 // the result may lie where the inputs do. kMayAdd: there may be a residual.
-template <class T, bool kMayAdd, int kBytes>
+template <bool kCentered, class T, bool kMayAdd, int kBytes>
 __device__ __forceinline__ void norm_stream(const Params& p) {
   using Piece = Unit<T, kBytes>;
   constexpr int kCount = Piece::kCount;
   constexpr int kPieces = kCount == 1 ? kScalarSlots : 2;
-  __shared__ SumScratch scratch;
+  __shared__ typename Tally<kCentered>::Scratch scratch;
 
   begin<false>(p, scratch);
   const Place at = place_in_rows(p);
@@ -23,7 +23,7 @@ __device__ __forceinline__ void norm_stream(const Params& p) {
   const char* residual = kMayAdd ? row_at(p.residual, at.row, p.residual_pitch, 0) : nullptr;
   const u32 units = static_cast<u32>(p.cols) / kCount, stride = at.threads * kPieces;
 
-  auto sum_of = [&](const Piece& in, const Piece& add, float (&h)[kCount]) {
+  auto add_up = [&](const Piece& in, const Piece& add, float (&h)[kCount]) {
     in.unpack(h);
     if constexpr (kMayAdd) {
       float r[kCount];
@@ -32,7 +32,7 @@ __device__ __forceinline__ void norm_stream(const Params& p) {
     }
   };
 
-  float total = 0.0f;
+  Tally<kCentered> tally;
   for (u32 begin = at.thread; begin < units; begin += stride) {
     Piece in[kPieces], add[kPieces];
 #pragma unroll
@@ -44,13 +44,14 @@ __device__ __forceinline__ void norm_stream(const Params& p) {
     }
 #pragma unroll
     for (int s = 0; s < kPieces; ++s) {
+      if (kCentered && begin + s * at.threads >= units) break;  // zeros add nothing to a sum of squares
       float h[kCount];
-      sum_of(in[s], add[s], h);
-      total += squares(h);
+      add_up(in[s], add[s], h);
+      tally.take(h);
     }
   }
-  const float rstd = rstd_of(p, row_sum<false>(p, total, scratch));
-  if (at.thread == 0 && p.rstd != nullptr) p.rstd[at.row] = rstd;
+  const Statistics of_row = tally.template of_row<false>(p, scratch);
+  if (at.thread == 0) store_statistics<kCentered>(p, at.row, of_row);
 
   // Backwards: what was read last is still nearest.
   char* y = row_at(p.y, at.row, p.y_pitch, 0);
@@ -62,11 +63,12 @@ __device__ __forceinline__ void norm_stream(const Params& p) {
     add.clear();
     load_kept<kBytes>(x + unit * kBytes, in.word);
     if (adds) load_kept<kBytes>(residual + unit * kBytes, add.word);
-    float h[kCount], w[kCount];
-    load_weight<T, kBytes>(p, unit * kCount, w);
-    sum_of(in, add, h);
+    float h[kCount];
+    Columns<kCentered, T, kBytes> columns;
+    columns.load(p, unit * kCount);
+    add_up(in, add, h);
     if (adds) store_unit<T, kBytes>(sum + unit * kBytes, h);
-    scale(h, rstd, w);
+    normalise(p, of_row, unit * kCount, columns, h);
     store_unit<T, kBytes>(y + unit * kBytes, h);
   }
 }

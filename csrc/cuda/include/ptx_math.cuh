@@ -19,10 +19,38 @@ __device__ __forceinline__ u32 bits_of_float(float value) {
   return bits;
 }
 
+// Four of the eight bytes of low and high, as the four digits of `which` say, the last digit's first.
+__device__ __forceinline__ u32 byte_permute(u32 low, u32 high, u32 which) {
+  u32 word;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(word) : "r"(low), "r"(high), "r"(which));
+  return word;
+}
+
 // 1 / sqrt(value) to 2^-22.9.
 __device__ __forceinline__ float rsqrt_approx(float value) {
   float result;
   asm("rsqrt.approx.f32 %0, %1;" : "=f"(result) : "f"(value));
+  return result;
+}
+
+// 2^value to 2^-22, subnormal results too.
+__device__ __forceinline__ float exp2_approx(float value) {
+  float result;
+  asm("ex2.approx.f32 %0, %1;" : "=f"(result) : "f"(value));
+  return result;
+}
+
+// 1 / value to an ulp.
+__device__ __forceinline__ float reciprocal_approx(float value) {
+  float result;
+  asm("rcp.approx.f32 %0, %1;" : "=f"(result) : "f"(value));
+  return result;
+}
+
+// The same where neither value nor result is subnormal, in one instruction.
+__device__ __forceinline__ float reciprocal_of_normal(float value) {
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(value));
   return result;
 }
 

@@ -78,6 +78,15 @@ __device__ __forceinline__ void store_async(float* to, u64* barrier, u32 rank, f
                : "memory");
 }
 
+// The same with 16 bytes.
+__device__ __forceinline__ void store_async(void* to, u64* barrier, u32 rank, const u32 (&word)[4]) {
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.u32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
+                   address_in_cluster(shared_address(to), rank)),
+               "r"(word[0]), "r"(word[1]), "r"(word[2]), "r"(word[3]),
+               "r"(address_in_cluster(shared_address(barrier), rank))
+               : "memory");
+}
+
 #endif
 
 }  // namespace kw

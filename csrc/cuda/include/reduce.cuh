@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Sums over threads: groups of a warp, a block, a cluster. The order of the additions is fixed, so results repeat.
+// Sums and moments over threads: groups of a warp, a block, a cluster. The order of the additions is fixed, so results
+// repeat.
 #pragma once
 
+#include "ptx_math.cuh"
 #include "ptx_sync.cuh"
 #include "types.cuh"
 
@@ -18,9 +20,29 @@ struct alignas(16) SumScratch {
   u64 barrier;
 };
 
+// What is known of some elements; m2 is the sum of their squared deviations from their own mean.
+struct alignas(16) Moments {
+  float count;
+  float mean;
+  float m2;
+};
+
+// Shared memory of the moments of a block or cluster.
+struct MomentsScratch {
+  Moments warp[kMaxWarps];
+  Moments block[kMaxCluster];
+  u64 barrier;
+};
+
 __device__ __forceinline__ float shuffle_xor(float value, u32 mask) {
   float other;
   asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(other) : "f"(value), "r"(mask));
+  return other;
+}
+
+__device__ __forceinline__ float shuffle_from(float value, u32 lane) {
+  float other;
+  asm volatile("shfl.sync.idx.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(other) : "f"(value), "r"(lane));
   return other;
 }
 
@@ -49,14 +71,53 @@ __device__ __forceinline__ float block_sum(float value, SumScratch& scratch) {
   return value;
 }
 
+// sum / count; 0 of nothing.
+__device__ __forceinline__ float ratio(float sum, float count) {
+  return sum * reciprocal_approx(count > 1.0f ? count : 1.0f);
+}
+
+// Of the elements of `lanes` lanes side by side, a power of two; each of them gets the moments of all. Means are added
+// as distances from the first one's, so the result is as exact where all are much larger than the deviations.
+__device__ __forceinline__ Moments lanes_moments(const Moments& mine, u32 lanes) {
+  const float origin = shuffle_from(mine.mean, 0);
+  Moments all = {mine.count, origin, 0.0f};
+  float sum = mine.count * (mine.mean - origin);
+#pragma unroll
+  for (u32 mask = kWarp / 2; mask > 0; mask /= 2) {
+    if (mask >= lanes) continue;
+    all.count += shuffle_xor(all.count, mask);
+    sum += shuffle_xor(sum, mask);
+  }
+  all.mean += ratio(sum, all.count);
+  const float off = mine.mean - all.mean;
+  all.m2 = fmaf(mine.count * off, off, mine.m2);
+#pragma unroll
+  for (u32 mask = kWarp / 2; mask > 0; mask /= 2) {
+    if (mask < lanes) all.m2 += shuffle_xor(all.m2, mask);
+  }
+  return all;
+}
+
+// block_sum() of moments.
+__device__ __forceinline__ Moments block_moments(const Moments& warp, MomentsScratch& scratch) {
+  const u32 warps = blockDim.x / kWarp;
+  if (warps == 1) return warp;
+  if (threadIdx.x % kWarp == 0) scratch.warp[threadIdx.x / kWarp] = warp;
+  if (threadIdx.x < kMaxWarps && threadIdx.x >= warps) scratch.warp[threadIdx.x] = {0.0f, 0.0f, 0.0f};
+  __syncthreads();
+  const u32 lanes = warps <= 4 ? 4 : warps <= 8 ? 8 : warps <= 16 ? 16 : 32;
+  return lanes_moments(scratch.warp[threadIdx.x & (lanes - 1)], lanes);
+}
+
 #ifdef KW_HAS_CLUSTER
 
-// Every thread of a cluster calls this first of all. Until cluster_sum() has waited for it, the other blocks may
-// not have begun, and their shared memory is nobody's.
-__device__ __forceinline__ void cluster_sum_begin(u32 blocks, SumScratch& scratch) {
+// Every thread of a cluster calls this first of all. Until cluster_sum() or cluster_moments() has waited for it, the
+// other blocks may not have begun, and their shared memory is nobody's.
+template <class Scratch>
+__device__ __forceinline__ void cluster_begin(u32 blocks, Scratch& scratch) {
   if (threadIdx.x == 0) {
     barrier_init(&scratch.barrier);
-    barrier_expect(&scratch.barrier, blocks * sizeof(float));
+    barrier_expect(&scratch.barrier, blocks * sizeof(scratch.block[0]));
   }
   cluster_arrive();
 }
@@ -70,6 +131,18 @@ __device__ __forceinline__ float cluster_sum(float value, u32 rank, u32 blocks, 
   float sum = 0.0f;
   for (u32 i = 0; i < blocks; ++i) sum += scratch.block[i];
   return sum;
+}
+
+// cluster_sum() of moments; `blocks` is a power of two.
+__device__ __forceinline__ Moments cluster_moments(const Moments& block, u32 rank, u32 blocks,
+                                                   MomentsScratch& scratch) {
+  cluster_wait();
+  if (threadIdx.x < blocks) {
+    const u32 words[] = {bits_of_float(block.count), bits_of_float(block.mean), bits_of_float(block.m2), 0};
+    store_async(&scratch.block[rank], &scratch.barrier, threadIdx.x, words);
+  }
+  barrier_wait(&scratch.barrier, 0);
+  return lanes_moments(scratch.block[threadIdx.x & (blocks - 1)], blocks);
 }
 
 #endif

@@ -5,14 +5,13 @@
 
 #include "../error.h"
 #include "norm_checks.h"
+#include "norm_launch.h"
 
 namespace kw {
 namespace {
 
-// The forward pass on a GPU plugs in here.
-kw_status run_on_device(int32_t device, void*, const Norm&) {
-  return fail(KW_ERROR_UNSUPPORTED, "kw_layer_norm: this build has it for the CPU only, not for device %d", device);
-}
+Module module{"layer_norm"};
+Kernel kernels[3][norm_plan::kShapes] = KW_NORM_KERNELS("layer_norm");
 
 // The backward pass on a GPU plugs in here, and the size of its workspace. Without rows dweight and dbias, if wanted,
 // are zero.
@@ -55,7 +54,7 @@ KW_API kw_status kw_layer_norm(int32_t device, void* stream, void* y, int64_t y_
   a.centered = true;
   KW_TRY(kw::norm_checks::check(kName, a, eps));
   if (rows == 0) return KW_OK;
-  return device == KW_CPU ? kw::cpu::layer_norm(a) : kw::run_on_device(device, stream, a);
+  return device == KW_CPU ? kw::cpu::layer_norm(a) : kw::launch_norm(kName, kw::module, kw::kernels, device, stream, a);
 }
 
 KW_API kw_status kw_layer_norm_backward_workspace(int32_t device, int64_t rows, int64_t cols, int64_t* bytes) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which kernel of csrc/cuda/rms_norm.cu a call gets, and in what geometry. Sizes follow from the shape, the number of
-// multiprocessors and the image's features; the constants were measured on an H200 (benchmarks/results/).
+// Which kernel of csrc/cuda/{rms,layer}_norm.cu a call gets, and in what geometry. Sizes follow from the shape, the
+// number of multiprocessors and the image's features; the constants were measured on an H200 (benchmarks/results/).
 #pragma once
 
 #include <stdint.h>
@@ -38,8 +38,14 @@ enum Shape {
   kShapes
 };
 
-// The most threads a block of the kernel may have: its __launch_bounds__.
-constexpr int kMaxThreads[kShapes] = {768, 1024, 640, 1024, 64, 64, 256, 256, 1024, 512, 64, 1024};
+// The most threads a block of the kernel may have: its __launch_bounds__, of RMS norm and of LayerNorm.
+constexpr int kMaxThreads[2][kShapes] = {{768, 1024, 640, 1024, 64, 64, 256, 256, 1024, 512, 64, 1024},
+                                         {640, 1024, 576, 1024, 64, 64, 256, 256, 512, 512, 64, 1024}};
+
+// Threads of a multiprocessor that the registers of the kernels leave room for: of `row` without and with a residual,
+// and of `stream`.
+constexpr int kRowRoom[2][2] = {{1536, 1024}, {1280, 1024}};
+constexpr int kStreamRoom[2][2] = {{2048, 1024}, {1536, 1024}};
 
 struct Plan {
   Shape shape = kTrickle;
@@ -64,7 +70,8 @@ inline Alignment alignment_of(const Norm& a) {
   const void* data[] = {a.x, a.y, a.residual, a.sum};
   const int64_t stride[] = {a.x_stride, a.y_stride, a.residual_stride, a.sum_stride};
   const bool one_row = a.rows == 1;
-  uintptr_t off = reinterpret_cast<uintptr_t>(a.weight) | static_cast<uintptr_t>(a.cols) * size;
+  uintptr_t off = reinterpret_cast<uintptr_t>(a.weight) | reinterpret_cast<uintptr_t>(a.bias) |
+                  static_cast<uintptr_t>(a.cols) * size;
   uintptr_t difference = 0;
   Alignment result;
   for (int i = 0; i < 4; ++i) {
@@ -116,7 +123,7 @@ inline void plan_flat(const Norm& a, const Device& device, Plan* plan) {
 
 // Units a thread: as few as let all rows be at work at once; if that cannot be, what keeps memory busiest.
 inline int slots_for(const Norm& a, const Device& device, int64_t units, bool add) {
-  const int64_t room = int64_t{device.multiprocessors} * (add ? 1024 : 1536);
+  const int64_t room = int64_t{device.multiprocessors} * kRowRoom[a.centered][add];
   for (int slots = 1; slots <= kSlots; ++slots) {
     if (a.rows * whole_warps(ratio_up(units, slots)) <= room) return slots;
   }
@@ -126,7 +133,7 @@ inline int slots_for(const Norm& a, const Device& device, int64_t units, bool ad
 
 // One warp, one block or one cluster a row of `units`, of which a thread holds up to `slots`.
 inline void plan_row(const Norm& a, const Device& device, int64_t units, int slots, int max_cluster, Plan* plan) {
-  const int most = kMaxThreads[plan->shape];
+  const int most = kMaxThreads[a.centered][plan->shape];
   while (ratio_up(units, slots) > int64_t{most} * max_cluster && slots < kSlots) ++slots;
   plan->slots = slots;
   const int64_t threads = ratio_up(units, slots);
@@ -147,11 +154,13 @@ inline void plan_row(const Norm& a, const Device& device, int64_t units, int slo
 
 // Many long rows, few enough at work at once to be still in L2 when they are read again: measured only where
 // KW_FEATURE_WGMMA is. Each block reads its row with two units a thread at a time.
-inline bool plan_stream(const Device& device, uint32_t features, int64_t units, bool add, Plan* plan) {
+inline bool plan_stream(const Norm& a, const Device& device, uint32_t features, int64_t units, Plan* plan) {
+  const bool add = a.residual != nullptr;
   if ((features & KW_FEATURE_WGMMA) == 0 || units < 512) return false;
   const int64_t bytes = units * kVector * (add ? 2 : 1);
-  const int64_t threads = units > 2048 && !add ? 1024 : units >= 1024 ? 512 : whole_warps(ratio_up(units, 2));
-  const int64_t room = add ? 1024 : 2048, blocks = device.multiprocessors * (room / threads);
+  const int64_t most = kMaxThreads[a.centered][kStream + add];
+  const int64_t threads = units > 2048 ? most : units >= 1024 ? 512 : whole_warps(ratio_up(units, 2));
+  const int64_t room = kStreamRoom[a.centered][add], blocks = device.multiprocessors * (room / threads);
   if (room % threads > room / 10) return false;
   if (!plan->large || blocks * bytes > device.l2 / 3) return false;
   plan->threads = static_cast<int>(threads);
@@ -168,18 +177,18 @@ inline Plan plan_for(const Norm& a, const Device& device, uint32_t features) {
   if (alignment.whole && units <= kWarp) {
     plan.shape = with(kNarrow);
     plan_narrow(a, device, units, kSlots, &plan);
-  } else if (!alignment.whole && alignment.dense && a.cols >= count && a.cols <= kFlatCols) {
+  } else if (!a.centered && !alignment.whole && alignment.dense && a.cols >= count && a.cols <= kFlatCols) {
     plan.shape = with(kFlat);
     plan_flat(a, device, &plan);
   } else if (a.cols <= kWarp) {
     plan.shape = kScalar;
     plan_narrow(a, device, a.cols, kScalarSlots, &plan);
-  } else if (alignment.whole && plan_stream(device, features, units, add, &plan)) {
+  } else if (alignment.whole && plan_stream(a, device, features, units, &plan)) {
     plan.shape = with(kStream);
   } else {
     const int max_cluster = (features & KW_FEATURE_CLUSTER) != 0 ? kMaxCluster : 1;
     plan.shape = with(alignment.whole ? kRow : kShifted);
-    const bool held = units <= int64_t{kMaxThreads[plan.shape]} * kSlots * max_cluster;
+    const bool held = units <= int64_t{kMaxThreads[a.centered][plan.shape]} * kSlots * max_cluster;
     if (held && (alignment.whole || alignment.alike)) {
       plan_row(a, device, units, slots_for(a, device, units, add), max_cluster, &plan);
     } else if (alignment.whole) {

@@ -3,79 +3,15 @@
 // csrc/cuda/rms_norm.cu.
 #include <kernelwright/rms_norm.h>
 
-#include "../../cuda/include/norm_params.h"
 #include "../error.h"
-#include "../launch.h"
 #include "norm_checks.h"
-#include "norm_plan.h"
+#include "norm_launch.h"
 
 namespace kw {
 namespace {
 
-using namespace norm_plan;
-
-constexpr int64_t kMaxGrid = 0x7fffffff;
-
-#define KW_NAMES(type)                                                                                              \
-  {                                                                                                                 \
-    {"rms_norm_row_" type}, {"rms_norm_row_add_" type}, {"rms_norm_shifted_" type}, {"rms_norm_shifted_add_" type}, \
-        {"rms_norm_narrow_" type}, {"rms_norm_narrow_add_" type}, {"rms_norm_flat_" type},                          \
-        {"rms_norm_flat_add_" type}, {"rms_norm_stream_" type}, {"rms_norm_stream_add_" type},                      \
-        {"rms_norm_scalar_" type}, {                                                                                \
-      "rms_norm_trickle_" type                                                                                      \
-    }                                                                                                               \
-  }
-
 Module module{"rms_norm"};
-Kernel kernels[3][kShapes] = {KW_NAMES("float32"), KW_NAMES("float16"), KW_NAMES("bfloat16")};
-
-KwNormParams params_of(const Norm& a, const Plan& plan) {
-  const int64_t size = size_of(a.dtype);
-  KwNormParams p{};
-  p.x = static_cast<const char*>(a.x);
-  p.residual = static_cast<const char*>(a.residual);
-  p.weight = static_cast<const char*>(a.weight);
-  p.y = static_cast<char*>(a.y);
-  p.sum = static_cast<char*>(a.sum);
-  p.rstd = a.rstd;
-  p.x_pitch = a.x_stride * size;
-  p.residual_pitch = a.residual_stride * size;
-  p.y_pitch = a.y_stride * size;
-  p.sum_pitch = a.sum_stride * size;
-  p.rows = a.rows;
-  p.cols = static_cast<int>(a.cols);
-  p.weight_kind = a.weight == nullptr         ? KW_WEIGHT_NONE
-                  : a.weight_dtype == a.dtype ? KW_WEIGHT_LIKE_X
-                                              : KW_WEIGHT_FLOAT32;
-  p.inverse_cols = 1.0f / static_cast<float>(a.cols);
-  p.eps = a.eps;
-  p.group = plan.group;
-  p.row_is_a_warp = plan.row_is_a_warp;
-  p.slots = plan.slots;
-  p.cluster_log2 = plan.cluster_log2;
-  p.large = plan.large;
-  p.rows_a_block = static_cast<int>(plan.rows_a_block);
-  p.cols_magic = static_cast<unsigned>(ratio_up(int64_t{1} << 32, a.cols));  // not used with one column
-  return p;
-}
-
-kw_status run_on_device(int32_t device, void* stream, const Norm& a) {
-  Context context;
-  KW_TRY(module_context(module, device, &context));
-  const Plan plan = plan_for(a, *context.device, context.features);
-  const int64_t blocks = ((a.rows + plan.rows_a_block - 1) / plan.rows_a_block) << plan.cluster_log2;
-  if (blocks > kMaxGrid)
-    return fail(KW_ERROR_UNSUPPORTED,
-                "kw_rms_norm: %lld rows of %lld columns need %lld blocks; a launch holds %lld. Split the rows",
-                (long long)a.rows, (long long)a.cols, (long long)blocks, (long long)kMaxGrid);
-  Launch how;
-  how.grid = static_cast<uint32_t>(blocks);
-  how.block = static_cast<uint32_t>(plan.threads);
-  how.cluster = 1u << plan.cluster_log2;
-  how.overlap = true;
-  const KwNormParams params = params_of(a, plan);
-  return launch(context, kernels[a.dtype][plan.shape], how, stream, &params, sizeof params);
-}
+Kernel kernels[3][norm_plan::kShapes] = KW_NORM_KERNELS("rms_norm");
 
 // The backward pass on a GPU plugs in here, and the size of its workspace. Without rows dweight, if wanted, is zero.
 kw_status run_backward_on_device(int32_t device, void*, const NormBackward&) {
@@ -115,7 +51,7 @@ KW_API kw_status kw_rms_norm(int32_t device, void* stream, void* y, int64_t y_st
   a.eps = static_cast<float>(eps);
   KW_TRY(kw::norm_checks::check(kName, a, eps));
   if (rows == 0) return KW_OK;
-  return device == KW_CPU ? kw::cpu::rms_norm(a) : kw::run_on_device(device, stream, a);
+  return device == KW_CPU ? kw::cpu::rms_norm(a) : kw::launch_norm(kName, kw::module, kw::kernels, device, stream, a);
 }
 
 KW_API kw_status kw_rms_norm_backward_workspace(int32_t device, int64_t rows, int64_t cols, int64_t* bytes) {

@@ -3,17 +3,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from kernelwright.errors import InvalidArgument
+from kernelwright.ops.layer_norm import layer_norm
 from kernelwright.ops.rms_norm import rms_norm
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
 
-__all__ = ["RMSNorm"]
+__all__ = ["LayerNorm", "RMSNorm"]
+
+_EPS = {dtype: torch.finfo(dtype).eps for dtype in (torch.float32, torch.float64)}
 
 
 class RMSNorm(torch.nn.RMSNorm):
@@ -27,28 +32,82 @@ class RMSNorm(torch.nn.RMSNorm):
     def forward(
         self, x: Tensor, residual: Tensor | None = None, *, inplace: bool = False
     ) -> Tensor | tuple[Tensor, Tensor]:
-        shape = self.normalized_shape
-        if x.shape[-len(shape) :] != shape:
-            raise InvalidArgument(f"RMSNorm: x has shape {tuple(x.shape)}, but must end in {tuple(shape)}")
-        if residual is not None and residual.shape != x.shape:
-            raise InvalidArgument(f"RMSNorm: residual has shape {tuple(residual.shape)}, but x has {tuple(x.shape)}")
         eps = self.eps
         if eps is None:
-            eps = torch.finfo(torch.float64 if x.dtype == torch.float64 else torch.float32).eps
-        if len(shape) == 1:
-            return rms_norm(x, self.weight, residual, eps=eps, inplace=inplace)
-        return self._over_several_dimensions(x, residual, eps, inplace)
+            eps = _EPS[torch.float64 if x.dtype is torch.float64 else torch.float32]
+        return _forward(self, rms_norm, super().forward, x, (self.weight,), residual, eps, inplace)
 
-    def _over_several_dimensions(
-        self, x: Tensor, residual: Tensor | None, eps: float, inplace: bool
+
+class LayerNorm(torch.nn.LayerNorm):
+    """torch.nn.LayerNorm on kernelwright's operator: same arguments, same state dict.
+
+    `forward` also takes a residual, which is added first; it then returns (y, x + residual), or with
+    inplace=True writes the sum into `residual` and returns y.
+    """
+
+    def forward(
+        self, x: Tensor, residual: Tensor | None = None, *, inplace: bool = False
     ) -> Tensor | tuple[Tensor, Tensor]:
-        shape = self.normalized_shape
-        flat = x.flatten(-len(shape))
-        weight = None if self.weight is None else self.weight.flatten()
-        if residual is not None:
-            # view() and not flatten(): a copy would swallow what is written in place.
-            residual = residual.view(flat.shape) if inplace else residual.flatten(-len(shape))
-        result = rms_norm(flat, weight, residual, eps=eps, inplace=inplace)
-        if isinstance(result, tuple):
-            return result[0].unflatten(-1, shape), result[1].unflatten(-1, shape)
-        return result.unflatten(-1, shape)
+        return _forward(self, layer_norm, super().forward, x, (self.weight, self.bias), residual, self.eps, inplace)
+
+
+def _forward(
+    module: Any,
+    norm: Callable[..., Any],
+    of_torch: Callable[[Tensor], Tensor],
+    x: Tensor,
+    parameters: tuple[Tensor | None, ...],
+    residual: Tensor | None,
+    eps: float,
+    inplace: bool,
+) -> Tensor | tuple[Tensor, Tensor]:
+    shape = module.normalized_shape
+    if x.shape[-len(shape) :] != shape:
+        raise InvalidArgument(f"{norm.__name__}: x has shape {tuple(x.shape)}, but must end in {tuple(shape)}")
+    if residual is not None and residual.shape != x.shape:
+        raise InvalidArgument(
+            f"{norm.__name__}: residual has shape {tuple(residual.shape)}, but x has {tuple(x.shape)}"
+        )
+    if 0 in shape:
+        return _empty(of_torch, x, residual, inplace)
+    if len(shape) == 1:
+        return norm(x, *parameters, residual, eps=eps, inplace=inplace)
+    return _over_several_dimensions(shape, norm, x, parameters, residual, eps, inplace)
+
+
+def _empty(
+    of_torch: Callable[[Tensor], Tensor], x: Tensor, residual: Tensor | None, inplace: bool
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Rows without elements are no matter for a kernel, but torch's modules take them."""
+    if residual is None or inplace:
+        return of_torch(x)
+    return of_torch(x), x + residual
+
+
+def _over_several_dimensions(
+    shape: tuple[int, ...],
+    norm: Callable[..., Any],
+    x: Tensor,
+    parameters: tuple[Tensor | None, ...],
+    residual: Tensor | None,
+    eps: float,
+    inplace: bool,
+) -> Tensor | tuple[Tensor, Tensor]:
+    flat = x.flatten(-len(shape))
+    if residual is not None:
+        residual = _written(residual, flat.shape) if inplace else residual.flatten(-len(shape))
+    result = norm(flat, *(p if p is None else p.flatten() for p in parameters), residual, eps=eps, inplace=inplace)
+    if isinstance(result, tuple):
+        return result[0].unflatten(-1, shape), result[1].unflatten(-1, shape)
+    return result.unflatten(-1, shape)
+
+
+def _written(residual: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """As a view and never as a copy, which would swallow what is written in place."""
+    try:
+        return residual.view(shape)
+    except RuntimeError:
+        raise InvalidArgument(
+            f"inplace=True: residual of shape {tuple(residual.shape)} and strides {residual.stride()} cannot be seen as "
+            f"rows of shape {tuple(shape)} without a copy; make it contiguous first, or leave inplace out"
+        ) from None

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from kernelwright._library import Library
 
 
 @dataclass(frozen=True)
 class Backward:
-    """The two functions of `torch.library.register_autograd`."""
+    """As the two functions of `torch.library.register_autograd`: (ctx, inputs, output) and (ctx, *gradients)."""
 
     setup_context: Callable[..., None]
     backward: Callable[..., Any]
@@ -40,6 +40,9 @@ class Overload:
     """The definition in plain torch, without checks, for any device and float64 too; what KERNELWRIGHT_DISABLE runs."""
     backward: Backward | None = None
     """None: gradients cannot be asked for, and asking is refused."""
+    terms: Callable[..., tuple[Any, ...]] | None = None
+    """For each output how large the terms are that it is a sum of, element by element: float32 errs in proportion to
+    those, and a difference of two large ones may be small. None: errors are in proportion to the outputs themselves."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +61,12 @@ class Case:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far a result may be from the float64 reference: `absolute + relative * |reference|`."""
+    """How far a result may be from the float64 reference: `absolute + relative * |reference| + terms * |its terms|`."""
 
     relative: float
     absolute: float
+    terms: float = 0.0
+    """Counts for overloads that say how large their terms are."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,12 @@ class Op:
     """Per element type of an output."""
     selfcheck: Callable[[Library], str]
     """Runs the C function on the CPU without torch, compares with plain Python; returns a line to print, or raises."""
+    eager: Mapping[str, Callable[..., Callable[[], Any]]] = field(default_factory=dict)
+    """By overload: what one writes in torch today to the same end, for benchmarks and the demo to compare with.
+
+    Takes the overload's arguments and returns the call to time, which returns the outputs (with what the overload
+    writes in place after them). Where an overload is missing its reference stands in.
+    """
 
     def overload(self, name: str) -> Overload:
         return next(o for o in self.overloads if o.name == name)
@@ -94,3 +105,11 @@ class Op:
     def qualified(self, overload: Overload) -> str:
         """`rms_norm.residual`, or `rms_norm` for the default overload."""
         return self.name if overload.name == "default" else f"{self.name}.{overload.name}"
+
+    def allowed(self, overload: str, arguments: Sequence[Any], expected: Sequence[Any], dtypes: Sequence[Any]) -> Any:
+        """How far each output may be from `expected`, the reference's for these arguments; all in float64."""
+        terms = self.overload(overload).terms
+        sizes = terms(*arguments) if terms else [0.0] * len(expected)
+        for tensor, dtype, size in zip(expected, dtypes, sizes, strict=True):
+            tolerance = self.tolerances[str(dtype).partition(".")[2]]
+            yield tolerance.absolute + tolerance.relative * tensor.abs() + tolerance.terms * size

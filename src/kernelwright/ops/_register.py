@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from kernelwright import _environment, _library, errors
+from kernelwright.ops._autograd import record_gradients, refuse_gradients
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -49,22 +50,31 @@ def _checked_reference(overload: Overload) -> Callable[..., Any]:
     return run
 
 
-def _refuse_gradients(torch: Any, target: Any, shown: str) -> Callable[..., Any]:
-    """An Autograd kernel for overloads without a backward; torch's own fallback would give silently wrong gradients."""
-    below = torch._C._after_autograd_keyset  # noqa: SLF001 - it has no public name; torch.library does the same
+def _refuse_others(torch: Any, target: Any, shown: str) -> Callable[..., Any]:
+    """A kernel for every kind of tensor without one of its own: sparse, nested, quantized, of another device."""
     names = [argument.name for argument in target._schema.arguments]  # noqa: SLF001
 
-    def run(keyset: Any, *args: Any, **kwargs: Any) -> Any:
-        if torch.is_grad_enabled():
-            for index, value in enumerate(args):
-                if isinstance(value, torch.Tensor) and value.requires_grad:
+    def run(*args: Any) -> Any:
+        for name, value in zip(names, args, strict=False):
+            if isinstance(value, torch.Tensor):
+                kind = _unusual(torch, value)
+                if kind:
                     raise errors.Unsupported(
-                        f"{shown} records no gradients, but its argument {names[index]!r} requires them: "
-                        "call it under torch.no_grad(), or use the overload that does not write in place"
+                        f"{shown}: {name} is {kind}, but must be a plain (strided) tensor on the CPU or a CUDA device"
                     )
-        return target.redispatch(keyset & below, *args, **kwargs)
+        raise errors.Unsupported(f"{shown} has no kernel for {[str(a.device) for a in args if hasattr(a, 'device')]}")
 
     return run
+
+
+def _unusual(torch: Any, tensor: Any) -> str | None:
+    if tensor.is_nested:
+        return "a nested tensor"
+    if tensor.layout != torch.strided:
+        return f"a tensor of layout {tensor.layout}"
+    if tensor.is_quantized:
+        return f"a quantized tensor ({tensor.dtype})"
+    return None if tensor.device.type in ("cpu", "cuda") else f"on {tensor.device}"
 
 
 def _materialise(torch: Any, target: Any) -> Callable[..., Any]:
@@ -90,13 +100,13 @@ def _register_overload(torch: Any, library: Any, op: Op, overload: Overload, nat
         library.impl(name, overload.bind(native, key) if native else _checked_reference(overload), key)
     qualified = f"{NAMESPACE}::{name}"
     torch.library.register_fake(qualified, overload.fake, lib=library)
+    target = getattr(getattr(getattr(torch.ops, NAMESPACE), op.name), overload.name)
+    library.impl(name, _refuse_others(torch, target, name), "CompositeExplicitAutograd")
     if overload.backward:
-        torch.library.register_autograd(
-            qualified, overload.backward.backward, setup_context=overload.backward.setup_context, lib=library
-        )
+        library.impl(name, record_gradients(torch, target, overload.backward), "Autograd", with_keyset=True)
     else:
-        target = getattr(getattr(getattr(torch.ops, NAMESPACE), op.name), overload.name)
-        library.impl(name, _refuse_gradients(torch, target, qualified), "Autograd", with_keyset=True)
+        library.impl(name, refuse_gradients(torch, target, qualified), "Autograd", with_keyset=True)
+    if target._schema.is_mutable:  # noqa: SLF001
         library.impl(name, _materialise(torch, target), "Negative")
 
 

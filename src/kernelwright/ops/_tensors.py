@@ -102,14 +102,32 @@ def require_dtype(op: str, name: str, tensor: Tensor, allowed: tuple[Any, ...]) 
         )
 
 
-def require_like(op: str, name: str, tensor: Tensor, x: Tensor, shape: tuple[Any, ...]) -> None:
-    """`tensor` has this shape and lies on the device of `x`."""
+def require_like(op: str, name: str, tensor: Tensor, like: str, x: Tensor, shape: tuple[Any, ...]) -> None:
+    """`tensor` has this shape and lies on the device of `x`, which the caller calls `like`."""
     if tensor.device != x.device:
-        raise InvalidArgument(f"{op}: {name} is on {tensor.device}, but x is on {x.device}; move one of them (.to())")
+        raise InvalidArgument(
+            f"{op}: {name} is on {tensor.device}, but {like} is on {x.device}; move one of them (.to())"
+        )
     if tensor.shape != shape:
         raise InvalidArgument(
-            f"{op}: {name} has shape {tuple(tensor.shape)}, but must have {tuple(shape)}, as x has {tuple(x.shape)}"
+            f"{op}: {name} has shape {tuple(tensor.shape)}, but must have {tuple(shape)}, "
+            f"as {like} has {tuple(x.shape)}"
         )
+
+
+def refuse_overlap(op: str, name: str, tensor: Tensor) -> None:
+    """A tensor that is written must not have two elements in one place (expand, as_strided with small strides)."""
+    if tensor.is_contiguous():
+        return
+    reach = 0  # how far the dimensions with smaller strides reach
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size > 1:
+            if stride <= reach:
+                raise InvalidArgument(
+                    f"{op}: {name} has shape {tuple(tensor.shape)} and strides {tensor.stride()}, so several of its "
+                    f"elements may lie in one place, and it is written to; give it memory of its own (.clone())"
+                )
+            reach += stride * (size - 1)
 
 
 def refuse_tangents(name: str, *tensors: Any) -> None:

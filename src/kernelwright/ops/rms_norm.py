@@ -3,32 +3,22 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import InvalidArgument
-from kernelwright.ops import _rms_norm_checks as checks
-from kernelwright.ops._record import Backward, Op, Overload
-from kernelwright.ops._tensors import (
-    dtype_codes,
-    may_overlap,
-    placement,
-    refuse_tangents,
-    require_dtype,
-    require_like,
-    rows,
-    writable_rows,
-)
+from kernelwright.ops._norm import Norm
+from kernelwright.ops._norm_cases import TOLERANCES, Cases
+from kernelwright.ops._norm_eager import Eager
+from kernelwright.ops._norm_selfcheck import selfcheck_of
+from kernelwright.ops._record import Op
+from kernelwright.ops._tensors import refuse_tangents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch import Tensor
 
-    from kernelwright._library import Library
-
-MAX_COLS = 65536
-MAX_EPS = 3e38
+    Run = Callable[..., Any]
 
 
 def rms_norm(
@@ -63,247 +53,67 @@ def rms_norm(
     return (op.residual_ if inplace else op.residual)(x, residual, weight, eps)
 
 
-@cache
-def _dtypes() -> tuple[Any, ...]:
-    import torch
-
-    return torch.float32, torch.float16, torch.bfloat16, torch.float64
+def _standardise(h: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    rstd = (h * h).mean(-1, keepdim=True).add(eps).rsqrt()
+    return h * rstd, rstd
 
 
-def _check(x: Tensor, weight: Tensor | None, residual: Tensor | None, eps: float) -> None:
-    shape = x.shape
-    if not shape or not 1 <= shape[-1] <= MAX_COLS:
-        raise InvalidArgument(
-            f"rms_norm: x has shape {tuple(shape)}, but its last dimension must exist and have 1 to {MAX_COLS} elements"
-        )
-    require_dtype("rms_norm", "x", x, _dtypes())
-    if weight is not None:
-        require_dtype("rms_norm", "weight", weight, (x.dtype, _dtypes()[0]))
-        require_like("rms_norm", "weight", weight, x, shape[-1:])
-    if residual is not None:
-        require_dtype("rms_norm", "residual", residual, (x.dtype,))
-        require_like("rms_norm", "residual", residual, x, shape)
-    if not 0.0 <= eps <= MAX_EPS:
-        raise InvalidArgument(f"rms_norm: eps is {eps}, but must be a finite float32 that is not negative")
+# --- the order of the schemas' arguments ------------------------------------------
 
 
-# --- the kernels ----------------------------------------------------------------
+def _default(run: Run) -> Run:
+    def call(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Tensor:
+        return run(x, None, (weight,), eps)
+
+    return call
 
 
-def _launcher(library: Library, key: str) -> Callable[..., Tensor]:
-    """launch(x, weight, residual, total, eps): y; x + residual goes to `total`. Arguments were checked."""
-    import torch
+def _residual(run: Run) -> Run:
+    def call(x: Tensor, residual: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Any:
+        return run(x, residual, (weight,), eps)
 
-    kw_rms_norm = library.functions["kw_rms_norm"]
-    codes = dtype_codes(library, ("float32", "float16", "bfloat16"))
-    place = placement(library, key)
-    contiguous = torch.contiguous_format
-
-    def launch(x: Tensor, weight: Tensor | None, residual: Tensor | None, total: Tensor | None, eps: float) -> Tensor:
-        y = torch.empty_like(x, memory_format=contiguous)
-        cols, count = x.shape[-1], x.numel()
-        if count == 0:
-            return y
-        x, x_stride = rows(x)
-        code = codes[x.dtype]
-        scale, scale_code = None, code
-        if weight is not None:
-            weight = weight.contiguous()
-            scale, scale_code = weight.data_ptr(), codes[weight.dtype]
-        added, added_stride, sum_, sum_stride = None, 0, None, 0
-        if residual is not None and total is not None:
-            residual, added_stride = rows(residual)
-            added = residual.data_ptr()
-            sum_, sum_stride = total.data_ptr(), writable_rows(total)[1]
-        device, stream = place(x)
-        # fmt: off
-        status = kw_rms_norm(
-            device, stream, y.data_ptr(), cols, sum_, sum_stride, x.data_ptr(), x_stride, added, added_stride,
-            scale, None, count // cols, cols, code, scale_code, eps,
-        )
-        # fmt: on
-        if status:
-            library.fail("kw_rms_norm", status)
-        return y
-
-    return launch
+    return call
 
 
-def _bind(library: Library, key: str) -> Callable[..., Tensor]:
-    launch, double = _launcher(library, key), _dtypes()[-1]
+def _backward(run: Run) -> Run:
+    def call(
+        grad: Tensor, h: Tensor, weight: Tensor | None, grad_sum: Tensor | None, eps: float, weight_grad: bool
+    ) -> tuple[Tensor, Tensor]:
+        return run(grad, h, (weight,), grad_sum, eps, (weight_grad,))
 
-    def run(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Tensor:
-        _check(x, weight, None, eps)
-        return _reference(x, weight, eps) if x.dtype is double else launch(x, weight, None, None, eps)
-
-    return run
-
-
-def _bind_residual(library: Library, key: str) -> Callable[..., tuple[Tensor, Tensor]]:
-    import torch
-
-    launch, double = _launcher(library, key), _dtypes()[-1]
-
-    def run(x: Tensor, residual: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> tuple[Tensor, Tensor]:
-        _check(x, weight, residual, eps)
-        if x.dtype is double:
-            return _reference_residual(x, residual, weight, eps)
-        total = torch.empty_like(x, memory_format=torch.contiguous_format)
-        return launch(x, weight, residual, total, eps), total
-
-    return run
+    return call
 
 
-def _bind_residual_(library: Library, key: str) -> Callable[..., Tensor]:
-    import torch
-
-    launch, double = _launcher(library, key), _dtypes()[-1]
-    written = torch.autograd.graph.increment_version
-
-    def run(x: Tensor, residual: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Tensor:
-        _check(x, weight, residual, eps)
-        if x.dtype is double:
-            return _reference_residual_(x, residual, weight, eps)
-        if residual.numel():
-            # The kernel may read a row after it wrote another one.
-            x = x.clone() if may_overlap(x, residual) else x
-            weight = weight.clone() if weight is not None and may_overlap(weight, residual) else weight
-        total, _ = writable_rows(residual)
-        y = launch(x, weight, total, total, eps)
-        if total is residual:
-            written(residual)  # a backward pass that saved it must notice, as after any operator of torch's
-        else:
-            residual.copy_(total)
-        return y
-
-    return run
-
-
-# --- the definition, in plain torch ----------------------------------------------
-
-
-def _wide(x: Tensor) -> Tensor:
-    """In the type that sums are kept in."""
-    return x if x.dtype is _dtypes()[-1] else x.float()
-
-
-def _normalised(h: Tensor, weight: Tensor | None, eps: float) -> Tensor:
-    y = h * (h * h).mean(-1, keepdim=True).add(eps).rsqrt()
-    return y if weight is None else y * weight.to(h.dtype)
-
-
-def _reference(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Tensor:
-    return _normalised(_wide(x), weight, eps).to(x.dtype).contiguous()
-
-
-def _reference_residual(
-    x: Tensor, residual: Tensor, weight: Tensor | None = None, eps: float = 1e-6
-) -> tuple[Tensor, Tensor]:
-    h = _wide(x) + _wide(residual)
-    return _normalised(h, weight, eps).to(x.dtype).contiguous(), h.to(x.dtype).contiguous()
-
-
-def _reference_residual_(x: Tensor, residual: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Tensor:
-    y, h = _reference_residual(x, residual, weight, eps)
-    residual.copy_(h)
-    return y
-
-
-def _fake(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Tensor:
-    import torch
-
-    _check(x, weight, None, eps)
-    return torch.empty_like(x, memory_format=torch.contiguous_format)
-
-
-def _fake_residual(
-    x: Tensor, residual: Tensor, weight: Tensor | None = None, eps: float = 1e-6
-) -> tuple[Tensor, Tensor]:
-    import torch
-
-    _check(x, weight, residual, eps)
-    y, h = (torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(2))
-    return y, h
-
-
-def _fake_residual_(x: Tensor, residual: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Tensor:
-    _check(x, weight, residual, eps)
-    return _fake(x)
-
-
-# --- gradients --------------------------------------------------------------------
-
-
-def _gradients(ctx: Any, grad: Tensor, h: Tensor, weight: Tensor | None, place: int) -> tuple[Tensor, Tensor | None]:
-    """Of h, in the wide type, and of weight, argument number `place`, if that is wanted."""
-    g, wide = _wide(grad), _wide(h)
-    rstd = (wide * wide).mean(-1, keepdim=True).add(ctx.eps).rsqrt()
-    unit = wide * rstd
-    to_weight = None
-    if weight is not None:
-        if ctx.needs_input_grad[place]:  # without a weight the dispatcher may have left the argument out
-            to_weight = (g * unit).reshape(-1, h.shape[-1]).sum(0).to(weight.dtype)
-        g = g * weight.to(g.dtype)
-    return rstd * (g - unit * (g * unit).mean(-1, keepdim=True)), to_weight
-
-
-def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG001 - torch passes it by name
-    x, weight, ctx.eps = inputs
-    ctx.save_for_backward(x, weight)
-
-
-def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    x, weight = ctx.saved_tensors
-    to_h, to_weight = _gradients(ctx, grad, x, weight, 1)
-    return to_h.to(x.dtype), to_weight, None
-
-
-def _save_residual(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    _, _, weight, ctx.eps = inputs
-    ctx.save_for_backward(output[1], weight)  # h itself, so that neither x nor residual is kept alive
-
-
-def _backward_residual(ctx: Any, grad: Tensor, grad_h: Tensor) -> tuple[Tensor | None, ...]:
-    h, weight = ctx.saved_tensors
-    to_h, to_weight = _gradients(ctx, grad, h, weight, 2)
-    to_h = (to_h + _wide(grad_h)).to(h.dtype)
-    return to_h, to_h, to_weight, None
-
-
+NORM = Norm("rms_norm", ("weight",), _standardise, centered=False)
+CASES = Cases(NORM)
 OP = Op(
     name="rms_norm",
     doc="RMS normalisation of rows, with optional weight and residual addition (also in place)",
     function=rms_norm,
-    overloads=(
-        Overload(
-            name="default",
-            schema="(Tensor x, Tensor? weight=None, float eps=1e-6) -> Tensor",
-            bind=_bind,
-            fake=_fake,
-            reference=_reference,
-            backward=Backward(_save, _backward),
+    overloads=NORM.overloads(
+        default=("(Tensor x, Tensor? weight=None, float eps=1e-6) -> Tensor", _default),
+        residual=(
+            "(Tensor x, Tensor residual, Tensor? weight=None, float eps=1e-6) -> (Tensor, Tensor)",
+            _residual,
         ),
-        Overload(
-            name="residual",
-            schema="(Tensor x, Tensor residual, Tensor? weight=None, float eps=1e-6) -> (Tensor, Tensor)",
-            bind=_bind_residual,
-            fake=_fake_residual,
-            reference=_reference_residual,
-            backward=Backward(_save_residual, _backward_residual),
+        residual_=(
+            "(Tensor x, Tensor(a!) residual, Tensor? weight=None, float eps=1e-6) -> Tensor",
+            _residual,
         ),
-        Overload(
-            name="residual_",
-            schema="(Tensor x, Tensor(a!) residual, Tensor? weight=None, float eps=1e-6) -> Tensor",
-            bind=_bind_residual_,
-            fake=_fake_residual_,
-            reference=_reference_residual_,
+        backward=(
+            (
+                "(Tensor grad, Tensor h, Tensor? weight, Tensor? grad_sum, float eps, bool weight_grad) "
+                "-> (Tensor, Tensor)"
+            ),
+            _backward,
         ),
     ),
-    cases=checks.CASES,
-    benchmarks=checks.BENCHMARKS,
-    make=checks.make,
-    bytes=checks.traffic,
-    flops=checks.flops,
-    tolerances=checks.TOLERANCES,
-    selfcheck=checks.selfcheck,
+    cases=CASES.cases,
+    benchmarks=CASES.benchmarks,
+    make=CASES.make,
+    bytes=CASES.traffic,
+    flops=CASES.flops,
+    tolerances=TOLERANCES,
+    selfcheck=selfcheck_of(NORM),
+    eager=Eager(NORM).calls(),
 )

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // kw_rms_norm on the CPU against long double: every type, length, in-place form and misalignment; nothing written
 // outside.
-#include "check.h"
+#include "rows.h"
 
 namespace {
 
@@ -9,8 +9,6 @@ enum Place { kApart, kSumInResidual, kSumInX, kYInX, kBothInPlace, kPlaces };
 constexpr const char* kPlaceNames[] = {"apart", "sum in residual", "sum in x", "y in x", "y in x, sum in residual"};
 
 constexpr int64_t kRows = 3;
-constexpr int64_t kPad = 5;  // elements between rows
-constexpr unsigned char kSentinel = 0xa5;
 
 struct Case {
   const Format* format;
@@ -21,42 +19,6 @@ struct Case {
   int64_t shift;  // elements from an aligned address
   double scale, eps;
   const char* isa;
-};
-
-// Rows in a buffer of their own, `shift` elements off alignment, with sentinels around each row.
-struct Rows {
-  const Format* format;
-  int64_t cols, stride;
-  char* all;
-  char* data;
-  size_t bytes;
-
-  Rows(const Format& f, int64_t columns, int64_t shift) : format(&f), cols(columns), stride(columns + kPad) {
-    bytes = (static_cast<size_t>(kRows * stride + shift + kPad) * f.size + 127) / 64 * 64;
-    all = static_cast<char*>(aligned_alloc(64, bytes));
-    memset(all, kSentinel, bytes);
-    data = all + static_cast<size_t>(shift) * f.size;
-  }
-  Rows(const Rows&) = delete;
-  Rows& operator=(const Rows&) = delete;
-  ~Rows() { free(all); }
-
-  double at(int64_t row, int64_t i) const { return get(*format, data, row * stride + i); }
-  void fill(Random& random, double scale) {
-    for (int64_t row = 0; row < kRows; ++row) {
-      for (int64_t i = 0; i < cols; ++i)
-        set(*format, data, row * stride + i, rounded(*format, random.normal() * scale));
-    }
-  }
-  // Only the rows' own elements may have changed.
-  bool intact() const {
-    for (const char* p = all; p < all + bytes; ++p) {
-      const int64_t element = (p - data) / static_cast<int64_t>(format->size);
-      const bool inside = p >= data && element / stride < kRows && element % stride < cols;
-      if (!inside && static_cast<unsigned char>(*p) != kSentinel) return false;
-    }
-    return true;
-  }
 };
 
 void check_row(const Case& c, const double* h, const double* w, int64_t row, const Rows& y, const Rows* sum,
@@ -81,8 +43,8 @@ void check_row(const Case& c, const double* h, const double* w, int64_t row, con
 
 void check(const Case& c) {
   Random random;
-  Rows x(*c.format, c.cols, c.shift), residual(*c.format, c.cols, c.shift), apart_y(*c.format, c.cols, c.shift + 1),
-      apart_sum(*c.format, c.cols, c.shift + 2);
+  Rows x(*c.format, kRows, c.cols, c.shift), residual(*c.format, kRows, c.cols, c.shift),
+      apart_y(*c.format, kRows, c.cols, c.shift + 1), apart_sum(*c.format, kRows, c.cols, c.shift + 2);
   x.fill(random, c.scale);
   residual.fill(random, c.scale);
   Rows& y = c.place == kYInX || c.place == kBothInPlace ? x : apart_y;

@@ -62,8 +62,11 @@ let
   gccOfCuda = package "gcc-wrapper" answers.gcc { };
 
   pythonModules = builtins.listToAttrs (
-    map (name: { inherit name; value = package name "0" { }; }) [ "nox" "packaging" "pytest" "scikit-build-core" "virtualenv" ]
-  );
+    map (name: { inherit name; value = package name "0" { }; }) [ "nox" "packaging" "pathspec" "pytest" "virtualenv" ]
+  ) // {
+    fetchPypi = wanted: { inherit (wanted) pname version sha256 format; };
+    buildPythonPackage = wanted: package wanted.pname wanted.version { inherit (wanted) src; };
+  };
 in
 {
   lib = {
@@ -80,8 +83,8 @@ in
   mkShell = {
     override = { stdenv }: make stdenv;
   };
-  runCommand = name: attributes: script: make { cc = gccOfCuda; } (attributes // { inherit name script; });
-  python3.withPackages = choose: package "python3-env" "3.12" { modules = choose pythonModules; };
+  python3.withPackages =
+    choose: make { cc = gccOfCuda; } { name = "python3-env"; modules = choose pythonModules; };
   cmake = package "cmake" "3.30" { };
   ninja = package "ninja" "1.12" { };
   libdeflate = package "libdeflate" "1.22" { };

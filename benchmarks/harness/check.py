@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""A call is compared with float64 before it is timed: a wrong result in good time is worth nothing."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.harness.contestants import OURS
+
+if TYPE_CHECKING:
+    from benchmarks.harness.contestants import Prepare
+    from benchmarks.harness.subject import Subject
+
+SLICE = 1 << 24  # elements compared at a time, so that the comparison needs little memory
+PEER = 16  # peers round sums to the tensor's type on the way; this many times our tolerance is still the same function
+
+
+class WrongResult(AssertionError):
+    """A contestant does not compute what the reference does."""
+
+
+def _copies(arguments: tuple[Any, ...], *, wide: bool = False) -> list[Any]:
+    import torch
+
+    return [(a.double() if wide else a.clone()) if isinstance(a, torch.Tensor) else a for a in arguments]
+
+
+def tensors(result: Any, arguments: list[Any], written: list[int]) -> list[Any]:
+    """Outputs, then the arguments that were written to."""
+    outputs = list(result) if isinstance(result, (tuple, list)) else [result]
+    return [*outputs, *(arguments[i] for i in written)]
+
+
+def expected(subject: Subject, arguments: tuple[Any, ...]) -> list[Any]:
+    wide = _copies(arguments, wide=True)
+    return tensors(subject.overload.reference(*wide), wide, subject.written())
+
+
+def _bounds(subject: Subject, arguments: tuple[Any, ...], right: list[Any], found: list[Any], ours: bool) -> list[Any]:
+    """How far each tensor may be from what is right.
+
+    Ours: what the record allows. Peers: `PEER` times the rounding of the value itself and of what is usual there.
+    """
+
+    def relative(tensor: Any) -> float:
+        return float(subject.op.tolerances[str(tensor.dtype).removeprefix("torch.")].relative)
+
+    def usual(tensor: Any) -> float:
+        squares = sum(float(part.square().sum()) for part in tensor.reshape(-1).split(SLICE))
+        return math.sqrt(squares / max(1, tensor.numel()))
+
+    if not ours:
+        return [PEER * relative(a) * (b.abs() + usual(b)) for a, b in zip(found, right, strict=False)]
+    count = len(right) - len(subject.written())
+    wide, dtypes = _copies(arguments, wide=True), [tensor.dtype for tensor in found[:count]]
+    bounds = list(subject.op.allowed(subject.case.overload, wide, right[:count], dtypes))
+    return bounds + [relative(a) * b.abs() for a, b in zip(found[count:], right[count:], strict=True)]
+
+
+def _excess(found: Any, wanted: Any, bound: Any) -> float:
+    """The largest error as a share of what is allowed; infinite where anything is not a number."""
+    worst = 0.0
+    for a, b, allowed in zip(*(t.reshape(-1).split(SLICE) for t in (found, wanted, bound)), strict=True):
+        share = ((a.double() - b).abs() / (allowed + math.ulp(0))).nan_to_num(nan=math.inf, posinf=math.inf)
+        worst = max(worst, float(share.max()))
+    return worst
+
+
+def check(subject: Subject, name: str, prepare: Prepare, arguments: tuple[Any, ...], right: list[Any]) -> None:
+    """Raises WrongResult. `arguments` stay as they are.
+
+    Our first call's outputs are filled with NaN and freed; the second gets that memory back from the allocator, so
+    that an element it does not write shows.
+    """
+    ours = name == OURS
+    written = subject.written() if ours else []
+    if ours:
+        mine = _copies(arguments)
+        for tensor in tensors(prepare(*mine)(), mine, written):
+            tensor.fill_(math.nan)
+        del tensor, mine
+    mine = _copies(arguments)
+    found = [tensor.detach() for tensor in tensors(prepare(*mine)(), mine, written)]
+    bounds = _bounds(subject, arguments, right, found, ours)
+    for number, (a, b, bound) in enumerate(zip(found, right, bounds, strict=ours)):
+        if a.shape != b.shape:
+            raise WrongResult(f"{subject.name}: {name}'s output {number} is {tuple(a.shape)}, not {tuple(b.shape)}")
+        if a.numel() and (worst := _excess(a, b, bound)) > 1:
+            raise WrongResult(f"{subject.name}: {name}'s output {number} is off by {worst:.3g} times what is allowed")

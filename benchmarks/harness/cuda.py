@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT
+"""Timing on a GPU: CUDA graphs of calls over many working sets, replayed in turns."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MOST_CALLS = 4096  # in one graph: what it takes to leave L2 with the few kilobytes of one row
+TARGET_US = 300_000.0  # for all rounds of one contestant
+
+
+class Graph:
+    """A contestant's calls, captured; its outputs stay alive, so that each call writes memory of its own."""
+
+    def __init__(self, prepare: Callable[[], list[Callable[[], Any]]]) -> None:
+        self.graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):  # a backward pass runs on the stream of its forward pass
+            calls = prepare()
+            calls[0]()
+        torch.cuda.synchronize()
+        with torch.cuda.graph(self.graph, stream=stream):
+            self.kept = [call() for call in calls]
+        self.calls = calls
+        self.samples: list[float] = []
+
+    def replay(self) -> float:
+        """Microseconds a call."""
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        self.graph.replay()
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end) * 1e3 / len(self.calls)
+
+
+class Gpu:
+    kind = "cuda"
+
+    def __init__(self) -> None:
+        properties = torch.cuda.get_device_properties(0)
+        self.name, self.cache = properties.name, int(properties.L2_cache_size)
+
+    def facts(self) -> dict[str, Any]:
+        query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+        driver = subprocess.run(query, capture_output=True, text=True, check=False).stdout.partition("\n")[0]
+        return {"device": self.name, "driver": driver or "unknown", "cache": self.cache}
+
+    def sets(self, bytes_: int) -> int:
+        """How many working sets it takes to leave L2 behind twice."""
+        return max(1, min(MOST_CALLS, -(-2 * self.cache // bytes_)))
+
+    def memory(self) -> int:
+        return int(torch.cuda.mem_get_info()[0])
+
+    def copy(self, bytes_: int, sets: int) -> list[Callable[[], Any]]:
+        """Reads and writes half of the bytes each; a kernel, since a captured copy_ is slower than one."""
+        count = max(1, bytes_ // 8)
+        buffers = [torch.randn(2, count, device="cuda") for _ in range(sets)]
+        return [lambda b=b: torch.neg(b[0], out=b[1]) for b in buffers]
+
+    def times(
+        self, contestants: dict[str, Callable[[], list[Callable[[], Any]]]], rounds: int
+    ) -> tuple[dict[str, float], dict[str, str]]:
+        """Medians; and why a contestant has none."""
+        graphs, failed = {}, {}
+        for name, prepare in contestants.items():
+            try:
+                graphs[name] = Graph(prepare)
+            except torch.cuda.OutOfMemoryError:
+                failed[name] = "not enough memory"
+        for graph in graphs.values():
+            graph.replay()
+        for _ in range(rounds):
+            for graph in graphs.values():
+                if sum(graph.samples) * len(graph.calls) < TARGET_US or len(graph.samples) < rounds // 2:
+                    graph.samples.append(graph.replay())
+        return {name: statistics.median(graph.samples) for name, graph in graphs.items()}, failed
+
+    def clean(self) -> None:
+        torch.cuda.empty_cache()

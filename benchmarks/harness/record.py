@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+"""results/<op>-<device>.json: what was measured, on what, by which command at which commit."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+import kernelwright
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchmarks.harness.measure import Result
+
+ROOT = Path(__file__).resolve().parents[2]
+WHAT = (
+    "medians, microseconds a call, everybody in turns in one process; `copy` moves as many bytes; `limit` is the share "
+    "of the limit that kernelwright reaches"
+)
+
+
+def slug(name: str) -> str:
+    """A device's name as part of a file name."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower().removeprefix("nvidia ")).strip("-")
+
+
+def commit() -> str:
+    """Of the tree that this file lies in, with `-dirty` if it has changes; `unknown` without git."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=10", "--exclude=*"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+def facts(device: Any, given_commit: str | None) -> dict[str, Any]:
+    return {
+        "what": WHAT,
+        **device.facts(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "kernelwright": kernelwright.__version__,
+        "commit": given_commit or commit(),
+        "command": " ".join(["python", "benchmarks/run.py", *sys.argv[1:]]),
+    }
+
+
+def _entry(result: Result) -> dict[str, Any]:
+    """One case; times with as many digits as they repeat."""
+    times = {name: float(f"{us:.4g}") for name, us in result.us.items()}
+    case = result.subject.case
+    about = {"overload": case.overload, "shape": list(case.shape), "dtype": case.dtype, "bytes": result.subject.bytes}
+    return {**about, **({"limit": round(result.share, 3), "us": times} if times else {"not run": result.notes})}
+
+
+def text(about: dict[str, Any], results: Sequence[Result]) -> str:
+    """JSON with one line a case, so that a change of one figure is a change of one line."""
+    head = json.dumps(about, indent=1, ensure_ascii=False)[:-2]
+    lines = [f"  {json.dumps(str(r.subject.case))}: {json.dumps(_entry(r))}" for r in results]
+    return f'{head},\n "cases": {{\n' + ",\n".join(lines) + "\n }\n}\n"
+
+
+def write(folder: Path, device: Any, about: dict[str, Any], results: Sequence[Result]) -> list[Path]:
+    """One file an operator; what was measured there before is replaced."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for op in dict.fromkeys(result.subject.op.name for result in results):
+        path = folder / f"{op}-{slug(device.name)}.json"
+        mine = [result for result in results if result.subject.op.name == op]
+        path.write_text(text({"op": op, **about}, mine), encoding="utf-8")
+        written.append(path)
+    return written

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+// One pass: each element is read, and its results are written at its own place, so that they may lie where the inputs
+// do. Stores are the usual ones, as in the normalisations.
+#include "../host/ops/swiglu.h"
+
+#include "isa.h"
+#include "pool.h"
+#include "simd.h"
+
+namespace kw::cpu {
+
+KW_CPU_RANGE(swiglu_blocks)
+
+// A row is cut into blocks of so many elements, so that threads can share a long one. A block of fewer takes this
+// thread less than the 5 to 10 us in which another wakes up.
+constexpr int64_t kBlock = 16384;
+
+static int64_t blocks_a_row(int64_t cols) { return (cols + kBlock - 1) / kBlock; }
+
+namespace KW_ISA {
+namespace {
+
+// 1 / (1 + exp(-gate)), and what it lacks to 1. Both are made of exp(-|gate|), which does not overflow, so that neither
+// is lost where it is small.
+struct Sigmoid {
+  Vec value, rest;
+
+  explicit Sigmoid(Vec gate) {
+    const Vec e = exp(minus_size(gate));
+    const Vec large = reciprocal(add(all(1.0f), e)), small = mul(e, large);
+    value = where_negative(gate, small, large);
+    rest = where_negative(gate, large, small);
+  }
+};
+
+template <class T>
+struct Forward {
+  const T* gate;
+  const T* up;
+  T* y;
+
+  Forward(const Swiglu& a, int64_t row)
+      : gate(static_cast<const T*>(a.gate) + row * a.gate_stride),
+        up(static_cast<const T*>(a.up) + row * a.up_stride),
+        y(static_cast<T*>(a.out) + row * a.out_stride) {}
+
+  static Vec of(Vec gate, Vec up) { return mul(mul(gate, Sigmoid(gate).value), up); }
+
+  void full(int64_t i) const { store(y + i, of(load(gate + i), load(up + i))); }
+  void part(int64_t i, int64_t n) const { store_part(y + i, of(load_part(gate + i, n), load_part(up + i, n)), n); }
+};
+
+template <class T>
+struct Backward {
+  const T* gate;
+  const T* up;
+  const T* dy;
+  T* dgate;
+  T* dup;
+
+  Backward(const Swiglu& a, int64_t row)
+      : gate(static_cast<const T*>(a.gate) + row * a.gate_stride),
+        up(static_cast<const T*>(a.up) + row * a.up_stride),
+        dy(static_cast<const T*>(a.dy) + row * a.dy_stride),
+        dgate(static_cast<T*>(a.out) + row * a.out_stride),
+        dup(static_cast<T*>(a.up_out) + row * a.up_out_stride) {}
+
+  struct Both {
+    Vec gate, up;
+  };
+
+  static Both of(Vec gate, Vec up, Vec dy) {
+    const Sigmoid s(gate);
+    const Vec silu = mul(gate, s.value);
+    return {mul(mul(mul_add(silu, s.rest, s.value), up), dy), mul(silu, dy)};
+  }
+
+  void full(int64_t i) const {
+    const Both both = of(load(gate + i), load(up + i), load(dy + i));
+    store(dgate + i, both.gate);
+    store(dup + i, both.up);
+  }
+
+  void part(int64_t i, int64_t n) const {
+    const Both both = of(load_part(gate + i, n), load_part(up + i, n), load_part(dy + i, n));
+    store_part(dgate + i, both.gate, n);
+    store_part(dup + i, both.up, n);
+  }
+};
+
+template <class Rows>
+void run(const Swiglu& args, int64_t begin, int64_t end) {
+  const int64_t blocks = blocks_a_row(args.cols);
+  int64_t row = begin / blocks, i = (begin - row * blocks) * kBlock;
+  for (; begin < end; ++begin) {
+    const int64_t stop = i + kBlock < args.cols ? i + kBlock : args.cols;
+    const Rows at(args, row);
+    for (; i + kLanes <= stop; i += kLanes) at.full(i);
+    if (i < stop) at.part(i, stop - i);
+    i = stop < args.cols ? stop : 0;
+    row += stop < args.cols ? 0 : 1;
+  }
+}
+
+template <class T>
+void run_typed(const Swiglu& args, int64_t begin, int64_t end) {
+  if (args.backward) return run<Backward<T>>(args, begin, end);
+  return run<Forward<T>>(args, begin, end);
+}
+
+}  // namespace
+
+void swiglu_blocks(const void* context, int64_t begin, int64_t end) {
+  const Swiglu& args = *static_cast<const Swiglu*>(context);
+  if (args.dtype == KW_FLOAT32) return run_typed<float>(args, begin, end);
+  if (args.dtype == KW_FLOAT16) return run_typed<Half>(args, begin, end);
+  return run_typed<BFloat16>(args, begin, end);
+}
+
+}  // namespace KW_ISA
+
+#if KW_CPU_BASELINE
+kw_status swiglu(const Swiglu& args) {
+  const int64_t grain = args.cols < kBlock ? 1 + kBlock / args.cols : 1;
+  parallel_for(args.rows * blocks_a_row(args.cols), grain, picked_swiglu_blocks(), &args);
+  return KW_OK;
+}
+#endif
+
+}  // namespace kw::cpu

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+"""The Autograd kernels of the operators: one that records a derivative, one that refuses to.
+
+torch.library.register_autograd would do, but it looks the schema up in every call: where gradients are recorded a call
+costs half again as much with it, and where they are not still a third.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kernelwright import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kernelwright.ops._record import Backward
+
+
+def _wants_gradients(torch: Any) -> Callable[..., int | None]:
+    """A function of a call's arguments: the place of the first one that gradients are wanted of."""
+    tensor, enabled = torch.Tensor, torch.is_grad_enabled
+
+    def first(args: tuple[Any, ...]) -> int | None:
+        if enabled():
+            for index, value in enumerate(args):
+                if isinstance(value, tensor) and value.requires_grad:
+                    return index
+        return None
+
+    return first
+
+
+def record_gradients(torch: Any, target: Any, backward: Backward) -> Callable[..., Any]:
+    """For an overload with a derivative."""
+    below = torch._C._after_autograd_keyset  # noqa: SLF001 - it has no public name; torch.library does the same
+    defaults = tuple(argument.default_value for argument in target._schema.arguments)  # noqa: SLF001
+    wanted, redispatch = _wants_gradients(torch), target.redispatch
+
+    def forward(ctx: Any, *args: Any) -> Any:
+        *args, keyset = args  # type: ignore[assignment]
+        output = redispatch(keyset & below, *args)
+        backward.setup_context(ctx, (*args, *defaults[len(args) :]), output)
+        return output
+
+    def reverse(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        return (*backward.backward(ctx, *grads), None)  # none for the keyset
+
+    members = {"forward": staticmethod(forward), "backward": staticmethod(reverse)}
+    name = "".join(word.title() for word in target.name().partition("::")[2].replace(".", "_").split("_"))
+    apply = type(f"{name}Gradient", (torch.autograd.Function,), members).apply  # type: ignore[attr-defined]
+
+    def run(keyset: Any, *args: Any) -> Any:
+        return redispatch(keyset & below, *args) if wanted(args) is None else apply(*args, keyset)
+
+    return run
+
+
+def refuse_gradients(torch: Any, target: Any, shown: str) -> Callable[..., Any]:
+    """For an overload without; torch's own fallback would give silently wrong gradients."""
+    below = torch._C._after_autograd_keyset  # noqa: SLF001
+    names = [argument.name for argument in target._schema.arguments]  # noqa: SLF001
+    wanted, redispatch = _wants_gradients(torch), target.redispatch
+
+    def run(keyset: Any, *args: Any) -> Any:
+        index = wanted(args)
+        if index is not None:
+            raise errors.Unsupported(
+                f"{shown} records no gradients, but its argument {names[index]!r} requires them: "
+                "call it under torch.no_grad(), or use the overload that does not write in place"
+            )
+        return redispatch(keyset & below, *args)
+
+    return run

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: MIT
+"""From checked tensors to a call of kw_<norm> or kw_<norm>_backward."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+from kernelwright.ops._tensors import dtype_codes, placement, rows, writable_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from kernelwright._library import Library
+    from kernelwright.ops._norm import Norm
+
+    Parameters = tuple[Tensor | None, ...]
+
+_DTYPES = ("float32", "float16", "bfloat16")
+
+
+def _given(x: Tensor, parameters: Parameters) -> tuple[list[Tensor], list[int | None], Any]:
+    """The parameters with their elements side by side (they must outlive the call), their addresses and their type."""
+    tensors: list[Tensor] = []
+    addresses: list[int | None] = []
+    kind = x.dtype
+    for parameter in parameters:
+        if parameter is None:
+            addresses.append(None)
+        else:
+            tensors.append(parameter.contiguous())
+            addresses.append(tensors[-1].data_ptr())
+            kind = parameter.dtype
+    return tensors, addresses, kind
+
+
+def _asked(
+    empty: Any, h: Tensor, parameters: Parameters, wanted: tuple[bool, ...]
+) -> tuple[list[Tensor], list[int | None]]:
+    """Room for the derivatives of the parameters: no element where it is not wanted; and the addresses."""
+    tensors, addresses = [], []
+    cols, device = h.shape[-1], h.device
+    for parameter, want in zip(parameters, wanted, strict=True):
+        dtype = (h if parameter is None else parameter).dtype
+        tensors.append(empty(cols if want else 0, dtype=dtype, device=device))
+        addresses.append(tensors[-1].data_ptr() if want else None)
+    return tensors, addresses
+
+
+def launcher(norm: Norm, library: Library, key: str) -> Callable[..., Tensor]:
+    """launch(x, residual, parameters, total, eps): y; x + residual goes to `total`."""
+    import torch
+
+    name = f"kw_{norm.name}"
+    function = library.functions[name]
+    codes = dtype_codes(library, _DTYPES)
+    place = placement(library, key)
+    contiguous = torch.contiguous_format
+    statistics = [None] * (1 + norm.centered)  # backward computes them again: cheaper than writing and reading them
+
+    def launch(x: Tensor, residual: Tensor | None, parameters: Parameters, total: Tensor | None, eps: float) -> Tensor:
+        y = torch.empty_like(x, memory_format=contiguous)
+        cols, count = x.shape[-1], x.numel()
+        if count == 0:
+            return y
+        x, x_stride = rows(x)
+        _kept, addresses, kind = _given(x, parameters)
+        added, added_stride, sum_, sum_stride = None, 0, None, 0
+        if residual is not None and total is not None:
+            residual, added_stride = rows(residual)
+            added = residual.data_ptr()
+            sum_, sum_stride = total.data_ptr(), writable_rows(total)[1]
+        device, stream = place(x)
+        # fmt: off
+        status = function(
+            device, stream, y.data_ptr(), cols, sum_, sum_stride, x.data_ptr(), x_stride, added, added_stride,
+            *addresses, *statistics, count // cols, cols, codes[x.dtype], codes[kind], eps,
+        )
+        # fmt: on
+        if status:
+            library.fail(name, status)
+        return y
+
+    return launch
+
+
+def _workspace(norm: Norm, library: Library) -> Callable[..., tuple[Tensor | None, int | None, int]]:
+    """workspace(h, device, rows, cols, needed): scratch memory for a call, its address and size."""
+    import torch
+
+    name = f"kw_{norm.name}_backward_workspace"
+    function = library.functions[name]
+
+    def workspace(h: Tensor, device: int, count: int, cols: int, needed: bool) -> tuple[Tensor | None, int | None, int]:
+        if not needed:
+            return None, None, 0
+        size = ctypes.c_int64()
+        status = function(device, count, cols, ctypes.byref(size))
+        if status:
+            library.fail(name, status)
+        scratch = torch.empty(size.value, dtype=torch.uint8, device=h.device)
+        return scratch, scratch.data_ptr(), size.value
+
+    return workspace
+
+
+def backward_launcher(norm: Norm, library: Library, key: str) -> Callable[..., tuple[Tensor, ...]]:
+    """launch(grad, h, parameters, grad_sum, eps, wanted): the derivatives of h and of each parameter."""
+    import torch
+
+    name = f"kw_{norm.name}_backward"
+    function = library.functions[name]
+    codes = dtype_codes(library, _DTYPES)
+    place, workspace = placement(library, key), _workspace(norm, library)
+    contiguous = torch.contiguous_format
+    statistics = [None] * (1 + norm.centered)
+
+    def launch(
+        grad: Tensor,
+        h: Tensor,
+        parameters: Parameters,
+        grad_sum: Tensor | None,
+        eps: float,
+        wanted: tuple[bool, ...],
+    ) -> tuple[Tensor, ...]:
+        cols, count = h.shape[-1], h.numel()
+        to_h = torch.empty_like(h, memory_format=contiguous)
+        found, found_at = _asked(torch.empty, h, parameters, wanted)
+        if count == 0:
+            return to_h, *(tensor.zero_() for tensor in found)
+        grad, grad_stride = rows(grad)
+        h, h_stride = rows(h)
+        _kept, (weight, *_), kind = _given(h, parameters)
+        grad_sum, sum_stride = (None, 0) if grad_sum is None else rows(grad_sum)
+        grad_sum_at = None if grad_sum is None else grad_sum.data_ptr()
+        device, stream = place(h)
+        _scratch, scratch_at, scratch_size = workspace(h, device, count // cols, cols, True in wanted)
+        # fmt: off
+        status = function(
+            device, stream, to_h.data_ptr(), cols, *found_at, grad.data_ptr(), grad_stride, grad_sum_at, sum_stride,
+            h.data_ptr(), h_stride, weight, *statistics, scratch_at, scratch_size,
+            count // cols, cols, codes[h.dtype], codes[kind], eps,
+        )
+        # fmt: on
+        if status:
+            library.fail(name, status)
+        return to_h, *found
+
+    return launch

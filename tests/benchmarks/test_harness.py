@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: MIT
+"""The benchmarks measure what they say: which cases, what counts as wrong, what a goal asks. No figure is held to anything here."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+pytestmark = pytest.mark.torch
+torch = pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("kernelwright", reason="the kernelwright wheel is not installed here")
+
+from benchmarks.harness import goals, record, report
+from benchmarks.harness.check import WrongResult, check, expected
+from benchmarks.harness.contestants import contestants, peers
+from benchmarks.harness.measure import Result, measure
+from benchmarks.harness.subject import Subject, choose
+from kernelwright import ops
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORDS = [ops.record(name) for name in ops.names()]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _operators():
+    ops.register()
+
+
+def small(op, case):
+    """The benchmark case with fewer rows and columns of the same kind."""
+    return Subject(op, dataclasses.replace(case, shape=(5, 64)))
+
+
+EACH = [
+    pytest.param(op, next(c for c in op.benchmarks if (c.overload, c.dtype) == pair), id=f"{op.name}-{'-'.join(pair)}")
+    for op in RECORDS
+    for pair in dict.fromkeys((c.overload, c.dtype) for c in op.benchmarks)
+]
+
+
+def arguments(subject, seed=0):
+    return subject.op.make(subject.case, "cpu", torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize(("op", "case"), EACH)
+def test_every_contestant_computes_the_same(op, case):
+    """What the records give as torch eager included: it is what users compare with."""
+    subject = small(op, case)
+    given = arguments(subject)
+    before = [a.clone() if isinstance(a, torch.Tensor) else a for a in given]
+    known, _ = contestants(subject, "cpu", lambda name: name != "compile")
+    assert {"kernelwright", "eager"} <= set(known)
+    for name, prepare in known.items():
+        check(subject, name, prepare, given, expected(subject, given))
+    for a, b in zip(given, before, strict=True):
+        assert torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b
+
+
+@pytest.mark.parametrize("damage", ["an element", "nothing written", "a row", "NaN", "shape"])
+def test_a_wrong_result_is_noticed(damage):
+    op = ops.record("rms_norm")
+    subject = small(op, next(c for c in op.benchmarks if c.overload == "default"))
+    given = arguments(subject)
+    right = expected(subject, given)
+
+    def prepare(*args):
+        def call():
+            if damage == "nothing written":
+                return torch.empty_like(args[0]).fill_(math.nan)
+            y = subject.target()(*args)
+            if damage == "an element":
+                y[3, 7] += 0.01 * y[3, 7].abs() + 0.01
+            elif damage == "a row":
+                y[4] = 0
+            elif damage == "NaN":
+                y[0, 0] = math.nan
+            return y[:3] if damage == "shape" else y
+
+        return call
+
+    with pytest.raises(WrongResult, match="rms_norm/default-5x64"):
+        check(subject, "kernelwright", prepare, given, right)
+
+
+def test_an_output_that_is_not_written_holds_nan_and_not_the_last_result():
+    op = ops.record("rms_norm")
+    subject = small(op, next(c for c in op.benchmarks if (c.overload, c.dtype) == ("residual_", "float32")))
+    given = arguments(subject)
+    seen = []
+
+    def prepare(x, residual, weight, eps):
+        def call():
+            y = subject.target()(x, residual, weight, eps) if not seen else torch.empty_like(x)
+            seen.append(y)
+            return y
+
+        return call
+
+    with pytest.raises(WrongResult):
+        check(subject, "kernelwright", prepare, given, expected(subject, given))
+
+
+def result(ours, **others):
+    op = ops.record("rms_norm")
+    case = dataclasses.replace(op.benchmarks[0], shape=(16384, 8192), dtype="bfloat16")
+    return Result(Subject(op, case), {"kernelwright": ours, **others}, limit=100.0)
+
+
+GPU = SimpleNamespace(kind="cuda", name="NVIDIA H200")
+
+
+def test_goals_are_missed_and_met():
+    assert goals.missed(result(105.0, compile=105.0, eager=400.0), GPU) == []
+    assert goals.missed(result(110.0, compile=105.0), GPU) == ["limit 92%", "0.98x compile"]
+    assert goals.missed(result(110.0), GPU) == ["limit 92%"], "a peer that did not run asks nothing"
+    cpu = SimpleNamespace(kind="cpu", name="cpu avx2")
+    assert goals.missed(result(110.0, compile=1.0, eager=109.0), cpu) == ["1x eager"]
+
+
+def test_the_best_peer_is_the_fastest_that_ran():
+    goal = goals.Goal({"on": "cuda"}, {"best": 1.15})
+    assert goal.missed(result(100.0, compile=200.0, liger=110.0, copy=1.0)) == ["1.15x liger"]
+    assert goal.missed(result(100.0, compile=115.0, copy=1.0)) == []
+    assert goal.missed(result(100.0, copy=1.0)) == []
+
+
+def test_every_goal_is_about_some_case_and_asks_what_there_is():
+    cases = [Subject(op, case) for op in RECORDS for case in op.benchmarks]
+    names = {"limit", "us", "best", "eager", "compile", *(name for op in RECORDS for name in peers(op.name))}
+    there = " ".join(subject.name for subject in cases)
+    for goal in goals.read():
+        assert set(goal.asks) <= names
+        assert goal.asks
+        wanted = re.findall(r"[a-z]+_?[a-z]+(?=[-/|)]|\\)", goal.where.get("cases", "").replace("(?!", ""))
+        if all(name in there for name in wanted):  # else it is about an operator that is yet to come
+            device = SimpleNamespace(kind=goal.where["on"], name=goal.where.get("device", "any").replace("*", ""))
+            assert any(goal.about(Result(subject), device) for subject in cases), goal
+
+
+def test_cases_are_chosen_by_operator_and_glob():
+    every = choose(None, ["*"], quick=False)
+    assert {s.op.name for s in every} == {op.name for op in RECORDS if op.benchmarks}
+    one = choose(["rms_norm"], ["default-1x4096-*"], quick=False)
+    assert {s.case.overload for s in one} == {"default"}
+    assert {s.case.shape for s in one} == {(1, 4096)}
+    quick = choose(["rms_norm"], ["*"], quick=True)
+    assert {s.case.overload for s in quick} == {c.overload for c in ops.record("rms_norm").benchmarks}
+    assert len(quick) == 2 * len({s.case.overload for s in quick})
+    with pytest.raises(SystemExit, match=r"no operator 'nothing'; there are .*rms_norm"):
+        choose(["nothing"], ["*"], quick=False)
+    with pytest.raises(SystemExit, match="no case matches 'nothing'; names are like "):
+        choose(["rms_norm"], ["nothing"], quick=False)
+
+
+class Clock:
+    """Calls everybody once a round and says how long a row of ones would have taken."""
+
+    kind, name, sets = "cpu", "a clock", staticmethod(lambda _: 3)
+
+    def __init__(self, memory=1 << 40):
+        self.memory, self.clean = lambda: memory, lambda: None
+
+    @staticmethod
+    def copy(bytes_, sets):
+        return [lambda: torch.ones(bytes_ // 8).clone()] * sets
+
+    @staticmethod
+    def times(entries, _rounds):
+        calls = {name: prepare() for name, prepare in entries.items()}
+        assert {len(c) for c in calls.values()} == {12}, "everybody makes as many calls"
+        for each in calls.values():
+            for call in each:
+                call()
+        return {name: 10.0 + index for index, name in enumerate(calls)}, {"liger": "not enough memory"}
+
+
+def test_a_case_is_measured_and_recorded():
+    op = ops.record("rms_norm")
+    subject = small(op, op.benchmarks[0])
+    found = measure(subject, Clock(), lambda name: name == "eager", quick=True)
+    assert found.us == {"kernelwright": 10.0, "eager": 11.0, "copy": 12.0}
+    assert found.limit == 12.0
+    assert found.notes == ["liger: not enough memory"]
+    text = record.text({"op": "rms_norm"}, [found, measure(subject, Clock(0), bool, quick=True)])
+    cases = json.loads(text)["cases"]
+    assert cases[str(subject.case)]["not run"], "the second, for which there was no memory"
+    assert text.count("\n") == 7, "a case is a line"
+    assert "1.10x" in report.line(found, ["limit 92%"])
+    assert "MISSED limit 92%" in report.line(found, ["limit 92%"])
+
+
+def test_file_names_of_devices():
+    assert record.slug("NVIDIA H200") == "h200"
+    assert record.slug("NVIDIA H100 80GB HBM3") == "h100-80gb-hbm3"
+    assert record.slug("cpu avx512") == "cpu-avx512"
+
+
+@pytest.mark.slow
+def test_the_command_measures_on_the_cpu(tmp_path):
+    command = [sys.executable, str(ROOT / "benchmarks" / "run.py"), "--device", "cpu", "--quick", "--peers", "eager"]
+    options = ["--ops", "rms_norm", "--cases", "*-1x4096-*", "--out", str(tmp_path), "--no-plot", "--commit", "here"]
+    done = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = tmp_path.iterdir()
+    assert str(path) in done.stdout
+    found = json.loads(path.read_text())
+    assert found["commit"] == "here"
+    assert found["command"].startswith("python benchmarks/run.py --device cpu --quick")
+    for case in found["cases"].values():
+        assert set(case["us"]) == {"kernelwright", "eager", "copy"}
+        assert min(case["us"].values()) > 0

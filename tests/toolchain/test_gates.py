@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT
+"""Each gate before a wheel is kept lets a good wheel through and is tripped by one bad thing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import tiny
+from device_support import FakeCompiler
+
+from toolchain import targets
+from toolchain.cubin import CubinError
+from toolchain.device import Job
+from toolchain.errors import GateError
+from toolchain.locking.wanted import lock_of
+from toolchain.providers import pip
+from toolchain.request import resolve
+from toolchain.wheel import elf, gates
+
+TABLE = targets.load()
+OP = resolve(TABLE, target="linux-x86_64").all_ops[0]
+REQUEST = resolve(TABLE, target="linux-x86_64", archs="80,89", ops=OP)
+TAG = "py3-none-manylinux_2_28_x86_64"
+GOOD = '__attribute__((visibility("default"))) int kw_add(int a) { return a + 1; }\n'
+
+
+def image(tmp_path: Path, code: str) -> bytes:
+    (tmp_path / "csrc/cuda").mkdir(parents=True, exist_ok=True)
+    (tmp_path / f"csrc/cuda/{OP}.cu").write_text("", encoding="utf-8")
+    return FakeCompiler().compile(Job(tmp_path, OP, TABLE.codes[code])).image
+
+
+@pytest.fixture
+def members(tmp_path) -> dict[str, bytes]:
+    images = {code: image(tmp_path, code) for code in ("sm_80", "sm_89")}
+    return {
+        gates.LIBRARY: tiny.library(tmp_path, GOOD),
+        gates.MANIFEST: tiny.manifest(*((code, OP, data) for code, data in images.items())),
+        **{f"kernelwright/kernels/{code}/{OP}.cubin": data for code, data in images.items()},
+        f"{tiny.INFO}WHEEL": f"Wheel-Version: 1.0\nTag: {TAG}\n".encode(),
+    }
+
+
+def inspect(members: dict[str, bytes], name: str = f"k-{TAG}.whl", *, editable: bool = False) -> None:
+    gates.inspect(members, name, TAG, REQUEST, with_paths=editable)
+
+
+def test_a_good_wheel_passes(members):
+    inspect(members)
+
+
+def test_another_export_than_the_c_abi_is_refused(members, tmp_path):
+    text = GOOD + GOOD.replace("kw_add", "cblas_add")
+    with pytest.raises(GateError, match=r"exports cblas_add; it may export kw_\* alone"):
+        inspect({**members, gates.LIBRARY: tiny.library(tmp_path, text)})
+    hidden = GOOD.replace("default", "hidden")
+    with pytest.raises(GateError, match="exports nothing"):
+        inspect({**members, gates.LIBRARY: tiny.library(tmp_path, hidden)})
+    assert [s.name for s in elf.defined(members[gates.LIBRARY]) if s.is_global] == ["kw_add"]
+
+
+def test_a_missing_arch_is_refused(members, tmp_path):
+    gone = f"kernelwright/kernels/sm_89/{OP}.cubin"
+    left = {name: data for name, data in members.items() if name != gone}
+    with pytest.raises(GateError, match=rf"lacks {OP} for sm_89 \({gone}\); it has sm_80"):
+        inspect(left)
+    one = tiny.manifest(("sm_80", OP, members[f"kernelwright/kernels/sm_80/{OP}.cubin"]))
+    with pytest.raises(GateError, match=rf"lacks {OP} for sm_89"):
+        inspect({**members, gates.MANIFEST: one})
+    with pytest.raises(CubinError, match="for GPU architecture 80, not for sm_89"):
+        inspect({**members, gone: image(tmp_path, "sm_80")})
+    with pytest.raises(GateError, match="which its manifest does not name"):
+        inspect({**members, "kernelwright/kernels/sm_86/old.cubin": b""})
+
+
+def test_a_tag_that_was_not_earned_is_refused(members):
+    with pytest.raises(GateError, match="the library has earned py3-none-manylinux_2_28_x86_64"):
+        inspect(members, name="k-py3-none-manylinux_2_17_x86_64.whl")
+    with pytest.raises(GateError, match="otherwise"):
+        inspect({**members, f"{tiny.INFO}WHEEL": b"Tag: py3-none-any\n"})
+
+
+def test_a_path_of_the_build_machine_is_refused_unless_it_must_be_there(members, monkeypatch):
+    leaking = {**members, "kernelwright/x.py": f"root = '{gates.ROOT}/src'\n".encode()}
+    with pytest.raises(GateError, match=r"kernelwright/x\.py holds the path"):
+        inspect(leaking)
+    inspect(leaking, editable=True)
+    monkeypatch.setenv("HOME", "/export/people/kwbuilduser")
+    with pytest.raises(GateError, match="/export/people/kwbuilduser/ of the build machine"):
+        inspect({**members, "kernelwright/x.py": b"/export/people/kwbuilduser/.cache"})
+
+
+def test_a_big_wheel_is_refused_and_a_big_debug_build_is_not():
+    packed = bytes(gates.LARGEST)
+    gates.size("k.whl", packed, REQUEST)
+    with pytest.raises(GateError, match=r"k\.whl has 5,000,001 bytes, more than 5,000,000"):
+        gates.size("k.whl", packed + b"!", REQUEST)
+    gates.size("k.whl", packed + b"!", replace(REQUEST, debug=True))
+
+
+POLICY = {
+    "name": "manylinux_2_28",
+    "symbol_versions": {"x86_64": {"GLIBC": ["2.2.5", "2.28"]}},
+    "lib_whitelist": ["libc.so.6", "libm.so.6"],
+}
+
+
+def needs(*versions: str, libraries: tuple[str, ...] = ("libc.so.6", "ld-linux-x86-64.so.2")) -> elf.Needs:
+    return elf.Needs(libraries, tuple(("libc.so.6", version) for version in versions))
+
+
+def test_the_platform_tags_policy_is_kept():
+    tag = "manylinux_2_28_x86_64"
+    gates.keeps_to_policy(needs("GLIBC_2.2.5", "GLIBC_2.28"), tag, [POLICY], "l.so")
+    with pytest.raises(GateError, match=r"needs GLIBC_2\.29 of libc\.so\.6, which manylinux_2_28_x86_64"):
+        gates.keeps_to_policy(needs("GLIBC_2.29"), tag, [POLICY], "l.so")
+    with pytest.raises(GateError, match=r"needs libcudart\.so\.12, which"):
+        gates.keeps_to_policy(needs(libraries=("libcudart.so.12",)), tag, [POLICY], "l.so")
+    with pytest.raises(GateError, match="knows no policy manylinux_2_28_aarch64"):
+        gates.keeps_to_policy(needs(), "manylinux_2_28_aarch64", [POLICY], "l.so")
+
+
+def test_auditwheels_table_has_every_tag_of_the_targets():
+    known = gates.policies()
+    if known is None:
+        pytest.skip("auditwheel is not in .kw/tools; ./kw provision brings it")
+    for target in TABLE.targets.values():
+        gates.keeps_to_policy(needs("GLIBC_2.17"), target.platform_tag, known, target.name)
+        with pytest.raises(GateError, match=r"GLIBC_2\.99"):
+            gates.keeps_to_policy(needs("GLIBC_2.99"), target.platform_tag, known, target.name)
+
+
+def test_the_policy_counts_when_it_is_there(members, tmp_path, monkeypatch):
+    monkeypatch.setattr(pip, "STATE", tmp_path)
+    table = tmp_path / "audit" / "auditwheel" / "policy" / "manylinux-policy.json"
+    table.parent.mkdir(parents=True)
+    table.write_text(json.dumps([{**POLICY, "name": "manylinux_2_17"}]), encoding="utf-8")
+    monkeypatch.setattr(pip, "home", lambda lock: tmp_path / "audit" if lock == lock_of("audit") else None)
+    with pytest.raises(GateError, match="auditwheel knows no policy"):
+        inspect(members)

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: MIT
+"""Where a build's commit comes from: git, else an sdist's note, else nobody knows."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from toolchain import source
+
+
+@pytest.fixture
+def tree(tmp_path):
+    for name in ("csrc/a.cu", "toolchain/b.py", "docs/c.md", "kw"):
+        path = tmp_path / "tree" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name, encoding="utf-8")
+    return tmp_path / "tree"
+
+
+def git(tree, *words):
+    identity = ["-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "commit.gpgsign=false"]
+    done = subprocess.run(["git", "-C", tree, *identity, *words], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
+def test_git_tells_commit_and_whether_inputs_changed(tree, tmp_path):
+    git(tree, "init", "-q")
+    git(tree, "add", ".")
+    git(tree, "commit", "-q", "-m", "one")
+    head = git(tree, "rev-parse", "HEAD")
+    clean = source.state(tree)
+    assert (clean.commit, clean.dirty) == (head, False)
+    (tree / "docs/c.md").write_text("no input of a build", encoding="utf-8")
+    assert source.state(tree) == clean
+    (tree / "csrc/new.cu").write_text("untracked", encoding="utf-8")
+    dirty = source.state(tree)
+    assert (dirty.commit, dirty.dirty) == (head, True)
+    assert dirty.sha256 != clean.sha256
+    shutil.copytree(tree, tree / "vendored", ignore=shutil.ignore_patterns(".git"))
+    assert source.state(tree / "vendored").commit is None  # not the commit of the project around it
+
+
+def test_a_note_is_believed_as_long_as_the_inputs_are_its_own(tree):
+    bare = source.state(tree)
+    assert (bare.commit, bare.dirty) == (None, None)
+    note = source.Source("f" * 40, False, bare.sha256)
+    (tree / source.NOTE).write_bytes(note.note())
+    assert source.state(tree) == note
+    (tree / "csrc/a.cu").write_text("changed after unpacking", encoding="utf-8")
+    changed = source.state(tree)
+    assert (changed.commit, changed.dirty) == ("f" * 40, True)
+    for text in ("", "{}", "[]", '{"commit": null, "dirty": null, "sha256": ""}'):
+        (tree / source.NOTE).write_text(text, encoding="utf-8")
+        assert source.state(tree).commit is None
+
+
+def test_the_digest_is_of_names_and_contents_alone(tree):
+    first = source.state(tree).sha256
+    (tree / "csrc/__pycache__").mkdir()
+    (tree / "csrc/__pycache__/x.pyc").write_text("", encoding="utf-8")
+    assert source.state(tree).sha256 == first
+    (tree / "csrc/a.cu").rename(tree / "csrc/b.cu")
+    assert source.state(tree).sha256 != first

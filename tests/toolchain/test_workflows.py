@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""The workflows are made from the table, take every action by its commit, and ask for no more than they need.
+
+`./kw lint` validates them against the schema of GitHub's workflows; here they are text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from toolchain import targets
+from toolchain.errors import GateError
+from toolchain.targets import ROOT
+from toolchain.workflows import render
+
+TABLE = targets.load()
+MADE = render.made(TABLE)
+
+
+def test_the_files_are_what_their_templates_make_them():
+    render.check(TABLE)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_every_action_is_taken_by_its_commit(name):
+    for used in re.findall(r"\buses: (.*)", MADE[name]):
+        assert used.startswith("./.github/workflows/") or re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", used)
+
+
+def test_pins_are_used_and_whole():
+    pins = render.pins()
+    text = "".join(MADE.values())
+    for name, pin in pins["action"].items():
+        assert f"{name}@{pin['commit']} # {pin['version']}" in text
+    assert set(pins["runner"]) == {target.machine for target in TABLE.targets.values()}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_workflow_may_nothing_and_a_job_only_what_it_says(name):
+    text = MADE[name]
+    assert "\npermissions: {}\n" in text
+    jobs = re.split(r"^  (?=[a-z]+:\n    )", text.partition("\njobs:\n")[2], flags=re.MULTILINE)[1:]
+    assert jobs
+    for job in jobs:
+        assert re.search(r"^    permissions:\n      contents: (read|write)", job, re.MULTILINE), job
+        assert "uses: ./" in job or "timeout-minutes:" in job
+    writing = [job.partition(":")[0] for job in jobs if ": write" in job]
+    assert writing == (["publish"] if name.endswith("release.yml") else [])
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_no_workflow_runs_strangers_code_with_rights(name):
+    text = MADE[name]
+    assert "pull_request_target" not in text
+    assert text.count("persist-credentials: false") == text.count("uses: actions/checkout@")
+    for script in re.findall(r"\brun: (?:\|\n((?:          .*\n)+)|(.*))", text):
+        assert "${{" not in "".join(script)  # an expression becomes text of the script before the shell sees it
+    if "self-hosted" in text:
+        assert "pull_request" not in text
+
+
+def matrix(name: str, place: int = 0) -> list[dict[str, str]]:
+    found = re.findall(r"include: (\[.*\])", MADE[f".github/workflows/{name}.yml"])
+    return json.loads(found[place])
+
+
+def test_matrices_are_the_tables():
+    released = [target for target in TABLE.targets.values() if target.release]
+    (targets_of_wheels,) = re.findall(r"target: (\[.*\])", MADE[".github/workflows/wheels.yml"])
+    assert json.loads(targets_of_wheels) == [target.name for target in released]
+    assert [row["machine"] for row in matrix("ci")] == [target.machine for target in released]
+    assert [row["target"] for row in matrix("ci", 3)] == list(TABLE.targets)
+    assert {row["target"] for row in matrix("gpu")} <= {target.name for target in released}
+
+
+def test_a_new_target_is_a_new_row_of_the_matrices():
+    text = (ROOT / "targets.toml").read_text()
+    row = text[text.index("[target.l4t-r36]") : text.index("# --- tools")].replace("l4t-r36", "l4t-r99")
+    made = render.made(targets.parse(text + row))
+    assert '"target": "l4t-r99"' in made[".github/workflows/ci.yml"]
+
+
+def test_an_unknown_place_is_told():
+    with pytest.raises(GateError, match=r"x\.in: <<nothing>> is no value; there are a"):
+        render.fill("run: <<nothing>>", {"a": ""}, "x.in")
+
+
+def test_stale_and_stray_files_are_told(tmp_path):
+    for name, text in MADE.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    render.check(TABLE, tmp_path)
+    (tmp_path / ".github/workflows/mine.yml").write_text("")
+    with pytest.raises(GateError, match=r"mine\.yml has no template"):
+        render.check(TABLE, tmp_path)
+    (tmp_path / ".github/workflows/ci.yml").write_text("")
+    with pytest.raises(GateError, match=r"ci\.yml is not what its template makes it"):
+        render.check(TABLE, tmp_path)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: MIT
+"""benchmarks/sass.toml: what each kernel of the default build takes, recorded so that a change shows in review.
+
+One row a kernel, one column a code; a cell is the number of registers, then `shared N`, `stack N` and
+`spill STORES/LOADS` in bytes where they are not 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toolchain.cubin import Cubin
+from toolchain.device.image import Image
+from toolchain.errors import GateError, TableError
+from toolchain.request import Request
+from toolchain.targets import ROOT
+from toolchain.targets.read import toml
+
+FILE = Path("benchmarks/sass.toml")
+ACCEPT = "python -m toolchain sass --write"
+SHOWN = 20
+
+Cells = dict[tuple[str, str, str], str]  # (op, kernel, code) -> cell
+
+HEAD = f"""\
+# SPDX-License-Identifier: MIT
+# Made by `{ACCEPT}` from the images of the default build; `./kw build` compares.
+# One row a kernel, one column a code: registers; then shared, stack, spill (stores/loads) in bytes where not 0.
+"""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The file's contents."""
+
+    target: str
+    toolkit: str
+    codes: tuple[str, ...]
+    cells: Cells
+
+
+def cells(images: Iterable[Image]) -> Cells:
+    """Of these images; PTX has no registers yet, and no cells."""
+    found: Cells = {}
+    for image in images:
+        for kernel in image.facts.kernels if isinstance(image.facts, Cubin) else ():
+            spills = image.spills[kernel.name]
+            cell = str(kernel.registers)
+            cell += f" shared {kernel.shared}" if kernel.shared else ""
+            cell += f" stack {kernel.stack}" if kernel.stack else ""
+            cell += f" spill {spills.stores}/{spills.loads}" if spills.stores or spills.loads else ""
+            found[image.op, kernel.name, image.code] = cell
+    return found
+
+
+def text(request: Request, found: Cells) -> str:
+    """The file: operators and kernels sorted, codes in the table's order, columns aligned."""
+    codes = [code.name for code in request.codes if any(key[2] == code.name for key in found)]
+    lines = [HEAD, f'target = "{request.target.name}"', f'toolkit = "{request.toolkit.name}"']
+    lines.append("codes = [" + ", ".join(f'"{code}"' for code in codes) + "]")
+    for op in sorted({key[0] for key in found}):
+        kernels = sorted({key[1] for key in found if key[0] == op})
+        # A kernel may be left out where a code lacks the feature it is made of.
+        rows = {name: [f'"{found.get((op, name, code), "none")}"' for code in codes] for name in kernels}
+        widths = [max(len(row[column]) for row in rows.values()) + 1 for column in range(len(codes))]
+        longest = max(map(len, kernels))
+        lines += ["", f"[{op}]"]
+        for name, row in rows.items():
+            padded = "".join(f"{cell + ',':<{width + 1}}" for cell, width in zip(row[:-1], widths, strict=False))
+            lines.append(f"{name:<{longest}} = [{padded}{row[-1]}]")
+    return "\n".join(lines) + "\n"
+
+
+def read(root: Path = ROOT) -> Recorded:
+    """What the file in the tree says, or GateError."""
+    path = root / FILE
+    if not path.is_file():
+        raise GateError(f"{FILE} is missing: nothing says what the kernels took before; make it with `{ACCEPT}`")
+    try:
+        raw: dict[str, Any] = toml(path.read_text(encoding="utf-8"), str(FILE))
+        codes = tuple(str(code) for code in raw["codes"])
+        rows = {(op, name): row for op, table in raw.items() if isinstance(table, dict) for name, row in table.items()}
+        known = {
+            (op, name, code): str(cell)
+            for (op, name), row in rows.items()
+            for code, cell in zip(codes, row, strict=True)
+            if cell != "none"
+        }
+        return Recorded(str(raw["target"]), str(raw["toolkit"]), codes, known)
+    except (TableError, LookupError, TypeError, ValueError) as error:
+        raise GateError(f"{FILE} is not what `{ACCEPT}` writes ({error}); run that") from None
+
+
+def _differences(recorded: Mapping[tuple[str, str, str], str], built: Cells) -> list[str]:
+    lines = []
+    for key in sorted(recorded.keys() | built.keys()):
+        old, new = recorded.get(key), built.get(key)
+        if old != new:
+            said = [f"recorded {old}" if old else "not recorded", f"built {new}" if new else "not built"]
+            lines.append(f"{key[1]} for {key[2]}: {', '.join(said)}")
+    return lines
+
+
+def check(request: Request, images: Iterable[Image], root: Path = ROOT) -> None:
+    """Raises GateError where a default build with the recorded toolkit takes anything else than is recorded.
+
+    Other toolkits, providers and debug builds may differ: they are labelled, and nobody reviews their numbers.
+    """
+    if not request.is_default:
+        return
+    recorded = read(root)
+    if request.toolkit.name != recorded.toolkit:
+        return
+    shared = {code.name for code in request.codes} & set(recorded.codes)
+    missing = {code.name for code in request.codes if code.kind == "cubin"} - set(recorded.codes)
+    if request.target.name == recorded.target:
+        shared |= missing  # a new code of this target
+    wanted = {key: cell for key, cell in recorded.cells.items() if key[2] in shared}
+    lines = _differences(wanted, {key: cell for key, cell in cells(images).items() if key[2] in shared})
+    if lines:
+        more = [f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
+        raise GateError(
+            "\n".join([f"the kernels are not what {FILE} says of them:", *lines[:SHOWN], *more])
+            + f"\nIf that is meant, record it and commit the file with the change: {ACCEPT}"
+        )

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: MIT
+"""A build in a copy of the inputs, with the tools hard-linked beside them, under given conditions."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from toolchain import source
+from toolchain.device.environment import cache_dir
+from toolchain.errors import CompileError, RequestError
+from toolchain.exact.conditions import SCRIPT, Conditions, Python, faketime
+from toolchain.providers import environment, machine_of, pip
+from toolchain.targets import ROOT, load
+from toolchain.wheel.__main__ import ANSWER
+
+STATE = ROOT / ".kw"
+# What a system's compilers are found by.
+_PASSED = ("PATH", "CUDA_HOME", "CUDA_PATH", "CUDAHOSTCXX", "NVCC_CCBIN", "LD_LIBRARY_PATH")
+# For an interpreter whose zlib is of the same release: a stand-in for one that packs otherwise at the same level.
+_OTHER_ZLIB = """
+import zlib
+_real = zlib.compressobj
+def compressobj(level=-1, *rest, **named):
+    return _real(1, *rest, **named)
+zlib.compressobj = compressobj
+"""
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A directory beside the tools, so that they can be linked; what an interrupted run left there is swept up.
+
+    Its name is always the same one, for zig's cache, which knows the paths of what it compiled.
+    """
+    home = STATE / "exact"
+    with pip.locked(STATE / "exact.lock", "another process is rebuilding in this tree; waiting for it to finish"):
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir(parents=True)
+        try:
+            yield home
+        finally:
+            shutil.rmtree(home, ignore_errors=True)
+
+
+def provision(tree: Path, settings: Mapping[str, str], python: Python) -> list[Path]:
+    """The directories of locked tools that a build of this tree by this interpreter needs, fetched if missing."""
+    if settings["provider"] in environment.HOW:
+        raise RequestError(
+            f"provider {settings['provider']} takes its compilers from the environment it runs in, and builds are "
+            "repeated outside of any; build twice inside it and compare the sha256, or use --provider pip"
+        )
+    table = load(tree / "targets.toml")
+    machine = machine_of(table)
+    tools = tree / table.tools.locks[machine]
+    place = pip.home(tools, per_python=True)
+    place = place.with_name(place.name.removesuffix(sys.implementation.cache_tag) + python.tag)
+    if not place.is_dir() and python.tag != sys.implementation.cache_tag:
+        command = [python.path, "-m", "toolchain", "provision"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        if done.returncode or not place.is_dir():
+            raise CompileError(f"{python.path} could not provision its tools:\n{done.stdout}{done.stderr}")
+    found = [place if place.is_dir() else pip.install(tools, per_python=True)]
+    if settings["provider"] == "pip":
+        found.append(pip.install(tree / table.toolkits[settings["toolkit"]].locks[machine]))
+    return found
+
+
+def _link(one: str, other: str) -> str:
+    try:
+        os.link(one, other)
+    except OSError:
+        shutil.copy2(one, other)
+    return other
+
+
+def lay_out(tree: Path, place: Path, tools: Sequence[Path], conditions: Conditions, *, backwards: bool) -> Path:
+    """The inputs of `tree` and nothing else, dated as the conditions say, in a new directory; the tools beside them."""
+    copy = place / conditions.folder
+    files = list(source.input_files(tree))
+    for path in reversed(files) if backwards else files:
+        to = copy / path.relative_to(tree)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, to)
+        os.utime(to, (conditions.inputs_dated, conditions.inputs_dated))
+    (copy / source.NOTE).write_bytes(source.state(tree).note())
+    for tool in tools:
+        shutil.copytree(tool, copy / ".kw" / "tools" / tool.name, symlinks=True, copy_function=_link)
+    for name in ("home", "temporary", "cache", "patch"):
+        (place / conditions.user / name).mkdir(parents=True)
+    if conditions.other_zlib:
+        (place / conditions.user / "patch" / "sitecustomize.py").write_text(_OTHER_ZLIB, encoding="utf-8")
+    return copy
+
+
+def _environment(copy: Path, conditions: Conditions, tools: Path, cached: bool) -> dict[str, str]:
+    own = copy.parent / conditions.user
+    cache = cache_dir() if cached else own / "cache"
+    env = {name: os.environ[name] for name in _PASSED if name in os.environ}
+    modules = [str(own / "patch"), str(tools), *filter(None, [os.environ.get("PYTHONPATH")])]
+    programs = [str(tools / "cmake" / "data" / "bin"), str(tools / "bin"), env.get("PATH", os.defpath)]
+    env |= {
+        "PATH": os.pathsep.join(programs), "PYTHONPATH": os.pathsep.join(modules), "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": conditions.seed, "HOME": str(own / "home"), "USER": conditions.user,
+        "LOGNAME": conditions.user, "TMPDIR": str(own / "temporary"), "TZ": conditions.zone,
+        "LC_ALL": conditions.locale, "LANG": conditions.locale, "KERNELWRIGHT_CACHE": str(cache),
+        "ZIG_GLOBAL_CACHE_DIR": str(cache / "zig"), "ZIG_LOCAL_CACHE_DIR": str(cache / "zig"),
+        "CMAKE_BUILD_PARALLEL_LEVEL": str(conditions.jobs),
+    }  # fmt: skip
+    env |= conditions.stray
+    if conditions.epoch:
+        env["SOURCE_DATE_EPOCH"] = conditions.epoch
+    library = faketime()
+    if conditions.clock and library:
+        env |= {"LD_PRELOAD": str(library), "FAKETIME": conditions.clock, "NO_FAKE_STAT": "1"}
+    return env
+
+
+def build(
+    copy: Path,
+    settings: Mapping[str, str],
+    conditions: Conditions,
+    tools: Sequence[Path],
+    out: Path,
+    *,
+    cached: bool = False,
+) -> Path:
+    """The wheel that this copy gives under these conditions; CompileError with the whole log if it gives none.
+
+    `cached`: with this tree's own compile cache instead of an empty one.
+    """
+    request = {"settings": settings, "build_dir": str(copy / "build"), "out": str(out), "jobs": conditions.jobs}
+    out.mkdir(parents=True, exist_ok=True)
+    command = [conditions.python.path, "-m", "toolchain.wheel", json.dumps(request)]
+    given = {"uid": conditions.uid, "host": conditions.host, "umask": conditions.umask, "command": command}
+    env = _environment(copy, conditions, copy / ".kw" / "tools" / tools[0].name, cached)
+    done = subprocess.run(
+        [conditions.python.path, "-I", str(SCRIPT), json.dumps(given)],
+        cwd=copy, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
+    )  # fmt: skip
+    answers = [line for line in done.stdout.splitlines() if line.startswith(ANSWER)]
+    if done.returncode or not answers:
+        raise CompileError(f"the build in {copy} failed (exit code {done.returncode}):\n{done.stdout[-12000:]}")
+    return out / answers[-1].removeprefix(ANSWER).strip()

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+"""Makes a wheel again from the recipe in it, and says of each member: same, or what differs and why."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from toolchain import source
+from toolchain.errors import RequestError
+from toolchain.exact import conditions, rebuild, wheel
+from toolchain.exact.compare import compare
+from toolchain.exact.wheel import Difference, Wheel
+from toolchain.wheel import statement
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Empty `found` means the same bytes."""
+
+    theirs: Wheel
+    ours: Wheel
+    found: tuple[Difference, ...]
+
+    def lines(self) -> Iterator[str]:
+        """One line for each member that is the same; a word and a reason for each other."""
+        different = {difference.member for difference in self.found}
+        for name in sorted(self.theirs.members):
+            if name not in different:
+                yield f"same       {name}"
+        for difference in self.found:
+            yield f"different  {difference}"
+
+
+def recipe_of(path: Path, given: Wheel) -> dict[str, str]:
+    """The settings of the build, out of the wheel's statement."""
+    predicate = given.statement.get("predicateType")
+    if predicate != statement.PREDICATE:
+        raise RequestError(
+            f"{path} holds no recipe: {given.info or '*.dist-info/'}{statement.NAME} "
+            f"{'is of type ' + str(predicate) if predicate else 'is not in it'}; `verify` checks wheels that this "
+            f"toolchain made, with a statement of type {statement.PREDICATE}"
+        )
+    return {str(key): str(value) for key, value in given.recipe["build"].items()}
+
+
+def _tree_note(tree: Path, given: Wheel) -> str:
+    """Whether the tree is the one that the wheel was made from."""
+    stated, here = given.recipe["source"], source.state(tree)
+    commit = stated["commit"] or "an unknown commit"
+    changes = " with changes that no commit has" if stated["dirty"] else ""
+    if stated["sha256"] == here.sha256:
+        return f"sources: {tree} is what the wheel was made from ({commit}{changes})"
+    return (
+        f"sources: {tree} is NOT what the wheel was made from: that was {commit}{changes}, this is "
+        f"{here.commit or 'an unknown commit'}{' with changes' if here.dirty else ''}; "
+        f"check out {commit} and name it with --source"
+    )
+
+
+def verify(path: Path, tree: Path, *, cached: bool, jobs: int | None) -> Verdict:
+    """The verdict on one wheel. `cached`: images may come out of this tree's cache instead of the compiler."""
+    theirs = wheel.read(path)
+    settings = recipe_of(path, theirs)
+    print(_tree_note(tree, theirs), file=sys.stderr, flush=True)
+    first, second = conditions.pair(jobs=jobs, quick=True)
+    at = replace(first, jobs=second.jobs)
+    with rebuild.scratch() as base:
+        tools = rebuild.provision(tree, settings, at.python)
+        copy = rebuild.lay_out(tree, base, tools, at, backwards=False)
+        made = rebuild.build(copy, settings, at, tools, base / "out", cached=cached)
+        ours = wheel.read(made)
+    found = [*wheel.false_claims(theirs), *compare(theirs, ours)]
+    return Verdict(theirs, ours, tuple(found))

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: MIT
+"""A wheel as bytes: its members, how they are packed, what it says of itself, and what two of them differ in."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toolchain.errors import RequestError
+from toolchain.wheel import statement
+
+
+@dataclass(frozen=True)
+class Difference:
+    """`kind` is the cause in a word, as docs/exactness.md lists them; `follows` differ only because others do."""
+
+    member: str
+    kind: str
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.member}: {self.kind}: {self.words}"
+
+
+@dataclass(frozen=True)
+class Packing:
+    date: tuple[int, ...]
+    mode: int
+    method: int
+    packed: int  # bytes
+    system: int
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """`packing` keeps the archive's order."""
+
+    name: str
+    sha256: str
+    members: dict[str, bytes]
+    packing: dict[str, Packing]
+
+    @property
+    def info(self) -> str:
+        """The .dist-info directory, with its slash."""
+        found = [name.partition("/")[0] + "/" for name in self.members if name.partition("/")[0].endswith(".dist-info")]
+        return found[0] if found else ""
+
+    @property
+    def statement(self) -> dict[str, Any]:
+        return dict(json.loads(self.members.get(self.info + statement.NAME, b"{}")))
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        return dict(self.statement.get("predicate", {}))
+
+
+def read(path: Path) -> Wheel:
+    """The whole wheel; RequestError if it is none."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            infos = [info for info in archive.infolist() if not info.is_dir()]
+            members = {info.filename: archive.read(info) for info in infos}
+    except (OSError, zipfile.BadZipFile, NotImplementedError) as error:
+        raise RequestError(f"{path} cannot be read as a wheel: {error}") from None
+    packing = {
+        i.filename: Packing(i.date_time, i.external_attr >> 16, i.compress_type, i.compress_size, i.create_system)
+        for i in infos
+    }
+    return Wheel(path.name, hashlib.sha256(path.read_bytes()).hexdigest(), members, packing)
+
+
+def _urlsafe(data: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+
+
+def false_claims(wheel: Wheel) -> Iterator[Difference]:
+    """Members that are not what the wheel's own RECORD and statement say: somebody changed it after it was made."""
+    record = wheel.members.get(f"{wheel.info}RECORD", b"").decode("utf-8", "replace")
+    rows = {row[0]: row[1].removeprefix("sha256=") for row in csv.reader(io.StringIO(record)) if len(row) == 3}
+    stated = {row["name"]: row["digest"]["sha256"] for row in wheel.statement.get("subject", [])}
+    for name, data in sorted(wheel.members.items()):
+        if name == f"{wheel.info}RECORD":
+            continue
+        liars = ["RECORD"] if rows.get(name) != _urlsafe(data) else []
+        if name != wheel.info + statement.NAME and stated.get(name) != hashlib.sha256(data).hexdigest():
+            liars.append("statement")
+        if liars:
+            yield Difference(
+                name, "claim", f"not what the wheel's own {' and '.join(liars)} says; it was changed later"
+            )
+    for name in sorted((rows.keys() | stated.keys()) - wheel.members.keys()):
+        yield Difference(name, "claim", "named by the wheel's own RECORD or statement, and not in it")
+
+
+def carried_over(data: bytes, theirs: Wheel, ours: Wheel, changed: list[str]) -> bytes:
+    """`data` of theirs with the digests of the changed members put as ours has them."""
+    for name in changed:
+        one, other = theirs.members[name], ours.members[name]
+        pairs = [
+            (f"{_urlsafe(one)},{len(one)}", f"{_urlsafe(other)},{len(other)}"),
+            (hashlib.sha256(one).hexdigest(), hashlib.sha256(other).hexdigest()),
+        ]
+        for old, new in pairs:
+            data = data.replace(old.encode(), new.encode())
+    return data

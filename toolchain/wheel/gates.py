@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: MIT
+"""What a wheel must be before it is kept. Each gate looks at the finished members, never at what was meant."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from toolchain.cubin import check
+from toolchain.errors import GateError
+from toolchain.locking.wanted import lock_of
+from toolchain.providers import pip
+from toolchain.request import Request
+from toolchain.targets import ROOT
+from toolchain.wheel.elf import Needs, defined, parse
+
+LIBRARY = "kernelwright/lib/libkernelwright.so"
+MANIFEST = "kernelwright/manifest.json"
+LARGEST = 5_000_000  # bytes of a wheel; people fetch it on a Jetson's wireless
+EXPORTED = ("kw_*",)
+POLICY_LOCK = "audit"  # the dependency group with auditwheel, whose table of the manylinux policies is read
+
+
+def policies() -> list[dict[str, Any]] | None:
+    """auditwheel's table of what each manylinux tag allows, if it is provisioned."""
+    home = pip.home(lock_of(POLICY_LOCK))
+    table = home / "auditwheel" / "policy" / "manylinux-policy.json"
+    if not table.is_file():
+        return None
+    found: list[dict[str, Any]] = json.loads(table.read_text(encoding="utf-8"))
+    return found
+
+
+def keeps_to_policy(needs: Needs, tag: str, known: list[dict[str, Any]], library: str) -> None:
+    """The platform tag's own rules, as auditwheel has them: libraries and the versions of their symbols."""
+    name, _, machine = tag.removeprefix("manylinux_").partition("_")
+    minor, _, machine = machine.partition("_")
+    policy = next((row for row in known if row["name"] == f"manylinux_{name}_{minor}"), None)
+    if policy is None or machine not in policy["symbol_versions"]:
+        raise GateError(
+            f"{library}: auditwheel knows no policy {tag}; it has {', '.join(row['name'] for row in known)}"
+        )
+    for wanted in needs.libraries:
+        if wanted not in policy["lib_whitelist"] and not wanted.startswith("ld-linux"):
+            raise GateError(f"{library} needs {wanted}, which {tag} does not allow (auditwheel's policy)")
+    versions = policy["symbol_versions"][machine]
+    for source, text in needs.versions:
+        family, _, version = text.partition("_")
+        if version and version not in versions.get(family, ()):
+            raise GateError(f"{library} needs {text} of {source}, which {tag} does not allow (auditwheel's policy)")
+
+
+def exports(data: bytes, library: str) -> None:
+    """Nothing but the C ABI: another name might meet another library's in one process."""
+    names = [symbol.name for symbol in defined(data) if symbol.is_global]
+    alien = [name for name in names if not any(fnmatch.fnmatchcase(name, form) for form in EXPORTED)]
+    if alien:
+        raise GateError(
+            f"{library} exports {', '.join(alien[:5])}{' …' if len(alien) > 5 else ''}; it may export "
+            f"{', '.join(EXPORTED)} alone (cmake/exports.map)"
+        )
+    if not names:
+        raise GateError(f"{library} exports nothing; a C ABI of {', '.join(EXPORTED)} was expected")
+
+
+def images(members: Mapping[str, bytes], request: Request) -> None:
+    """Each operator is there for each code that was asked for, and each image is for the code it claims."""
+    listed = {(image["op"], image["code"]): image["path"] for image in json.loads(members[MANIFEST])["images"]}
+    for code in request.codes:
+        for op in request.ops:
+            path = f"kernelwright/{listed.get((op, code.name), f'kernels/{code.name}/{op}.{code.suffix}')}"
+            if (op, code.name) not in listed or path not in members:
+                have = sorted({name for _, name in listed})
+                raise GateError(
+                    f"the wheel lacks {op} for {code.name} ({path}); it has {', '.join(have) or 'no image'}"
+                )
+            check(members[path], code)
+    lying = {f"kernelwright/{path}" for path in listed.values()}
+    stray = [n for n in members if n.startswith("kernelwright/kernels/") and n not in lying]
+    if stray:
+        raise GateError(f"the wheel holds {stray[0]}, which its manifest does not name; remove the build directory")
+
+
+def names_no_machine(members: Mapping[str, bytes]) -> None:
+    """No path of this tree or of whoever built it, in any byte: elsewhere it would be another one."""
+    homes = {str(ROOT), str(Path.home())}
+    for place in sorted(home for home in homes if len(Path(home).parts) > 2):
+        for name in sorted(members):
+            if f"{place}/".encode() in members[name]:
+                raise GateError(
+                    f"{name} holds the path {place}/ of the build machine; compile with "
+                    "-ffile-prefix-map, and put no path into a generated file"
+                )
+
+
+def size(name: str, packed: bytes, request: Request) -> None:
+    """Debug builds may be as big as they like."""
+    if len(packed) > LARGEST and not request.debug:
+        raise GateError(
+            f"{name} has {len(packed):,} bytes, more than {LARGEST:,}; `python -m kernelwright` lists what its images "
+            "take. Leave codes or operators out, or make kernels share code"
+        )
+
+
+def tag_is_earned(members: Mapping[str, bytes], name: str, tag: str) -> None:
+    """File name, WHEEL file and library say the same."""
+    wheel = next(data for member, data in members.items() if member.endswith(".dist-info/WHEEL")).decode()
+    if f"\nTag: {tag}\n" not in wheel or not name.endswith(f"-{tag}.whl"):
+        raise GateError(f"{name}: the library has earned {tag}, and the file name or WHEEL says otherwise")
+
+
+def inspect(members: Mapping[str, bytes], name: str, tag: str, request: Request, *, with_paths: bool) -> None:
+    """All but the size. `with_paths`: an editable install, which must name this tree."""
+    library = members[LIBRARY]
+    exports(library, LIBRARY)
+    images(members, request)
+    tag_is_earned(members, name, tag)
+    if known := policies():
+        keeps_to_policy(parse(library), tag.rpartition("-")[2], known, LIBRARY)
+    if request.provider == "pip" and not request.debug and not with_paths:
+        names_no_machine(members)
