@@ -98,6 +98,20 @@ def test_json(capsys):
     assert [each["name"] for each in told["operators"]] == list(ops.names())
 
 
+def test_of_itself_alone(tmp_path):
+    """A build checks its wheel, not the machine: the fault of a machine may not fail it, a fault of the wheel must."""
+    told = gather(two_gpus(tmp_path), only_self=True)
+    assert told["success"] is True
+    assert told["findings"] == []
+    assert "gpus" not in told
+    assert list(lines(told))[-1] == "SUCCESS"
+    package = copy_package(tmp_path)
+    (package / "manifest.json").write_text("{")
+    done = run(REPORT, "--self", package=package)
+    assert "FAILS KW-070" in done.stdout
+    assert done.returncode > 9
+
+
 def test_nobodys_name_is_left(monkeypatch):
     monkeypatch.setattr("socket.gethostname", lambda: "buildbox")
     monkeypatch.setattr("getpass.getuser", lambda: "ada")

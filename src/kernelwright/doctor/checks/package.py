@@ -42,6 +42,9 @@ def kernels_changed(machine: Machine) -> str | None:  # noqa: ARG001
     return None
 
 
+OWN_FILES = (files_missing, kernels_changed)
+
+
 @check("KW-073")
 def no_glibc(machine: Machine) -> str | None:
     return f"{system.distribution(machine)} has musl for its C library" if system.is_musl(machine) else None

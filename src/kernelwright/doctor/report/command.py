@@ -18,12 +18,14 @@ from kernelwright.doctor.report.text import lines
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-USAGE = """usage: python -m kernelwright [doctor] [--json] [--redact]
+USAGE = """usage: python -m kernelwright [doctor] [--json] [--redact] [--self]
 
 Says what this installation and this machine are, runs each operator once, and names what is wrong with its fix.
+--self leaves the machine out: the files of this installation and its operators alone decide.
 Exit code 0: all is well. 1: an operator fails. 2: the command line is wrong. From 10 on, by where the first cause lies:
 {areas}."""
 FIRST_AREA = 10
+OPTIONS = {"--json", "--redact", "--self"}
 
 
 def _area_code(area: str) -> int:
@@ -46,10 +48,10 @@ def main(arguments: Sequence[str]) -> int:
     if options & {"-h", "--help"}:
         print(usage())
         return 0
-    if options - {"--json", "--redact"}:
-        print(f"doctor does not know {min(options - {'--json', '--redact'})}\n\n{usage()}", file=sys.stderr)
+    if options - OPTIONS:
+        print(f"doctor does not know {min(options - OPTIONS)}\n\n{usage()}", file=sys.stderr)
         return 2
-    told = gather(Machine(_environment.everything()))
+    told = gather(Machine(_environment.everything()), only_self="--self" in options)
     if "--redact" in options:
         told = redacted(told)
     if "--json" in options:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kernelwright import _environment, _files, _library, errors, ops
 from kernelwright.doctor._check import Finding, Grade
 from kernelwright.doctor.causes import all_causes
-from kernelwright.doctor.checks import examine, package
+from kernelwright.doctor.checks import all_checks, examine, package
 from kernelwright.doctor.machine import driver, jetson, python, system, toolkit
 
 if TYPE_CHECKING:
@@ -120,6 +120,8 @@ _PARTS: dict[str, Callable[[Machine], Any]] = {
     "variables": _variables,
 }
 
+_OWN = ("build", "library")
+
 
 def _part(make: Callable[[Machine], Any], machine: Machine) -> Any:
     try:
@@ -160,12 +162,12 @@ def _finding(found: Finding) -> dict[str, Any]:
     }
 
 
-def gather(machine: Machine) -> dict[str, Any]:
-    """The whole report as data."""
+def gather(machine: Machine, *, only_self: bool = False) -> dict[str, Any]:
+    """The whole report as data; `only_self`: without what depends on the machine, such as its driver or torch."""
     told: dict[str, Any] = {"schema": SCHEMA}
-    told |= {name: _part(make, machine) for name, make in _PARTS.items()}
+    told |= {name: _part(make, machine) for name, make in _PARTS.items() if name in _OWN or not only_self}
     told["operators"] = operators()
-    told["findings"] = [_finding(found) for found in examine(machine)]
+    told["findings"] = [_finding(found) for found in examine(machine, package.OWN_FILES if only_self else all_checks())]
     failed = any(found["grade"] == Grade.FAILS.value for found in told["findings"])
     broken = any("error" in each for each in told["operators"])
     told["success"] = not (failed or broken)

@@ -115,6 +115,8 @@ def _operator(each: dict[str, Any]) -> str:
 def lines(told: dict[str, Any]) -> Iterator[str]:
     """The whole report; the last line is SUCCESS or says how many checks failed."""
     for name, show in _PARTS.items():
+        if name not in told:
+            continue
         part = told[name]
         broken = isinstance(part, dict) and set(part) == {"error"} and name != "driver"
         for word, text in [(name, part["error"])] if broken else show(part):
