@@ -42,6 +42,14 @@ def _why_no_torch_gpu() -> str | None:
     return None if torch.cuda.is_available() else f"torch {torch.__version__} cannot use this GPU"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("kernelwright")
+    group.addoption(
+        "--calls", type=int, default=10_000, help="odd calls that tests/python/test_hostile.py makes, of each kind"
+    )
+    group.addoption("--calls-seed", type=int, help="the seed of an earlier run of them; without: a new one")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         torch, gpu = item.get_closest_marker("torch"), item.get_closest_marker("gpu")

@@ -84,7 +84,7 @@ def plot(results: Sequence[dict[str, Any]], out: Path) -> None:
     )  # fmt: skip
     figure.text(0.01, 0.05 / height, f"kernelwright at {first['commit']}, torch {first['torch']}", fontsize=7)
     figure.tight_layout(rect=(0, 0.15 / height, 1, 1 - 0.5 / height))
-    figure.savefig(out, dpi=110, metadata={"Software": None})
+    figure.savefig(out, dpi=80, metadata={"Software": None})
     plt.close(figure)
 
 

@@ -39,6 +39,18 @@ def commit() -> str:
     return done.stdout.strip() or "unknown"
 
 
+def _elsewhere_too(arguments: Sequence[str]) -> list[str]:
+    """The arguments that say what is measured; where results go and which commit it is differ from place to place."""
+    rest = iter(arguments)
+    kept = []
+    for argument in rest:
+        if argument in {"--out", "--commit"}:
+            next(rest, None)
+        elif not argument.startswith(("--out=", "--commit=")):
+            kept.append(argument)
+    return kept
+
+
 def facts(device: Any, given_commit: str | None) -> dict[str, Any]:
     return {
         "what": WHAT,
@@ -47,7 +59,7 @@ def facts(device: Any, given_commit: str | None) -> dict[str, Any]:
         "python": platform.python_version(),
         "kernelwright": kernelwright.__version__,
         "commit": given_commit or commit(),
-        "command": " ".join(["python", "benchmarks/run.py", *sys.argv[1:]]),
+        "command": " ".join(["python", "benchmarks/run.py", *_elsewhere_too(sys.argv[1:])]),
     }
 
 

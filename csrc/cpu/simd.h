@@ -15,6 +15,11 @@
 //   nearest(v)                       the nearest whole number, of lanes up to 2^20
 //   times_power(v, n)                v * 2^n, rounded once, for whole n from -250 to 250
 //   load(p), store(p, v)             kLanes elements at any element-aligned address, rounded to nearest even
+//
+// and, where its own way is faster, what this file has for all:
+//   load_part, store_part            fewer than kLanes elements
+//   load_two, store_two              2 * kLanes elements
+//   exp_short(v)                     exp for results of 16 bits
 #pragma once
 
 #include <stdint.h>
@@ -42,10 +47,8 @@ struct BFloat16 {
 
 namespace kw::cpu::KW_ISA {
 
-// e to the power of v, to 2 units in the last place, subnormal results too; 0 and infinity where it must be. That is
-// 2^n * exp(r): n is v / ln 2, rounded, and r what is left of v, to more bits than v has.
-inline Vec exp(Vec v) {
-  v = within(v, -105.0f, 89.0f);  // outside, the result is that of the bound; inside, n is an exponent
+// exp(v) below, for v from -105 to 89 or NaN.
+inline Vec exp_inside(Vec v) {
   const Vec n = nearest(mul(v, all(1.44269504f)));
   // ln 2 in two parts: the first has so few bits that n times it is exact.
   const Vec r = mul_add(n, all(2.12194440e-4f), mul_add(n, all(-0.693359375f), v));
@@ -55,6 +58,30 @@ inline Vec exp(Vec v) {
   p = mul_add(p, r, all(0.166665196f));
   p = mul_add(p, r, all(0.49999994f));
   return times_power(add(mul_add(mul(r, r), p, r), all(1.0f)), n);
+}
+
+// e to the power of v, to 2 units in the last place, subnormal results too; 0 and infinity where it must be. That is
+// 2^n * exp(r): n is v / ln 2, rounded, and r what is left of v, to more bits than v has.
+inline Vec exp(Vec v) {
+  return exp_inside(within(v, -105.0f, 89.0f));  // outside, the result is that of the bound; inside, n is an exponent
+}
+
+#ifndef KW_SIMD_EXP_SHORT
+// exp(v) to 2^-20, and to a unit in the last place where that is more, for v from -105 to 89 or NaN.
+inline Vec exp_short(Vec v) { return exp_inside(v); }
+#endif
+
+// 2 * kLanes elements, each in any lane of the two: for what is done to each alone. A 16-bit NaN must be one that
+// arithmetic gave for values of that type: its bits past theirs are 0.
+template <class T>
+inline Two load_two(const T* p) {
+  return {load(p), load(p + kLanes)};
+}
+
+template <class T>
+inline void store_two(T* p, Two v) {
+  store(p, v.a);
+  store(p + kLanes, v.b);
 }
 
 // The first n < kLanes elements; the other lanes are 0. A set with masked access has overloads that are chosen before

@@ -20,13 +20,20 @@ static int64_t blocks_a_row(int64_t cols) { return (cols + kBlock - 1) / kBlock;
 namespace KW_ISA {
 namespace {
 
+template <class T>
+Vec exp_for(Vec v) {
+  if constexpr (sizeof(T) == 2) return exp_short(v);
+  return exp_inside(v);
+}
+
 // 1 / (1 + exp(-gate)), and what it lacks to 1. Both are made of exp(-|gate|), which does not overflow, so that neither
 // is lost where it is small.
+template <class T>
 struct Sigmoid {
   Vec value, rest;
 
   explicit Sigmoid(Vec gate) {
-    const Vec e = exp(minus_size(gate));
+    const Vec e = exp_for<T>(within(minus_size(gate), -105.0f, 0.0f));
     const Vec large = reciprocal(add(all(1.0f), e)), small = mul(e, large);
     value = where_negative(gate, small, large);
     rest = where_negative(gate, large, small);
@@ -44,8 +51,16 @@ struct Forward {
         up(static_cast<const T*>(a.up) + row * a.up_stride),
         y(static_cast<T*>(a.out) + row * a.out_stride) {}
 
-  static Vec of(Vec gate, Vec up) { return mul(mul(gate, Sigmoid(gate).value), up); }
+  // gate * e / (1 + e) * up with e = exp(gate): past 40 that is gate * up, and the reciprocal stays in its range.
+  static Vec of(Vec gate, Vec up) {
+    const Vec e = exp_for<T>(within(gate, -105.0f, 40.0f));
+    return mul(mul(gate, mul(e, reciprocal(add(all(1.0f), e)))), up);
+  }
 
+  void two(int64_t i) const {
+    const Two g = load_two(gate + i), u = load_two(up + i);
+    store_two(y + i, Two{of(g.a, u.a), of(g.b, u.b)});
+  }
   void full(int64_t i) const { store(y + i, of(load(gate + i), load(up + i))); }
   void part(int64_t i, int64_t n) const { store_part(y + i, of(load_part(gate + i, n), load_part(up + i, n)), n); }
 };
@@ -70,9 +85,16 @@ struct Backward {
   };
 
   static Both of(Vec gate, Vec up, Vec dy) {
-    const Sigmoid s(gate);
+    const Sigmoid<T> s(gate);
     const Vec silu = mul(gate, s.value);
     return {mul(mul(mul_add(silu, s.rest, s.value), up), dy), mul(silu, dy)};
+  }
+
+  void two(int64_t i) const {
+    const Two g = load_two(gate + i), u = load_two(up + i), d = load_two(dy + i);
+    const Both a = of(g.a, u.a, d.a), b = of(g.b, u.b, d.b);
+    store_two(dgate + i, Two{a.gate, b.gate});
+    store_two(dup + i, Two{a.up, b.up});
   }
 
   void full(int64_t i) const {
@@ -95,6 +117,7 @@ void run(const Swiglu& args, int64_t begin, int64_t end) {
   for (; begin < end; ++begin) {
     const int64_t stop = i + kBlock < args.cols ? i + kBlock : args.cols;
     const Rows at(args, row);
+    for (; i + 2 * kLanes <= stop; i += 2 * kLanes) at.two(i);
     for (; i + kLanes <= stop; i += kLanes) at.full(i);
     if (i < stop) at.part(i, stop - i);
     i = stop < args.cols ? stop : 0;

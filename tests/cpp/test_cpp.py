@@ -19,10 +19,14 @@ from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/toolchain"))  # for emulation
+
+from emulation import emulator
+
 from toolchain.errors import ToolMissing
 from toolchain.targets import load
 
-ROOT = Path(__file__).resolve().parents[2]
 ARCH = "90"
 ALLOWED = re.compile(r"lib(c|m|dl|pthread)\.so\.\d+|ld-linux-(x86-64|aarch64)\.so\.\d+")
 pytestmark = pytest.mark.slow
@@ -96,6 +100,24 @@ def test_ctest(build: Path) -> None:
     )
     assert declared > 40
     assert int(ran[1]) > declared, "the consumer and the CPU tests come on top of the cases"
+
+
+def test_ctest_of_the_other_processor_under_emulation(tmp_path: Path) -> None:
+    """The same tests, cross-built as its wheel's library is: numbers, threads, loader. Speed means nothing there."""
+    program = zig()
+    if program is None or shutil.which("cmake") is None:
+        pytest.skip("no zig or no cmake")
+    target = next(row for row in load().targets.values() if row.machine != platform.machine() and row.release)
+    options = [
+        f"-DCMAKE_TOOLCHAIN_FILE={ROOT}/cmake/zig.cmake", f"-DKW_ZIG={program}", f"-DKW_TARGET={target.name}",
+        f"-DKW_ZIG_TARGET={target.zig}.{target.glibc}", f"-DCMAKE_CROSSCOMPILING_EMULATOR={';'.join(emulator(target))}",
+        "-DKW_PROVIDER=auto", f"-DKW_ARCHS={ARCH}", f"-DKW_PYTHON={sys.executable}",
+    ]  # fmt: skip
+    configured = run("cmake", "-S", ROOT, "-B", tmp_path, *(["-G", "Ninja"] if shutil.which("ninja") else []), *options)
+    assert configured.returncode == 0, configured.stdout + configured.stderr
+    done("cmake", "--build", tmp_path, "-j", "2")
+    said = done("ctest", "--test-dir", tmp_path, "-j", "2", "--output-on-failure", "--no-tests=error")
+    assert re.search(r"100% tests passed, 0 tests failed out of ", said), said[-4000:]
 
 
 @dataclass(frozen=True)

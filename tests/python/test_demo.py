@@ -46,7 +46,7 @@ def test_a_wrong_result_is_told(damage, monkeypatch, capsys):
     wrong = replace(op, overloads=(damaged,), benchmarks=(case,))
     monkeypatch.setattr(ops, "names", lambda: ("rms_norm",))
     monkeypatch.setattr(ops, "record", lambda _: wrong)
-    _, said = demo._operators("cpu", demo.QUICK_BYTES)
+    _, said = demo._operators("cpu", demo.QUICK_BYTES["cpu"])
     assert len(said) == 1
     assert said[0].startswith("rms_norm 3x64 bfloat16 is off by")
     assert "WRONG" in capsys.readouterr().out

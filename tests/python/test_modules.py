@@ -104,6 +104,21 @@ def test_residual(norms, device):
         assert torch.equal(residual, total)
 
 
+def test_swiglu(device):
+    from kernelwright import nn
+
+    gate, up = (torch.randn(3, 40, device=device, requires_grad=True) for _ in range(2))
+    module = nn.SwiGLU()
+    assert str(module) == "SwiGLU()"
+    assert not module.state_dict()
+    expected = torch.nn.functional.silu(gate) * up
+    torch.testing.assert_close(module(gate, up), expected, rtol=2e-6, atol=1e-6)
+    torch.testing.assert_close(module(torch.cat([gate, up], -1)), expected, rtol=2e-6, atol=1e-6)
+    wanted = torch.autograd.grad(expected.sum(), (gate, up))
+    for a, b in zip(torch.autograd.grad(module(gate, up).sum(), (gate, up)), wanted, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+
+
 def test_wrong_shape(norms):
     for shape, of_x in ((8, (2, 9)), ((2, 4), (8,)), ((2, 4), (3, 8))):
         ours, _ = norms(shape)

@@ -41,6 +41,12 @@ def plan(table: Table, targets: Sequence[str], toolkits: Sequence[str]) -> Itera
             yield Options(target=target, toolkit=toolkit, provider="pip")
 
 
+def _place(code: str) -> tuple[bool, int, str]:
+    """Cubins by number, then PTX."""
+    digits = "".join(filter(str.isdigit, code))
+    return (not code.startswith("sm"), int(digits or 0), code)
+
+
 def _packed(wheel: Path) -> tuple[tuple[str, int], ...]:
     """code -> bytes of its images in the archive."""
     found: dict[str, int] = {}
@@ -49,7 +55,7 @@ def _packed(wheel: Path) -> tuple[tuple[str, int], ...]:
             parts = info.filename.split("/")
             if parts[1:2] == ["kernels"]:
                 found[parts[2]] = found.get(parts[2], 0) + info.compress_size
-    return tuple(sorted(found.items(), key=lambda item: (not item[0].startswith("sm"), len(item[0]), item[0])))
+    return tuple(sorted(found.items(), key=lambda item: _place(item[0])))
 
 
 def _made(outcome: Outcome) -> Made:

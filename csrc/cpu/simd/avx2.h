@@ -14,6 +14,10 @@ constexpr int kLanes = 8;
 
 using Vec = __m256;
 
+struct Two {
+  Vec a, b;
+};
+
 inline Vec zero() { return _mm256_setzero_ps(); }
 inline Vec all(float value) { return _mm256_set1_ps(value); }
 inline Vec add(Vec a, Vec b) { return _mm256_add_ps(a, b); }

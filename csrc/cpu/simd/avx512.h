@@ -24,6 +24,10 @@ constexpr int kLanes = 16;
 
 using Vec = __m512;
 
+struct Two {
+  Vec a, b;
+};
+
 inline Vec zero() { return _mm512_setzero_ps(); }
 inline Vec all(float value) { return _mm512_set1_ps(value); }
 inline Vec add(Vec a, Vec b) { return _mm512_add_ps(a, b); }
@@ -49,6 +53,25 @@ inline Vec reciprocal(Vec v) {
 
 inline Vec nearest(Vec v) { return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 inline Vec times_power(Vec v, Vec n) { return _mm512_scalef_ps(v, n); }
+
+// 2^n * 2^(j / 32) * exp(r): adding `whole` rounds v / ln 2 to 32nds, and leaves j in the lowest bits, where the
+// permutation looks; scalef takes of n what is whole. r is within ln 2 / 64: there 1 + r * (1 + r / 2), with its error
+// spread over the range, is off by 2^-24, the table by half a unit, and n * ln 2 by 2^-21 at most.
+#define KW_SIMD_EXP_SHORT
+alignas(64) constexpr float kPowers[32] = {
+    1.0f,        1.0218972f,  1.04427373f, 1.06714046f, 1.09050775f, 1.1143868f,  1.13878858f, 1.1637249f,
+    1.18920708f, 1.21524739f, 1.24185777f, 1.26905096f, 1.29683959f, 1.32523668f, 1.35425556f, 1.38390994f,
+    1.41421354f, 1.44518077f, 1.47682619f, 1.50916445f, 1.54221082f, 1.5759809f,  1.61049032f, 1.64575553f,
+    1.68179286f, 1.71861935f, 1.75625217f, 1.79470909f, 1.8340081f,  1.87416768f, 1.91520655f, 1.95714414f};
+
+inline Vec exp_short(Vec v) {
+  const Vec whole = all(0x1.8p18f), t = _mm512_fmadd_ps(v, all(1.44269504f), whole), n = _mm512_sub_ps(t, whole);
+  const Vec r = _mm512_fnmadd_ps(n, all(0.693147182f), v);
+  const Vec power =
+      _mm512_permutex2var_ps(_mm512_load_ps(kPowers), _mm512_castps_si512(t), _mm512_load_ps(kPowers + 16));
+  const Vec p = mul(mul_add(r, all(0.5f), all(1.00001466f)), r);
+  return _mm512_scalef_ps(mul_add(power, p, power), n);
+}
 
 inline __mmask16 first(int64_t n) { return static_cast<__mmask16>((1u << n) - 1u); }
 
@@ -85,6 +108,27 @@ inline Vec load(const BFloat16* p) {
 inline void store(float* p, Vec v) { _mm512_storeu_ps(p, v); }
 inline void store(Half* p, Vec v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), half_bits(v)); }
 inline void store(BFloat16* p, Vec v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), bfloat16_bits(v)); }
+
+// The even elements in one vector and the odd ones in the other: a shift or a mask each, where neighbours would have to
+// be permuted.
+inline Two load_two(const BFloat16* p) {
+  const __m512i bits = _mm512_loadu_si512(p);
+  const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000u));
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(bits, 16)), _mm512_castsi512_ps(_mm512_and_si512(bits, upper))};
+}
+
+// To nearest even, in the upper half of each lane. A NaN without bits below stays as it is.
+inline __m512i upper_rounded(Vec v) {
+  const __m512i bits = _mm512_castps_si512(v);
+  const __mmask16 odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
+  const __m512i down = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
+  return _mm512_mask_add_epi32(down, odd, bits, _mm512_set1_epi32(0x8000));
+}
+
+inline void store_two(BFloat16* p, Two v) {
+  const __m512i even = _mm512_srli_epi32(upper_rounded(v.a), 16);
+  _mm512_storeu_si512(p, _mm512_mask_blend_epi16(0xaaaaaaaau, even, upper_rounded(v.b)));
+}
 
 inline Vec load_part(const float* p, int64_t n) { return _mm512_maskz_loadu_ps(first(n), p); }
 inline Vec load_part(const Half* p, int64_t n) { return float_of_half(_mm256_maskz_loadu_epi16(first(n), p)); }

@@ -12,6 +12,10 @@ struct Vec {
   float32x4_t a, b;
 };
 
+struct Two {
+  Vec a, b;
+};
+
 inline Vec all(float value) { return {vdupq_n_f32(value), vdupq_n_f32(value)}; }
 inline Vec zero() { return all(0.0f); }
 inline Vec add(Vec u, Vec v) { return {vaddq_f32(u.a, v.a), vaddq_f32(u.b, v.b)}; }

@@ -15,6 +15,10 @@ struct Vec {
   float lane[kLanes];
 };
 
+struct Two {
+  Vec a, b;
+};
+
 inline uint32_t bits_of(float value) {
   uint32_t bits;
   memcpy(&bits, &value, sizeof bits);

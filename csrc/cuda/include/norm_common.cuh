@@ -73,8 +73,21 @@ struct Tally<false> {
   float total = 0.0f;
 
   template <int kCount>
+  __device__ __forceinline__ void begin(const float (&)[kCount]) {}
+
+  template <int kCount>
+  __device__ __forceinline__ void begin_alone(const float (&)[kCount]) {}
+
+  template <int kCount>
   __device__ __forceinline__ void take(const float (&h)[kCount]) {
     total += squares(h);
+  }
+
+  // Of a row that is `lanes` lanes' side by side, a power of two.
+  __device__ __forceinline__ Statistics of_lanes(const Params& p, u32 lanes) const {
+    float sum = total;
+    for (u32 mask = lanes / 2; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);
+    return {0.0f, rsqrt_approx(fmaf(sum, p.inverse_cols, p.eps))};
   }
 
   template <bool kCluster>
@@ -90,16 +103,27 @@ struct Tally<false> {
   }
 };
 
-// Deviations are counted from the mean of the thread's first unit. That is near enough to the mean of all its elements:
-// of n units, the square of the distance is at most n times their variance.
+// Distances are taken from the mean of the first unit of the warp's first lane. That is near enough to the mean of all
+// its elements: of n units, the square of the distance is at most n times their variance.
 template <>
 struct Tally<true> {
   using Scratch = MomentsScratch;
   float count = 0.0f, origin = 0.0f, total = 0.0f, total_squares = 0.0f;
 
+  // All lanes of a warp call this before they take anything.
+  template <int kCount>
+  __device__ __forceinline__ void begin(const float (&h)[kCount]) {
+    origin = shuffle_from(sum_of(h) * (1.0f / kCount), 0);
+  }
+
+  // The same for lanes that need not agree: their tallies may be merged by of_lanes() alone.
+  template <int kCount>
+  __device__ __forceinline__ void begin_alone(const float (&h)[kCount]) {
+    origin = sum_of(h) * (1.0f / kCount);
+  }
+
   template <int kCount>
   __device__ __forceinline__ void take(const float (&h)[kCount]) {
-    if (count == 0.0f) origin = sum_of(h) * (1.0f / kCount);
     float off[kCount];
 #pragma unroll
     for (int i = 0; i < kCount; ++i) off[i] = h[i] - origin;
@@ -108,14 +132,17 @@ struct Tally<true> {
     total_squares += squares(off);
   }
 
-  __device__ __forceinline__ Moments moments() const {
-    const float off = ratio(total, count), m2 = fmaf(-off, total, total_squares);
-    return {count, origin + off, m2 > 0.0f ? m2 : 0.0f};
+  // Each lane may have an origin of its own.
+  __device__ __forceinline__ Statistics of_lanes(const Params& p, u32 lanes) const {
+    const Moments row = lanes_moments(moments_of(count, origin, total, total_squares), lanes);
+    return {row.mean, rsqrt_approx(fmaf(row.m2, p.inverse_cols, p.eps))};
   }
 
   template <bool kCluster>
   __device__ __forceinline__ Statistics of_row(const Params& p, Scratch& scratch) const {
-    Moments row = lanes_moments(moments(), kWarp);
+    const float sum = warp_sum(total), sum_of_squares = warp_sum(total_squares);
+    Moments row =
+        moments_of(p.row_is_a_warp ? static_cast<float>(p.cols) : warp_sum(count), origin, sum, sum_of_squares);
     if (!p.row_is_a_warp) {
       row = block_moments(row, scratch);
 #ifdef KW_HAS_CLUSTER

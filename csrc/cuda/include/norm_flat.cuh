@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Narrow rows without gaps between them, of any width: a block reads several as one run of whole units. A unit holds
-// elements of at most two rows; the two sums of squares of each go through shared memory.
+// RMS norm of narrow rows without gaps between them, of any width from a unit on: a block reads several as one run of
+// whole units. A unit holds elements of at most two rows; the two sums of squares of each go through shared memory.
 #pragma once
 
 #include "norm_common.cuh"

@@ -42,43 +42,36 @@ __device__ __forceinline__ void norm_narrow(const Params& p) {
       add_to(h, r);
     }
   };
-  auto add_lanes = [&](float (&total)[kRows]) {
-    for (u32 mask = group / 2; mask > 0; mask /= 2) {
-#pragma unroll
-      for (int s = 0; s < kRows; ++s) total[s] += shuffle_xor(total[s], mask);
-    }
-  };
-  float total[kRows], mean[kRows] = {};
+  float origin[kRows] = {}, total[kRows] = {}, total_squares[kRows];
 #pragma unroll
   for (int s = 0; s < kRows; ++s) {
     float h[kCount];
     unpack(s, h);
     if (adds && has(s)) store_unit<T, kBytes>(p.sum + row(s) * p.sum_pitch + unit * kBytes, h);
     if constexpr (kCentered) {
-      mean[s] = shuffle_from(h[0], lane - unit);  // for now any number near it: the row's first
-      subtract(h, mean[s]);
+      origin[s] = shuffle_from(sum_of(h) * (1.0f / kCount), lane - unit);  // of the row's first unit
+      subtract(h, origin[s]);
       total[s] = mine ? sum_of(h) : 0.0f;
-    } else {
-      total[s] = squares(h);
     }
+    total_squares[s] = !kCentered || mine ? squares(h) : 0.0f;
   }
-  add_lanes(total);
-  if constexpr (kCentered) {
+  for (u32 mask = group / 2; mask > 0; mask /= 2) {
 #pragma unroll
     for (int s = 0; s < kRows; ++s) {
-      mean[s] = fmaf(total[s], p.inverse_cols, mean[s]);
-      float h[kCount];
-      unpack(s, h);
-      subtract(h, mean[s]);
-      total[s] = mine ? squares(h) : 0.0f;
+      if (kCentered) total[s] += shuffle_xor(total[s], mask);
+      total_squares[s] += shuffle_xor(total_squares[s], mask);
     }
-    add_lanes(total);
   }
 
 #pragma unroll
   for (int s = 0; s < kRows; ++s) {
     if (!has(s)) break;
-    const Statistics of_row = {mean[s], rsqrt_approx(fmaf(total[s], p.inverse_cols, p.eps))};
+    Statistics of_row = {0.0f, 0.0f};
+    if constexpr (kCentered) {
+      const Moments all = moments_of(static_cast<float>(p.cols), origin[s], total[s], total_squares[s]);
+      of_row.mean = all.mean, total_squares[s] = all.m2;
+    }
+    of_row.rstd = rsqrt_approx(fmaf(total_squares[s], p.inverse_cols, p.eps));
     if (unit == 0) store_statistics<kCentered>(p, row(s), of_row);
     float h[kCount];
     unpack(s, h);

@@ -13,7 +13,7 @@ struct KwNormParams {
   const char* weight;
   const char* bias;
   char* y;
-  char* sum; /* null without residual */
+  char* sum;   /* null without residual */
   float* mean; /* mean, bias: LayerNorm's */
   float* rstd;
   long long x_pitch, residual_pitch, y_pitch, sum_pitch;
@@ -23,12 +23,13 @@ struct KwNormParams {
   int bias_kind;
   float inverse_cols;
   float eps;
-  int group;           /* narrow, scalar, flat: lanes a row, a power of two up to 32 */
-  int row_is_a_warp;   /* row, shifted, stream, trickle: a row is a warp's; else a block's, or a cluster's */
-  int slots;           /* row, shifted: units a thread, at most kSlots */
-  int cluster_log2;    /* row, shifted: blocks a row, as a power of two; else 0 */
-  int large;           /* row, shifted, flat: the tensors are far larger than L2 */
-  int rows_a_block;    /* flat: so many that a block's first byte lies on 16 bytes */
+  int group;         /* narrow, scalar, flat, staged: lanes a row, a power of two up to 32 */
+  int row_is_a_warp; /* row, shifted, stream, slide: a row is a warp's; else a block's, or a cluster's */
+  int slots;         /* row, shifted: units a thread, at most kSlots */
+  int cluster_log2;  /* row, shifted: blocks a row, as a power of two; else 0 */
+  int large;         /* row, shifted, flat, staged: the tensors are far larger than L2 */
+  int alike; /* shifted, slide: every row begins equally far off 16 bytes in all tensors of x's type but weights */
+  int rows_a_block;    /* flat, staged */
   unsigned cols_magic; /* flat: 2^32 / cols, rounded up; the high word of its product with n is n / cols */
 };
 

@@ -26,35 +26,29 @@ __device__ __forceinline__ void load(const void* from, u32* word) {
 }
 
 // Data that this block reads again: to be kept in both caches. The L2 policies came with cp.async.
-template <int kBytes>
 __device__ __forceinline__ void load_to_keep(const void* from, u32* word) {
 #ifdef KW_HAS_CP_ASYNC
-  if constexpr (kBytes == 16) {
-    asm volatile(
-        "{ .reg .b64 policy; createpolicy.fractional.L2::evict_last.b64 policy, 1.0;"
-        " ld.global.L1::evict_last.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], policy; }"
-        : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
-        : "l"(from));
-    return;
-  }
+  asm volatile(
+      "{ .reg .b64 policy; createpolicy.fractional.L2::evict_last.b64 policy, 1.0;"
+      " ld.global.L1::evict_last.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], policy; }"
+      : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
+      : "l"(from));
+#else
+  load<16>(from, word);
 #endif
-  load<kBytes>(from, word);
 }
 
 // The second reading: the caches may let it go.
-template <int kBytes>
 __device__ __forceinline__ void load_kept(const void* from, u32* word) {
 #ifdef KW_HAS_CP_ASYNC
-  if constexpr (kBytes == 16) {
-    asm volatile(
-        "{ .reg .b64 policy; createpolicy.fractional.L2::evict_first.b64 policy, 1.0;"
-        " ld.global.L1::evict_first.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], policy; }"
-        : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
-        : "l"(from));
-    return;
-  }
+  asm volatile(
+      "{ .reg .b64 policy; createpolicy.fractional.L2::evict_first.b64 policy, 1.0;"
+      " ld.global.L1::evict_first.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], policy; }"
+      : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
+      : "l"(from));
+#else
+  load<16>(from, word);
 #endif
-  load<kBytes>(from, word);
 }
 
 // How long L2 is to keep what a load brings: longest, or as usual.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Clusters and the overlap of one kernel with the next, one wrapper an instruction. Where the code's GPU has
+// Barriers, clusters and the overlap of one kernel with the next, one wrapper an instruction. Where the code's GPU has
 // no overlap, its two calls do nothing.
 #pragma once
 
+#include "ptx_shared.cuh"
 #include "types.cuh"
 
 namespace kw {
@@ -22,13 +23,12 @@ __device__ __forceinline__ void wait_for_previous_kernel() {
 #endif
 }
 
-#ifdef KW_HAS_CLUSTER
-
-__device__ __forceinline__ u32 shared_address(const void* shared) {
-  u32 address;
-  asm("{ .reg .u64 p; cvta.to.shared.u64 p, %1; cvt.u32.u64 %0, p; }" : "=r"(address) : "l"(shared));
-  return address;
+// The barrier `id` of `threads` threads of a block, whole warps; 0 is __syncthreads()'s.
+__device__ __forceinline__ void barrier_of(u32 id, u32 threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
+
+#ifdef KW_HAS_CLUSTER
 
 // A barrier in shared memory that store_async() counts its bytes at (mbarrier). To be seen by the other blocks of the
 // cluster before they use it.
@@ -49,6 +49,19 @@ __device__ __forceinline__ void barrier_wait(u64* barrier, u32 parity) {
   do {
     asm volatile(
         "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+        : "=r"(done)
+        : "r"(shared_address(barrier)), "r"(parity)
+        : "memory");
+  } while (done == 0);
+}
+
+// The same, for what others wrote into this block's shared memory alone: unlike an acquire from the whole cluster it
+// does not throw away what L1 has of global memory.
+__device__ __forceinline__ void barrier_wait_shared(u64* barrier, u32 parity) {
+  u32 done;
+  do {
+    asm volatile(
+        "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
         : "=r"(done)
         : "r"(shared_address(barrier)), "r"(parity)
         : "memory");

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Vectors from addresses that are multiples of an element's size only: two aligned vectors, shifted into place.
+// Vectors at addresses that are multiples of an element's size only: aligned vectors, shifted into place.
 #pragma once
 
 #include "ptx_math.cuh"
 #include "ptx_memory.cuh"
+#include "reduce.cuh"
 
 namespace kw {
 
@@ -31,6 +32,49 @@ __device__ __forceinline__ void load_unaligned(const void* from, u32* word) {
   load<16>(base, low);
   if (off != 0) load<16>(base + 16, high);
   realign<kSize>(low, high, off, word);
+}
+
+// The first `count` elements of 16 bytes, or all where there are more; zeros after them. Reads aligned vectors that
+// hold some of them.
+template <class T>
+__device__ __forceinline__ void load_first(const char* from, u32 count, u32* word) {
+  constexpr u32 kSize = T::kSize;
+  const u32 off = static_cast<u32>(reinterpret_cast<u64>(from)) & 15u, bytes = count < 16 / kSize ? count * kSize : 16;
+  u32 low[4], high[4] = {};
+  load<16>(from - off, low);
+  if (off + bytes > 16) load<16>(from - off + 16, high);
+  realign<kSize>(low, high, off, word);
+  if (bytes == 16) return;
+#pragma unroll
+  for (u32 i = 0; i < 4; ++i) word[i] &= bytes >= i * 4 + 4 ? 0xffffffffu : bytes > i * 4 ? 0xffffu : 0u;
+}
+
+// Stores the first `count` elements of `word` at an address that is a multiple of kSize. All lanes of a warp call it;
+// those of each `group` have consecutive addresses, 16 bytes apart, and what is between two of them goes out as one
+// aligned vector. `count` is no less in a lane than in those after it.
+template <int kSize>
+__device__ __forceinline__ void store_unaligned(char* to, const u32 (&word)[4], u32 count, u32 group) {
+  constexpr u32 kCount = 16 / kSize;
+  const u32 off = static_cast<u32>(reinterpret_cast<u64>(to)) & 15u, place = threadIdx.x % group;
+  const u32 rest = (16 - off) / kSize;  // elements before the next aligned vector
+  u32 before[4], vector[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) before[i] = shuffle_up(word[i]);
+  const bool next_whole = shuffle_down(count) == kCount && place + 1 < group;
+  const bool as_vector = count == kCount && (off == 0 || place > 0);
+  if (as_vector) {
+    realign<kSize>(before, word, (16 - off) & 15u, vector);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) vector[i] = off == 0 ? word[i] : vector[i];
+    store<16>(to - off, vector);
+  }
+  const u32 begin = as_vector ? rest : 0, end = count == kCount && next_whole ? rest : count;
+#pragma unroll
+  for (u32 i = 0; i < kCount; ++i) {
+    if (i < begin || i >= end) continue;
+    const u32 element[1] = {kSize == 4 ? word[i % 4] : word[i / 2 % 4] >> (i % 2 * 16)};
+    store<kSize>(to + i * kSize, element);
+  }
 }
 
 }  // namespace kw

@@ -27,6 +27,12 @@ struct alignas(16) Moments {
   float m2;
 };
 
+// From the sums of the distances from `origin` and of their squares; `origin` is not far off.
+__device__ __forceinline__ Moments moments_of(float count, float origin, float sum, float squares) {
+  const float off = sum * reciprocal_approx(count > 1.0f ? count : 1.0f), m2 = fmaf(-off, sum, squares);
+  return {count, origin + off, m2 > 0.0f ? m2 : 0.0f};
+}
+
 // Shared memory of the moments of a block or cluster.
 struct MomentsScratch {
   Moments warp[kMaxWarps];
@@ -43,6 +49,20 @@ __device__ __forceinline__ float shuffle_xor(float value, u32 mask) {
 __device__ __forceinline__ float shuffle_from(float value, u32 lane) {
   float other;
   asm volatile("shfl.sync.idx.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(other) : "f"(value), "r"(lane));
+  return other;
+}
+
+// What the lane before this one has.
+__device__ __forceinline__ u32 shuffle_up(u32 value) {
+  u32 other;
+  asm volatile("shfl.sync.up.b32 %0, %1, 1, 0x0, 0xffffffff;" : "=r"(other) : "r"(value));
+  return other;
+}
+
+// What the lane after this one has.
+__device__ __forceinline__ u32 shuffle_down(u32 value) {
+  u32 other;
+  asm volatile("shfl.sync.down.b32 %0, %1, 1, 0x1f, 0xffffffff;" : "=r"(other) : "r"(value));
   return other;
 }
 
@@ -71,31 +91,19 @@ __device__ __forceinline__ float block_sum(float value, SumScratch& scratch) {
   return value;
 }
 
-// sum / count; 0 of nothing.
-__device__ __forceinline__ float ratio(float sum, float count) {
-  return sum * reciprocal_approx(count > 1.0f ? count : 1.0f);
-}
-
-// Of the elements of `lanes` lanes side by side, a power of two; each of them gets the moments of all. Means are added
-// as distances from the first one's, so the result is as exact where all are much larger than the deviations.
+// Of the elements of `lanes` lanes side by side, a power of two; each of them gets the moments of all. Distances are
+// taken from the first one's mean, so the result is as exact where all numbers are much larger than their deviations.
 __device__ __forceinline__ Moments lanes_moments(const Moments& mine, u32 lanes) {
-  const float origin = shuffle_from(mine.mean, 0);
-  Moments all = {mine.count, origin, 0.0f};
-  float sum = mine.count * (mine.mean - origin);
+  const float origin = shuffle_from(mine.mean, threadIdx.x % kWarp & ~(lanes - 1)), off = mine.mean - origin;
+  float count = mine.count, sum = mine.count * off, squares = fmaf(sum, off, mine.m2);
 #pragma unroll
   for (u32 mask = kWarp / 2; mask > 0; mask /= 2) {
     if (mask >= lanes) continue;
-    all.count += shuffle_xor(all.count, mask);
+    count += shuffle_xor(count, mask);
     sum += shuffle_xor(sum, mask);
+    squares += shuffle_xor(squares, mask);
   }
-  all.mean += ratio(sum, all.count);
-  const float off = mine.mean - all.mean;
-  all.m2 = fmaf(mine.count * off, off, mine.m2);
-#pragma unroll
-  for (u32 mask = kWarp / 2; mask > 0; mask /= 2) {
-    if (mask < lanes) all.m2 += shuffle_xor(all.m2, mask);
-  }
-  return all;
+  return moments_of(count, origin, sum, squares);
 }
 
 // block_sum() of moments.

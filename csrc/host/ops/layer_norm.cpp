@@ -4,6 +4,7 @@
 #include <kernelwright/layer_norm.h>
 
 #include "../error.h"
+#include "norm_backward_launch.h"
 #include "norm_checks.h"
 #include "norm_launch.h"
 
@@ -12,22 +13,10 @@ namespace {
 
 Module module{"layer_norm"};
 Kernel kernels[3][norm_plan::kShapes] = KW_NORM_KERNELS("layer_norm");
-
-// The backward pass on a GPU plugs in here, and the size of its workspace. Without rows dweight and dbias, if wanted,
-// are zero.
-kw_status run_backward_on_device(int32_t device, void*, const NormBackward&) {
-  return fail(KW_ERROR_UNSUPPORTED, "kw_layer_norm_backward: this build has it for the CPU only, not for device %d",
-              device);
-}
-
-kw_status backward_workspace_on_device(int32_t device, int64_t, int64_t, int64_t*) {
-  return fail(KW_ERROR_UNSUPPORTED,
-              "kw_layer_norm_backward_workspace: this build has the operator for the CPU only, not for device %d",
-              device);
-}
+NormBackwardKernels backward_kernels = KW_NORM_BACKWARD_KERNELS("layer_norm");
 
 kw_status backward_workspace(int32_t device, int64_t rows, int64_t cols, int64_t* bytes) {
-  if (device != KW_CPU) return backward_workspace_on_device(device, rows, cols, bytes);
+  if (device != KW_CPU) return norm_backward_workspace(module, device, rows, cols, true, bytes);
   *bytes = cpu::norm_backward_workspace(rows, cols, true);
   return KW_OK;
 }
@@ -92,5 +81,6 @@ KW_API kw_status kw_layer_norm_backward(int32_t device, void* stream, void* dx, 
   } else if (rows == 0) {
     return KW_OK;
   }
-  return device == KW_CPU ? kw::cpu::layer_norm_backward(a) : kw::run_backward_on_device(device, stream, a);
+  if (device == KW_CPU) return kw::cpu::layer_norm_backward(a);
+  return kw::launch_norm_backward(kName, kw::module, kw::backward_kernels, device, stream, a);
 }

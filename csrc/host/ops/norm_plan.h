@@ -14,14 +14,14 @@ constexpr int kWarp = 32;
 constexpr int kVector = 16;  // bytes of the widest load
 // As in csrc/cuda/include/norm_*.cuh.
 constexpr int kSlots = 4;
+constexpr int kLongSlots = 8;
 constexpr int kScalarSlots = 8;
-constexpr int kTrickleSlots = 4 * kScalarSlots;  // four turns of a loop: fewer threads were faster
 constexpr int kFlatThreads = 256;
 constexpr int64_t kFlatBytes = kFlatThreads * kSlots * kVector;
-constexpr int64_t kFlatCols = 512;
-constexpr int kMaxCluster = 8;  // what every GPU with clusters can place
+constexpr int64_t kFlatCols = 512;  // of staged too
+constexpr int kMaxCluster = 8;      // what every GPU with clusters can place
 
-// The order of a type's kernels. One with a residual follows the one without; the last two serve both.
+// The order of a type's kernels. One with a residual follows the one without; scalar and slide serve both.
 enum Shape {
   kRow,
   kRowAdd,
@@ -31,28 +31,32 @@ enum Shape {
   kNarrowAdd,
   kFlat,
   kFlatAdd,
+  kStaged,
+  kStagedAdd,
   kStream,
   kStreamAdd,
   kScalar,
-  kTrickle,
+  kSlide,
+  kLong,
+  kLongShifted,
   kShapes
 };
 
 // The most threads a block of the kernel may have: its __launch_bounds__, of RMS norm and of LayerNorm.
-constexpr int kMaxThreads[2][kShapes] = {{768, 1024, 640, 1024, 64, 64, 256, 256, 1024, 512, 64, 1024},
-                                         {640, 1024, 576, 1024, 64, 64, 256, 256, 512, 512, 64, 1024}};
+constexpr int kMaxThreads[2][kShapes] = {
+    {768, 1024, 640, 1024, 64, 64, 256, 256, 256, 256, 1024, 512, 64, 512, 512, 512},
+    {640, 1024, 576, 1024, 64, 64, 0, 0, 256, 256, 512, 512, 64, 512, 512, 512}};
 
-// Threads of a multiprocessor that the registers of the kernels leave room for: of `row` without and with a residual,
-// and of `stream`.
+// Threads of a multiprocessor that the registers of `row` leave room for, without and with a residual.
 constexpr int kRowRoom[2][2] = {{1536, 1024}, {1280, 1024}};
-constexpr int kStreamRoom[2][2] = {{2048, 1024}, {1536, 1024}};
 
 struct Plan {
-  Shape shape = kTrickle;
+  Shape shape = kSlide;
   int threads = kWarp;
   int slots = 1;  // units a thread
   int cluster_log2 = 0;
   bool row_is_a_warp = false;
+  bool alike = true;
   bool large = false;  // the tensors are far larger than L2
   int group = 1;       // lanes a row
   int64_t rows_a_block = 1;
@@ -60,15 +64,17 @@ struct Plan {
 
 // How far off 16 bytes the rows of the tensors lie.
 struct Alignment {
-  bool alike = true;  // every row begins equally far off in all tensors
-  bool whole = true;  // every row begins and ends on 16 bytes
-  bool dense = true;  // the first row begins on 16 bytes, and rows follow each other without a gap
+  bool alike = true;         // every row begins equally far off in all tensors
+  bool inputs_alike = true;  // in all but y
+  bool whole = true;         // every row begins and ends on 16 bytes, weight and bias too
+  bool dense = true;         // rows follow each other without a gap
+  bool flat = true;          // dense, and the first row begins on 16 bytes
 };
 
 inline Alignment alignment_of(const Norm& a) {
   const uintptr_t size = static_cast<uintptr_t>(size_of(a.dtype));
-  const void* data[] = {a.x, a.y, a.residual, a.sum};
-  const int64_t stride[] = {a.x_stride, a.y_stride, a.residual_stride, a.sum_stride};
+  const void* data[] = {a.x, a.residual, a.sum, a.y};
+  const int64_t stride[] = {a.x_stride, a.residual_stride, a.sum_stride, a.y_stride};
   const bool one_row = a.rows == 1;
   uintptr_t off = reinterpret_cast<uintptr_t>(a.weight) | reinterpret_cast<uintptr_t>(a.bias) |
                   static_cast<uintptr_t>(a.cols) * size;
@@ -79,10 +85,13 @@ inline Alignment alignment_of(const Norm& a) {
     const uintptr_t start = reinterpret_cast<uintptr_t>(data[i]);
     const uintptr_t pitch = one_row ? 0 : static_cast<uintptr_t>(stride[i]) * size;
     const uintptr_t x_pitch = one_row ? 0 : static_cast<uintptr_t>(stride[0]) * size;
+    result.inputs_alike = difference % kVector == 0;
     off |= start | pitch;
     difference |= (start - reinterpret_cast<uintptr_t>(a.x)) | (pitch - x_pitch);
-    if (start % kVector != 0 || !(one_row || stride[i] == a.cols)) result.dense = false;
+    if (!one_row && stride[i] != a.cols) result.dense = false;
+    if (start % kVector != 0) result.flat = false;
   }
+  result.flat = result.flat && result.dense;
   result.alike = difference % kVector == 0;
   result.whole = off % kVector == 0;
   return result;
@@ -107,34 +116,88 @@ inline void plan_narrow(const Norm& a, const Device& device, int64_t units, int 
   plan->rows_a_block = rows_a_warp * warps;
 }
 
-// As many rows a block as it has room for, or as few as keep every multiprocessor busy; in steps that end on 16 bytes.
-inline void plan_flat(const Norm& a, const Device& device, Plan* plan) {
-  const int64_t row_bytes = a.cols * size_of(a.dtype);
+// Rows that lie as many bytes apart as this one's begin at so few places of shared memory's 128 bytes.
+inline int64_t places(int64_t bytes) {
+  int64_t count = 1;
+  while (count < kWarp && bytes * count % (kWarp * 4) != 0) count *= 2;
+  return count;
+}
+
+// As many rows a block as it has room for, or as few as keep every multiprocessor busy.
+inline int64_t rows_of_run(const Norm& a, const Device& device, int64_t room) {
+  const int64_t busy = ratio_up(a.rows, 2 * device.multiprocessors);
+  return busy < room ? busy : room;
+}
+
+// Rows that end on 16 bytes together, as few as can be.
+inline int64_t step_of_run(const Norm& a) {
   int64_t step = 1;
-  while (step * row_bytes % kVector != 0) step *= 2;
-  const int64_t room = kFlatBytes / row_bytes, busy = ratio_up(a.rows, 2 * device.multiprocessors);
-  const int64_t rows = (busy < room ? busy : room) / step * step;
-  plan->rows_a_block = rows < step ? step : rows;
+  while (step * a.cols * size_of(a.dtype) % kVector != 0) step *= 2;
+  return step;
+}
+
+inline void plan_flat(const Norm& a, const Device& device, Plan* plan) {
+  const int64_t row_bytes = a.cols * size_of(a.dtype), units = ratio_up(row_bytes, kVector), step = step_of_run(a);
+  const int64_t rows = rows_of_run(a, device, kFlatBytes / row_bytes);
+  plan->rows_a_block = rows < step ? step : rows / step * step;
   plan->threads = kFlatThreads;
-  const int64_t units = ratio_up(row_bytes, kVector);
   while (plan->group < kWarp && plan->group < units && 2 * plan->group * plan->rows_a_block <= kFlatThreads)
     plan->group *= 2;
 }
 
-// Units a thread: as few as let all rows be at work at once; if that cannot be, what keeps memory busiest.
-inline int slots_for(const Norm& a, const Device& device, int64_t units, bool add) {
-  const int64_t room = int64_t{device.multiprocessors} * kRowRoom[a.centered][add];
-  for (int slots = 1; slots <= kSlots; ++slots) {
+// Lanes a row: those with the least to do, about, in instructions.
+inline void plan_staged(const Norm& a, const Device& device, Plan* plan) {
+  const int64_t size = size_of(a.dtype), kept = a.residual != nullptr ? 4 : size;
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(a.x) / static_cast<uintptr_t>(size);
+  const bool pairs = size == 2 && (begin | static_cast<uintptr_t>(a.cols)) % 2 == 0;
+  const int64_t pieces = pairs ? a.cols / 2 : a.cols;
+  const int64_t rows = rows_of_run(a, device, (kFlatBytes / kept - kVector / size) / a.cols), step = step_of_run(a);
+  plan->rows_a_block = rows < step ? rows : rows / step * step;
+  plan->threads = kFlatThreads;
+  int64_t least = INT64_MAX;
+  for (int group = 1, log2 = 0; group <= kWarp; group *= 2, ++log2) {
+    const int64_t conflicts = ratio_up(kWarp / group, places(a.cols * kept)) - 1;
+    const int64_t row = (14 + 8 * conflicts) * ratio_up(pieces, group) + 6 * log2 + 45;
+    const int64_t cost = ratio_up(plan->rows_a_block * group, kFlatThreads) * row;
+    if (cost >= least) continue;
+    least = cost;
+    plan->group = group;
+  }
+}
+
+// LayerNorm's statistics take longer to pass between blocks: no cluster where one block will do, but for very few rows.
+inline bool one_block(const Norm& a) { return a.centered && a.rows > 16; }
+
+// Units a thread: as few as let all rows be at work at once; 0 if that cannot be.
+inline int slots_at_once(const Norm& a, const Device& device, int64_t units) {
+  const int64_t room = int64_t{device.multiprocessors} * kRowRoom[a.centered][a.residual != nullptr];
+  for (int slots = one_block(a) && units > 256 ? 2 : 1; slots <= kSlots; ++slots) {
     if (a.rows * whole_warps(ratio_up(units, slots)) <= room) return slots;
   }
+  return 0;
+}
+
+// What keeps memory busiest where there are many rows. Long rows get the kernels that hold eight units a thread:
+// LayerNorm's, whose statistics cost more; RMS norm's where one block can hold them, or four units a thread are too
+// few.
+inline int slots_for_many(const Norm& a, int64_t units, Plan* plan) {
+  if (plan->shape == kShifted && units > 3 * kWarp) {
+    plan->shape = kLongShifted;
+    return kLongSlots;
+  }
+  if (plan->shape == kRow && (a.centered ? units > 1024 : (units > 3072 && units <= 4096) || units > 8192)) {
+    plan->shape = kLong;
+    return kLongSlots;
+  }
   if (units <= kWarp * kSlots) return kSlots;
-  return units <= 512 ? 2 : units <= 1280 ? 3 : 4;
+  if (units <= 512) return a.centered ? (a.residual != nullptr ? 3 : kSlots) : 2;
+  return units <= 1280 && !a.centered ? 3 : kSlots;
 }
 
 // One warp, one block or one cluster a row of `units`, of which a thread holds up to `slots`.
 inline void plan_row(const Norm& a, const Device& device, int64_t units, int slots, int max_cluster, Plan* plan) {
   const int most = kMaxThreads[a.centered][plan->shape];
-  while (ratio_up(units, slots) > int64_t{most} * max_cluster && slots < kSlots) ++slots;
+  while (ratio_up(units, slots) > int64_t{most} * max_cluster) ++slots;
   plan->slots = slots;
   const int64_t threads = ratio_up(units, slots);
   if (threads <= kWarp) {
@@ -146,10 +209,13 @@ inline void plan_row(const Norm& a, const Device& device, int64_t units, int slo
     return;
   }
   // Small blocks make way for the next ones sooner; where rows are few, more multiprocessors read at once.
-  const int block = (threads > 1024 && plan->shape < kShifted) || a.rows <= device.multiprocessors ? 256 : 512;
+  const bool few = a.rows <= device.multiprocessors && !one_block(a);
+  const int block = (threads > 1024 && plan->shape < kShifted) || few ? 256 : 512;
   while ((threads >> plan->cluster_log2) > block && (2 << plan->cluster_log2) <= max_cluster) ++plan->cluster_log2;
   const int64_t share = whole_warps(ratio_up(threads, int64_t{1} << plan->cluster_log2));
   plan->threads = static_cast<int>(share < most ? share : most);
+  if (plan->shape != kStream && plan->shape != kStreamAdd && plan->shape != kSlide)
+    plan->slots = static_cast<int>(ratio_up(units, int64_t{plan->threads} << plan->cluster_log2));
 }
 
 // Many long rows, few enough at work at once to be still in L2 when they are read again: measured only where
@@ -157,14 +223,20 @@ inline void plan_row(const Norm& a, const Device& device, int64_t units, int slo
 inline bool plan_stream(const Norm& a, const Device& device, uint32_t features, int64_t units, Plan* plan) {
   const bool add = a.residual != nullptr;
   if ((features & KW_FEATURE_WGMMA) == 0 || units < 512) return false;
+  if (a.centered || (!add && units >= 4096)) return false;
   const int64_t bytes = units * kVector * (add ? 2 : 1);
-  const int64_t most = kMaxThreads[a.centered][kStream + add];
-  const int64_t threads = units > 2048 ? most : units >= 1024 ? 512 : whole_warps(ratio_up(units, 2));
-  const int64_t room = kStreamRoom[a.centered][add], blocks = device.multiprocessors * (room / threads);
+  const int64_t threads = units > 2048 && !add ? 1024 : units >= 1024 ? 512 : whole_warps(ratio_up(units, 2));
+  const int64_t room = add ? 1024 : 2048, blocks = device.multiprocessors * (room / threads);
   if (room % threads > room / 10) return false;
   if (!plan->large || blocks * bytes > device.l2 / 3) return false;
   plan->threads = static_cast<int>(threads);
   return true;
+}
+
+// RMS norm's dense rows: `staged` is better by words and for few columns.
+inline bool better_flat(const Norm& a) {
+  const bool words = size_of(a.dtype) == 4 || a.cols % 2 == 0;
+  return a.cols > 128 || (!words && a.cols >= kVector / size_of(a.dtype));
 }
 
 inline Plan plan_for(const Norm& a, const Device& device, uint32_t features) {
@@ -173,13 +245,18 @@ inline Plan plan_for(const Norm& a, const Device& device, uint32_t features) {
   const bool add = a.residual != nullptr;
   const auto with = [add](Shape shape) { return static_cast<Shape>(shape + (add ? 1 : 0)); };
   Plan plan;
+  plan.alike = alignment.alike;
   plan.large = a.rows * a.cols * size_of(a.dtype) * (add ? 4 : 2) > int64_t{4} * device.l2;
   if (alignment.whole && units <= kWarp) {
     plan.shape = with(kNarrow);
     plan_narrow(a, device, units, kSlots, &plan);
-  } else if (!a.centered && !alignment.whole && alignment.dense && a.cols >= count && a.cols <= kFlatCols) {
+  } else if (!alignment.whole && alignment.flat && !a.centered && a.cols <= kFlatCols && better_flat(a)) {
     plan.shape = with(kFlat);
     plan_flat(a, device, &plan);
+  } else if (!alignment.whole && alignment.dense && alignment.inputs_alike && (!add || alignment.alike) &&
+             a.cols <= kFlatCols) {
+    plan.shape = with(kStaged);
+    plan_staged(a, device, &plan);
   } else if (a.cols <= kWarp) {
     plan.shape = kScalar;
     plan_narrow(a, device, a.cols, kScalarSlots, &plan);
@@ -188,15 +265,15 @@ inline Plan plan_for(const Norm& a, const Device& device, uint32_t features) {
   } else {
     const int max_cluster = (features & KW_FEATURE_CLUSTER) != 0 ? kMaxCluster : 1;
     plan.shape = with(alignment.whole ? kRow : kShifted);
-    const bool held = units <= int64_t{kMaxThreads[a.centered][plan.shape]} * kSlots * max_cluster;
-    if (held && (alignment.whole || alignment.alike)) {
-      plan_row(a, device, units, slots_for(a, device, units, add), max_cluster, &plan);
-    } else if (alignment.whole) {
-      plan.shape = with(kStream);
-      plan_row(a, device, units, kSlots, 1, &plan);
+    const int64_t whole = alignment.whole ? units : (a.cols - (count - 1)) / count;
+    int slots = slots_at_once(a, device, whole);
+    if (slots == 0) slots = slots_for_many(a, whole, &plan);
+    const int holds = plan.shape >= kLong ? kLongSlots : kSlots;
+    if (whole <= int64_t{kMaxThreads[a.centered][plan.shape]} * holds * max_cluster) {
+      plan_row(a, device, whole, slots, max_cluster, &plan);
     } else {
-      plan.shape = kTrickle;
-      plan_row(a, device, a.cols, kTrickleSlots, 1, &plan);
+      plan.shape = alignment.whole ? with(kStream) : kSlide;
+      plan_row(a, device, whole, kSlots, 1, &plan);
     }
   }
   return plan;

@@ -4,6 +4,7 @@
 #include <kernelwright/rms_norm.h>
 
 #include "../error.h"
+#include "norm_backward_launch.h"
 #include "norm_checks.h"
 #include "norm_launch.h"
 
@@ -12,21 +13,10 @@ namespace {
 
 Module module{"rms_norm"};
 Kernel kernels[3][norm_plan::kShapes] = KW_NORM_KERNELS("rms_norm");
-
-// The backward pass on a GPU plugs in here, and the size of its workspace. Without rows dweight, if wanted, is zero.
-kw_status run_backward_on_device(int32_t device, void*, const NormBackward&) {
-  return fail(KW_ERROR_UNSUPPORTED, "kw_rms_norm_backward: this build has it for the CPU only, not for device %d",
-              device);
-}
-
-kw_status backward_workspace_on_device(int32_t device, int64_t, int64_t, int64_t*) {
-  return fail(KW_ERROR_UNSUPPORTED,
-              "kw_rms_norm_backward_workspace: this build has the operator for the CPU only, not for device %d",
-              device);
-}
+NormBackwardKernels backward_kernels = KW_NORM_BACKWARD_KERNELS("rms_norm");
 
 kw_status backward_workspace(int32_t device, int64_t rows, int64_t cols, int64_t* bytes) {
-  if (device != KW_CPU) return backward_workspace_on_device(device, rows, cols, bytes);
+  if (device != KW_CPU) return norm_backward_workspace(module, device, rows, cols, false, bytes);
   *bytes = cpu::norm_backward_workspace(rows, cols, false);
   return KW_OK;
 }
@@ -88,5 +78,6 @@ KW_API kw_status kw_rms_norm_backward(int32_t device, void* stream, void* dx, in
   } else if (rows == 0) {
     return KW_OK;
   }
-  return device == KW_CPU ? kw::cpu::rms_norm_backward(a) : kw::run_backward_on_device(device, stream, a);
+  if (device == KW_CPU) return kw::cpu::rms_norm_backward(a);
+  return kw::launch_norm_backward(kName, kw::module, kw::backward_kernels, device, stream, a);
 }

@@ -108,6 +108,6 @@ def _written(residual: Tensor, shape: tuple[int, ...]) -> Tensor:
         return residual.view(shape)
     except RuntimeError:
         raise InvalidArgument(
-            f"inplace=True: residual of shape {tuple(residual.shape)} and strides {residual.stride()} cannot be seen as "
-            f"rows of shape {tuple(shape)} without a copy; make it contiguous first, or leave inplace out"
+            f"inplace=True: residual of shape {tuple(residual.shape)} and strides {residual.stride()} cannot be seen "
+            f"as rows of shape {tuple(shape)} without a copy; make it contiguous first, or leave inplace out"
         ) from None

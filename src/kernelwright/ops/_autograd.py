@@ -31,16 +31,35 @@ def _wants_gradients(torch: Any) -> Callable[..., int | None]:
     return first
 
 
-def record_gradients(torch: Any, target: Any, backward: Backward) -> Callable[..., Any]:
-    """For an overload with a derivative."""
+def _redispatch(torch: Any, target: Any, refuse: Callable[..., None]) -> Callable[..., Any]:
+    """Goes on below autograd. A tensor subclass without this operator only has its name to say; `refuse` says more."""
     below = torch._C._after_autograd_keyset  # noqa: SLF001 - it has no public name; torch.library does the same
+    redispatch = target.redispatch
+
+    def run(keyset: Any, args: tuple[Any, ...]) -> Any:
+        try:
+            return redispatch(keyset & below, *args)
+        except NotImplementedError:
+            refuse(*args)
+            raise
+
+    return run
+
+
+def record_gradients(torch: Any, target: Any, backward: Backward, refuse: Callable[..., None]) -> Callable[..., Any]:
+    """For an overload with a derivative."""
     defaults = tuple(argument.default_value for argument in target._schema.arguments)  # noqa: SLF001
-    wanted, redispatch = _wants_gradients(torch), target.redispatch
+    wanted, redispatch = _wants_gradients(torch), _redispatch(torch, target, refuse)
+    transformed = torch._C._are_functorch_transforms_active  # noqa: SLF001 - it has no public name
 
     def forward(ctx: Any, *args: Any) -> Any:
         *args, keyset = args  # type: ignore[assignment]
-        output = redispatch(keyset & below, *args)
-        backward.setup_context(ctx, (*args, *defaults[len(args) :]), output)
+        output = redispatch(keyset, args)
+        try:
+            backward.setup_context(ctx, (*args, *defaults[len(args) :]), output)
+        except RuntimeError as error:
+            _refuse_inference(torch, target, args, error)
+            raise
         return output
 
     def reverse(ctx: Any, *grads: Any) -> tuple[Any, ...]:
@@ -51,16 +70,33 @@ def record_gradients(torch: Any, target: Any, backward: Backward) -> Callable[..
     apply = type(f"{name}Gradient", (torch.autograd.Function,), members).apply  # type: ignore[attr-defined]
 
     def run(keyset: Any, *args: Any) -> Any:
-        return redispatch(keyset & below, *args) if wanted(args) is None else apply(*args, keyset)
+        if wanted(args) is None:
+            return redispatch(keyset, args)
+        if transformed():
+            raise errors.Unsupported(
+                f"{target} records no gradients within torch.func.grad, vjp and the like: torch does not let operators "
+                "written in Python. Use backward() or torch.autograd.grad"
+            )
+        return apply(*args, keyset)
 
     return run
 
 
-def refuse_gradients(torch: Any, target: Any, shown: str) -> Callable[..., Any]:
+def _refuse_inference(torch: Any, target: Any, args: Any, error: Exception) -> None:
+    """torch says that such tensors cannot be saved, but not which."""
+    for argument, value in zip(target._schema.arguments, args, strict=False):  # noqa: SLF001
+        if isinstance(value, torch.Tensor) and value.is_inference():
+            name = target.name().partition("::")[2]
+            raise errors.InvalidArgument(
+                f"{name}: {argument.name} was made in inference mode, and cannot be kept for a derivative; "
+                f"give a copy made outside of it (.clone()), or call under torch.no_grad()"
+            ) from error
+
+
+def refuse_gradients(torch: Any, target: Any, shown: str, refuse: Callable[..., None]) -> Callable[..., Any]:
     """For an overload without; torch's own fallback would give silently wrong gradients."""
-    below = torch._C._after_autograd_keyset  # noqa: SLF001
     names = [argument.name for argument in target._schema.arguments]  # noqa: SLF001
-    wanted, redispatch = _wants_gradients(torch), target.redispatch
+    wanted, redispatch = _wants_gradients(torch), _redispatch(torch, target, refuse)
 
     def run(keyset: Any, *args: Any) -> Any:
         index = wanted(args)
@@ -69,6 +105,6 @@ def refuse_gradients(torch: Any, target: Any, shown: str) -> Callable[..., Any]:
                 f"{shown} records no gradients, but its argument {names[index]!r} requires them: "
                 "call it under torch.no_grad(), or use the overload that does not write in place"
             )
-        return redispatch(keyset & below, *args)
+        return redispatch(keyset, args)
 
     return run

@@ -50,19 +50,44 @@ def _checked_reference(overload: Overload) -> Callable[..., Any]:
     return run
 
 
-def _refuse_others(torch: Any, target: Any, shown: str) -> Callable[..., Any]:
-    """A kernel for every kind of tensor without one of its own: sparse, nested, quantized, of another device."""
-    names = [argument.name for argument in target._schema.arguments]  # noqa: SLF001
+def _demand_tensors(torch: Any, target: Any, shown: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` with its tensors there: torch takes None for any tensor, whatever the schema says."""
+    arguments = target._schema.arguments  # noqa: SLF001
+    required = [(i, a.name) for i, a in enumerate(arguments) if isinstance(a.type, torch.TensorType)]
 
     def run(*args: Any) -> Any:
+        for place, name in required:
+            if args[place] is None:
+                raise errors.InvalidArgument(f"{shown}: {name} is None, but must be a tensor")
+        return function(*args)
+
+    return run
+
+
+def _refuse_unusual(torch: Any, target: Any, shown: str) -> Callable[..., None]:
+    """A function of a call's arguments that raises where one is sparse, nested, quantized or of another device."""
+    names = [argument.name for argument in target._schema.arguments]  # noqa: SLF001
+
+    def refuse(*args: Any) -> None:
         for name, value in zip(names, args, strict=False):
-            if isinstance(value, torch.Tensor):
-                kind = _unusual(torch, value)
-                if kind:
-                    raise errors.Unsupported(
-                        f"{shown}: {name} is {kind}, but must be a plain (strided) tensor on the CPU or a CUDA device"
-                    )
-        raise errors.Unsupported(f"{shown} has no kernel for {[str(a.device) for a in args if hasattr(a, 'device')]}")
+            kind = _unusual(torch, value) if isinstance(value, torch.Tensor) else None
+            if kind:
+                raise errors.Unsupported(
+                    f"{shown}: {name} is {kind}, but must be a plain (strided) tensor on the CPU or a CUDA device"
+                )
+
+    return refuse
+
+
+def _refuse_others(torch: Any, shown: str, refuse: Callable[..., None]) -> Callable[..., Any]:
+    """A kernel for every kind of tensor without one of its own."""
+
+    def run(*args: Any) -> Any:
+        refuse(*args)
+        devices = ", ".join(sorted({str(a.device) for a in args if isinstance(a, torch.Tensor)})) or "no tensor at all"
+        raise errors.Unsupported(
+            f"{shown}: there is no kernel for {devices}, only for tensors on the CPU or a CUDA device"
+        )
 
     return run
 
@@ -74,7 +99,7 @@ def _unusual(torch: Any, tensor: Any) -> str | None:
         return f"a tensor of layout {tensor.layout}"
     if tensor.is_quantized:
         return f"a quantized tensor ({tensor.dtype})"
-    return None if tensor.device.type in ("cpu", "cuda") else f"on {tensor.device}"
+    return None if tensor.device.type in ("cpu", "cuda", "meta") else f"on {tensor.device}"
 
 
 def _materialise(torch: Any, target: Any) -> Callable[..., Any]:
@@ -95,17 +120,21 @@ def _materialise(torch: Any, target: Any) -> Callable[..., Any]:
 def _register_overload(torch: Any, library: Any, op: Op, overload: Overload, native: _library.Library | None) -> None:
     name = op.qualified(overload)
     library.define(f"{name}{overload.schema}")
+    target = getattr(getattr(getattr(torch.ops, NAMESPACE), op.name), overload.name)
     # A CPU build of torch has no CUDA tensors, and lacks the functions a CUDA implementation is made of.
     for key in ("CPU", "CUDA") if torch.backends.cuda.is_built() else ("CPU",):
-        library.impl(name, overload.bind(native, key) if native else _checked_reference(overload), key)
+        function = overload.bind(native, key) if native else _checked_reference(overload)
+        library.impl(name, _demand_tensors(torch, target, name, function), key)
     qualified = f"{NAMESPACE}::{name}"
-    torch.library.register_fake(qualified, overload.fake, lib=library)
-    target = getattr(getattr(getattr(torch.ops, NAMESPACE), op.name), overload.name)
-    library.impl(name, _refuse_others(torch, target, name), "CompositeExplicitAutograd")
+    torch.library.register_fake(qualified, _demand_tensors(torch, target, name, overload.fake), lib=library)
+    unusual = _refuse_unusual(torch, target, name)
+    others = _demand_tensors(torch, target, name, _refuse_others(torch, name, unusual))
+    for key in ("CompositeExplicitAutograd", "NestedTensorCPU", "NestedTensorCUDA"):  # the first has not all of them
+        library.impl(name, others, key)
     if overload.backward:
-        library.impl(name, record_gradients(torch, target, overload.backward), "Autograd", with_keyset=True)
+        library.impl(name, record_gradients(torch, target, overload.backward, unusual), "Autograd", with_keyset=True)
     else:
-        library.impl(name, refuse_gradients(torch, target, qualified), "Autograd", with_keyset=True)
+        library.impl(name, refuse_gradients(torch, target, qualified, unusual), "Autograd", with_keyset=True)
     if target._schema.is_mutable:  # noqa: SLF001
         library.impl(name, _materialise(torch, target), "Negative")
 

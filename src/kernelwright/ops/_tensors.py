@@ -136,6 +136,6 @@ def refuse_tangents(name: str, *tensors: Any) -> None:
 
     if any(tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
         raise Unsupported(
-            f"{name} has no forward-mode derivative (jvp, dual tensors): use reverse mode (backward, torch.func.vjp), "
-            "or KERNELWRIGHT_DISABLE=1 for the formula in plain torch"
+            f"{name} has no forward-mode derivative (jvp, dual tensors): "
+            "use reverse mode (backward(), torch.autograd.grad)"
         )

@@ -11,10 +11,11 @@
 
 namespace kw::cpu {
 
-// Three arrays of `count` floats.
+// Four arrays of `count` floats.
 struct Job {
   const float* in;
   float* exp;
+  float* exp_short;
   float* reciprocal;
 };
 
@@ -27,6 +28,7 @@ void simd_functions(const void* context, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i += kLanes) {
     const Vec v = load(job.in + i);
     store(job.exp + i, exp(v));
+    store(job.exp_short + i, exp_short(v));
     store(job.reciprocal + i, reciprocal(v));
   }
 }
@@ -55,8 +57,8 @@ double error_of(float got, double expected) {
 }
 
 void check_batch(const char* isa, const float* in, double* worst) {
-  static float exps[kBatch], reciprocals[kBatch];
-  const kw::cpu::Job job{in, exps, reciprocals};
+  static float exps[kBatch], shorts[kBatch], reciprocals[kBatch];
+  const kw::cpu::Job job{in, exps, shorts, reciprocals};
   kw::cpu::picked_simd_functions()(&job, 0, kBatch);
   for (int i = 0; i < kBatch; ++i) {
     const auto x = static_cast<double>(in[i]), size = fabs(x);
@@ -64,6 +66,11 @@ void check_batch(const char* isa, const float* in, double* worst) {
     worst[0] = error > worst[0] ? error : worst[0];
     CHECK(error <= 2, "%s: exp(%a) is %a, expected %a: %.2f units off", isa, x, static_cast<double>(exps[i]), exp(x),
           error);
+    if (!(x < -105 || x > 88.5)) {
+      const double off = error_of(shorts[i], exp(x));
+      worst[2] = off > worst[2] ? off : worst[2];
+      CHECK(off <= 8, "%s: exp_short(%a) is %a: %.2f units off", isa, x, static_cast<double>(shorts[i]), off);
+    }
     if (!(size >= 0x1p-100 && size <= 0x1p100)) continue;
     const double inverse = error_of(reciprocals[i], 1 / x);
     worst[1] = inverse > worst[1] ? inverse : worst[1];
@@ -74,7 +81,7 @@ void check_batch(const char* isa, const float* in, double* worst) {
 // Every 509th float of all there are, then the ends, each with its neighbours.
 void check_functions(const char* isa) {
   static float in[kBatch];
-  double worst[2] = {};
+  double worst[3] = {};
   int filled = 0;
   for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 509) {
     in[filled++] = of_bits(static_cast<uint32_t>(bits));
@@ -90,7 +97,8 @@ void check_functions(const char* isa) {
     in[i] = i % 3 == 0 ? end : nextafterf(end, i % 3 == 1 ? INFINITY : -INFINITY);
   }
   check_batch(isa, in, worst);
-  printf("%s: exp %.2f, reciprocal %.2f units in the last place at most\n", isa, worst[0], worst[1]);
+  printf("%s: exp %.2f, exp_short %.2f, reciprocal %.2f units in the last place at most\n", isa, worst[0], worst[2],
+         worst[1]);
 }
 
 }  // namespace

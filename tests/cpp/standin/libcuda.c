@@ -11,7 +11,7 @@
 //   KW_STANDIN_CAPTURING=1       the thread is recording a stream: loading needs the relaxed mode
 //   KW_STANDIN_RECORD=path       where a line per call of interest is appended
 //
-// A "kernel file" it takes is any file with lines "kernel=<name>:<bytes of parameters>" in it.
+// Kernel files are real ones (real_image.h), or any with lines "kernel=<name>:<bytes of parameters>" in them.
 // Built with -DSTANDIN_FORM=11 it is a driver of CUDA 11, with 0 a library with no entry point at all.
 #include <stdarg.h>
 #include <stdint.h>
@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "real_image.h"
 
 #ifndef STANDIN_FORM
 #define STANDIN_FORM 12
@@ -48,6 +50,7 @@ struct kernel {
   struct library* library;
 };
 struct library {
+  struct real_image real;
   int kernels;
   struct kernel kernel[16];
 };
@@ -245,6 +248,11 @@ static int cuLibraryLoadData(struct library** made, const char* code, const int*
     sscanf(line, "kernel=%63[^:]:%zu", kernel->name, &kernel->bytes);
   }
   usleep(20000);  // long enough for threads to meet here
+  if (!library->kernels && read_real(&library->real, code)) {
+    record("cuLibraryLoadData %s arch=%d", elf ? "cubin" : "ptx", library->real.arch);
+    *made = library;
+    return 0;
+  }
   const char* name = strstr(text, "image=");
   record("cuLibraryLoadData %s %.*s", elf ? "cubin" : "ptx", name ? (int)strcspn(name, "\n") : 0, name ? name : "");
   *made = library;
@@ -256,6 +264,13 @@ static int cuLibraryGetKernel(struct kernel** found, struct library* library, co
   for (int i = 0; i < library->kernels; ++i) {
     *found = &library->kernel[i];
     if (strcmp((*found)->name, name) == 0) return 0;
+  }
+  const int now = depth ? capability(stack[depth - 1]->device) : 0;
+  if (library->real.bytes && library->kernels < 16 && has_kernel(&library->real, now, name)) {
+    *found = &library->kernel[library->kernels++];
+    (*found)->library = library;
+    snprintf((*found)->name, sizeof(*found)->name, "%s", name);
+    return 0;
   }
   return NOT_FOUND;
 }
@@ -274,7 +289,7 @@ static int cuKernelGetFunction(struct function** made, struct kernel* kernel) {
 
 static int cuKernelGetParamInfo(struct kernel* kernel, size_t index, size_t* offset, size_t* size) {
   REFUSE();
-  if (index > 0) return INVALID_VALUE;
+  if (index > 0 || kernel->library->real.bytes) return INVALID_VALUE;
   *offset = 0;
   *size = kernel->bytes;
   return 0;

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+// The sums over a row that its derivatives need, made by lanes, then warps, then blocks.
+#pragma once
+
+#include "norm_backward_params.h"
+#include "reduce.cuh"
+
+namespace kw {
+
+constexpr u32 kTeamWarps = 16;  // at most, that share a row
+constexpr u32 kParts = 8;       // blocks of a cluster that share a row, at most
+
+// Of a part of a row, with g = dy * weight.
+template <bool kCentered>
+struct RowMoments;
+
+template <>
+struct alignas(8) RowMoments<false> {
+  float squares;   // sum of h * h
+  float products;  // sum of g * h
+};
+
+template <>
+struct alignas(16) RowMoments<true> {
+  float squares;   // sum of (h - mean)^2
+  float products;  // sum of g * (h - mean)
+  float slopes;    // sum of g
+  float mean;      // of h
+};
+
+// What has to be there before a row's sums can be used. Two of each: those of the row after are written meanwhile.
+template <bool kCentered>
+struct alignas(16) BackwardScratch {
+  RowMoments<kCentered> warp[2][kMaxWarps];
+  RowMoments<kCentered> block[2][kParts];
+  float warp_count[kTeamWarps];    // columns that each warp of a team has
+  float warp_inverse[kTeamWarps];  // one over them
+  float block_count[kParts];       // columns that each block of a cluster has
+  float block_inverse;             // one over those of this block
+  u64 barrier[2];
+};
+
+__device__ __forceinline__ void add_other(float& value, u32 mask, u32 group) {
+  const float other = shuffle_xor(value, mask);
+  if (mask < group) value += other;
+}
+
+// A sum over parts, around a pivot that all parts share: any number no further from the mean than the row's elements
+// are. Around a mean of k of n elements, at most n / k times as much is lost to cancellation as by reading the row
+// twice.
+template <bool kCentered>
+struct Sums;
+
+template <>
+struct Sums<false> {
+  float squares = 0.0f, products = 0.0f;
+
+  __device__ __forceinline__ void add(float g, float h) {
+    squares = fmaf(h, h, squares);
+    products = fmaf(g, h, products);
+  }
+
+  __device__ __forceinline__ void add(const RowMoments<false>& part, float, float) {
+    squares += part.squares;
+    products += part.products;
+  }
+
+  __device__ __forceinline__ void exchange(u32 mask, u32 group) {
+    add_other(squares, mask, group);
+    add_other(products, mask, group);
+  }
+
+  __device__ __forceinline__ RowMoments<false> moments(float, float) const { return {squares, products}; }
+};
+
+template <>
+struct Sums<true> {
+  float squares = 0.0f, products = 0.0f, slopes = 0.0f, offs = 0.0f;
+
+  // `off` is h less the pivot.
+  __device__ __forceinline__ void add(float g, float off) {
+    squares = fmaf(off, off, squares);
+    products = fmaf(g, off, products);
+    slopes += g;
+    offs += off;
+  }
+
+  __device__ __forceinline__ void add(const RowMoments<true>& part, float count, float pivot) {
+    const float off = part.mean - pivot;
+    squares += fmaf(count * off, off, part.squares);
+    products += fmaf(part.slopes, off, part.products);
+    slopes += part.slopes;
+    offs = fmaf(count, off, offs);
+  }
+
+  __device__ __forceinline__ void exchange(u32 mask, u32 group) {
+    add_other(squares, mask, group);
+    add_other(products, mask, group);
+    add_other(slopes, mask, group);
+    add_other(offs, mask, group);
+  }
+
+  // `inverse` is one over the number of elements.
+  __device__ __forceinline__ RowMoments<true> moments(float pivot, float inverse) const {
+    const float off = offs * inverse;
+    return {fmaf(-off, offs, squares), fmaf(-off, slopes, products), slopes, pivot + off};
+  }
+};
+
+// Of `parts` parts in shared memory, at most kMost, of counts[i] elements each; `inverse` is one over all of them.
+template <u32 kMost, bool kCentered>
+__device__ __forceinline__ RowMoments<kCentered> merged(const RowMoments<kCentered>* part, u32 parts,
+                                                        const float* counts, float inverse) {
+  const u32 mine = threadIdx.x % kMost;
+  Sums<kCentered> sums;
+  float pivot = 0.0f;
+  if constexpr (kCentered) pivot = part[0].mean;
+  if (mine < parts) sums.add(part[mine], kCentered ? counts[mine] : 0.0f, pivot);
+#pragma unroll
+  for (u32 mask = kMost / 2; mask > 0; mask /= 2) sums.exchange(mask, kMost);
+  return sums.moments(pivot, inverse);
+}
+
+}  // namespace kw

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* What the launcher of a norm's derivatives hands to their kernels, laid out alike on host and device. */
+#ifndef KW_NORM_BACKWARD_PARAMS_H
+#define KW_NORM_BACKWARD_PARAMS_H
+
+#include "norm_params.h"
+
+/* Where sums over the rows go: float32, or rounded to one of the types of base.h, whose numbers these are. */
+enum { KW_SUMS_FLOAT32 = 0, KW_SUMS_FLOAT16 = 1, KW_SUMS_BFLOAT16 = 2 };
+
+/* Pitches are bytes from one row to the next. */
+struct KwNormBackwardParams {
+  const char* dy;
+  const char* h;
+  const char* dsum; /* null: none */
+  const char* weight;
+  char* dx;
+  const float* mean; /* null: to be computed */
+  const float* rstd; /* null: to be computed */
+  char* dweight;     /* `partials` rows of `cols` sums of dy * u; null: not wanted */
+  char* dbias;       /* the same of dy */
+  long long dy_pitch, h_pitch, dsum_pitch, dx_pitch;
+  long long dy_step, h_step, dsum_step, dx_step; /* the same from one turn to the next */
+  long long rows, step;                          /* all, and those that all blocks together do in one turn */
+  long long rest;                                /* rows of the last turn, if it is not a whole one */
+  int turns;                                     /* the whole ones */
+  int cols;
+  int weight_kind;
+  int sums_kind; /* of dweight and dbias here: not float32 only where one block has all rows */
+  float inverse_cols;
+  float eps;
+  int group;      /* lanes a row, a power of two; 32 where a row is whole warps' */
+  int team_warps; /* warps of a block that share a row */
+  int parts;      /* blocks that share a row: a cluster, or else each reads the others' columns too */
+  int cluster;    /* they are a cluster */
+};
+
+struct KwNormFinishParams {
+  const float* partial; /* `partials` rows of `cols` sums for dweight, then as many for dbias */
+  char* dweight;        /* null: not wanted */
+  char* dbias;          /* null: not wanted */
+  int partials;
+  int cols;
+  int sums_kind;
+  int width; /* columns a block, a power of two up to 32 */
+};
+
+#endif

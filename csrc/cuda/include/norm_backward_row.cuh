@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: MIT
+// Derivatives of a norm. What a thread sums over its rows stays in registers. While the sums over a row are brought
+// together, the threads are busy with the row before.
+#pragma once
+
+#include "norm_backward_deposit.cuh"
+#include "norm_backward_moments.cuh"
+#include "norm_backward_stage.cuh"
+
+namespace kw {
+
+template <class T, bool kCentered, bool kAligned>
+class NormBackward : public BackwardStage<T, kAligned> {
+  using Stage = BackwardStage<T, kAligned>;
+  using Stage::at, Stage::buffer, Stage::column, Stage::columns, Stage::dy, Stage::exists, Stage::fetch, Stage::first;
+  using Stage::h, Stage::has, Stage::inverse, Stage::kCopies, Stage::kCount, Stage::kNever, Stage::kSlots, Stage::lane;
+  using Stage::next_row, Stage::p, Stage::part, Stage::read, Stage::stage_bytes, Stage::summed, Stage::team;
+  using Stage::turns, Stage::unit, Stage::warp, Stage::weights;
+  using typename Stage::Piece;
+  // Whether blocks that are no cluster may share a row.
+#ifdef KW_HAS_CLUSTER
+  static constexpr bool kForeign = !kAligned;
+#else
+  static constexpr bool kForeign = true;
+#endif
+
+  BackwardScratch<kCentered>& scratch;
+  const char* dsum;  // rows that are done: one before the first
+  char* dx;
+  float dweight[kSlots][kCount], dbias[kSlots][kCount];
+  Piece add[kAligned ? kSlots : 1];  // of dsum, of the row to come
+
+ public:
+  __device__ __forceinline__ NormBackward(const KwNormBackwardParams& params, BackwardScratch<kCentered>& shared,
+                                          u32 memory)
+      : Stage(params, memory), scratch(shared) {
+    const i64 before = this->first_row() - p.step;
+    dsum = p.dsum + before * p.dsum_pitch + first * 16;
+    dx = p.dx + before * p.dx_pitch + first * 16;
+  }
+
+  __device__ __forceinline__ void run(char* memory) {
+    count_columns();
+    begin_cluster();
+    allow_next_kernel();
+    wait_for_previous_kernel();
+    clear();
+#pragma unroll
+    for (int s = 0; s < kCopies; ++s) fetch(buffer + 2 * stage_bytes(), kNever, s);
+#pragma unroll
+    for (u32 stage = 0; stage < 2; ++stage) {
+#pragma unroll
+      for (int s = 0; s < kCopies; ++s) fetch(buffer + stage * stage_bytes(), stage, s);
+      next_row();
+    }
+    this->keep_weights();
+    do_rows();
+    copies_wait<0>();
+    if (p.dweight == nullptr && p.dbias == nullptr) return;
+    deposit(*this, p.dweight, dweight, memory);
+    if constexpr (kCentered) deposit(*this, p.dbias, dbias, memory);
+  }
+
+ private:
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int s = 0; s < kSlots; ++s) {
+      if constexpr (kAligned) add[s].clear();
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) dweight[s][i] = dbias[s][i] = 0.0f;
+    }
+  }
+
+  __device__ __forceinline__ void count_columns() {
+    if constexpr (kCentered) {
+      const u32 i = threadIdx.x;
+      if (i < p.team_warps) {
+        scratch.warp_count[i] = summed(i);
+        scratch.warp_inverse[i] = inverse(scratch.warp_count[i]);
+      }
+      if (p.cluster && i < p.parts) scratch.block_count[i] = columns(i * p.team_warps, p.team_warps);
+      if (i == 0) {
+        scratch.block_inverse = p.cluster ? inverse(columns(part() * p.team_warps, p.team_warps)) : p.inverse_cols;
+      }
+      __syncthreads();
+    }
+  }
+
+  __device__ __forceinline__ void begin_cluster() {
+#ifdef KW_HAS_CLUSTER
+    if (!p.cluster) return;
+    if (threadIdx.x == 0) {
+#pragma unroll
+      for (u64& barrier : scratch.barrier) {
+        barrier_init(&barrier);
+        barrier_expect(&barrier, p.parts * sizeof(RowMoments<kCentered>));
+      }
+    }
+    cluster_arrive();
+#endif
+  }
+
+  __device__ __forceinline__ void fetch_sum(u32 turn, int slot) {
+    if (p.dsum == nullptr || !has(turn, slot)) return;
+    if constexpr (kAligned) {
+      load<16>(dsum + at(slot), add[slot].word);
+    } else {
+      load_first<T>(dsum + at(slot), p.cols - column(slot), add[0].word);
+    }
+  }
+
+  __device__ __forceinline__ void do_rows() {
+    // All of a warp have as many turns here; some lanes may have no row in the last.
+    u32 all_turns = turns;
+    if (p.group < kWarp) all_turns = bits_of_float(shuffle_from(float_of_bits(turns), 0));
+    u32 stage = buffer + 2 * stage_bytes(), stage_ahead = buffer;
+    RowMoments<kCentered> sums{};
+    for (u32 ahead = 0; ahead <= all_turns; ++ahead) {
+      // The row before `ahead` is finished in this turn; before the first there is none, and all of it is zeros.
+      const u32 turn = ahead - 1;
+      if (ahead > 0) begin_merge(sums, turn);
+      copies_wait<1>();
+      if constexpr (kCentered || !kAligned) __syncwarp();  // something of what other lanes copied is read
+      const float pivot = kCentered ? this->pivot_of(stage_ahead) : 0.0f;
+      Sums<kCentered> next = thread_sums(stage_ahead, ahead, pivot);
+      if (ahead > 0) end_merge(sums, turn);
+      differentiate(slopes_of(sums, turn), stage, turn, next);
+      sums = next.moments(pivot, kCentered ? scratch.warp_inverse[warp()] : 0.0f);
+      if (p.team_warps > 1) {
+        if (lane() == 0) scratch.warp[ahead % 2][threadIdx.x / kWarp] = sums;
+        barrier_of(team + 1, p.team_warps * kWarp);
+      } else if constexpr (kCentered || !kAligned) {
+        __syncwarp();  // all have read what its lane copies over next
+      }
+      stage = stage_ahead;
+      stage_ahead += stage_bytes();
+      if (stage_ahead == buffer + 3 * stage_bytes()) stage_ahead = buffer;
+    }
+  }
+
+  __device__ __forceinline__ Sums<kCentered> thread_sums(u32 stage, u32 turn, float pivot) const {
+    Sums<kCentered> sums;
+#pragma unroll
+    for (int s = 0; s < kSlots; ++s) {
+      float y[kCount], x[kCount], w[kCount];
+      read(stage, 2, s, y, x);
+      weights(s, w);
+      add_unit(sums, column(s), y, x, w, pivot);
+    }
+    if constexpr (kForeign) {
+      if (p.parts > 1 && !p.cluster) add_foreign(sums, turn, pivot);
+    }
+    return sums;
+  }
+
+  __device__ __forceinline__ void add_unit(Sums<kCentered>& sums, u32 column, const float (&y)[kCount],
+                                           const float (&x)[kCount], const float (&w)[kCount], float pivot) const {
+    const float center = column < p.cols ? pivot : 0.0f;
+#pragma unroll
+    for (u32 i = 0; i < kCount; ++i) {
+      float off = x[i];
+      if (kCentered) off -= kAligned || column + i < p.cols ? center : 0.0f;
+      sums.add(y[i] * w[i], off);
+    }
+  }
+
+  // The columns of the row's other blocks, which cannot tell this one their sums.
+  __device__ __forceinline__ void add_foreign(Sums<kCentered>& sums, u32 turn, float pivot) const {
+    const char *dy_row = dy - 2 * p.dy_step, *h_row = h - 2 * p.h_step;
+#pragma unroll 1
+    for (int other = 0; other < p.parts; ++other) {
+      const int away = (other - static_cast<int>(part())) * p.team_warps * static_cast<int>(kWarp * kSlots);
+#pragma unroll 1
+      for (int s = 0; s < kSlots && away != 0; ++s) {
+        const u32 at_column = (unit(s) + away) * kCount;
+        if (at_column >= p.cols || turn >= turns) continue;
+        Piece of_y, of_x;
+        float y[kCount], x[kCount], w[kCount];
+        load_first<T>(dy_row + at(s) + away * 16, p.cols - at_column, of_y.word);
+        load_first<T>(h_row + at(s) + away * 16, p.cols - at_column, of_x.word);
+        of_y.unpack(y);
+        of_x.unpack(x);
+        this->weights_at(at_column, w);
+        add_unit(sums, at_column, y, x, w, pivot);
+      }
+    }
+  }
+
+  // From the warps' sums to the team's, which a block of a cluster tells the others.
+  __device__ __forceinline__ void begin_merge(RowMoments<kCentered>& sums, u32 turn) {
+    const u32 side = turn % 2;
+    if (p.team_warps > 1) {
+      sums = merged<kTeamWarps>(&scratch.warp[side][team * p.team_warps], p.team_warps, scratch.warp_count,
+                                kCentered ? scratch.block_inverse : 0.0f);
+    }
+#ifdef KW_HAS_CLUSTER
+    if (!p.cluster) return;
+    if (turn == 0) cluster_wait();
+    constexpr u32 kValues = sizeof(RowMoments<kCentered>) / sizeof(float);
+    const u32 which = lane() % kValues, to = lane() / kValues;
+    if (warp() != 0 || to >= p.parts) return;
+    float value = which == 0 ? sums.squares : sums.products;
+    if constexpr (kCentered) value = which < 2 ? value : which == 2 ? sums.slopes : sums.mean;
+    store_async(&scratch.block[side][part()].squares + which, &scratch.barrier[side], to, value);
+#endif
+  }
+
+  __device__ __forceinline__ void end_merge(RowMoments<kCentered>& sums, u32 turn) {
+#ifdef KW_HAS_CLUSTER
+    if (!p.cluster) return;
+    const u32 side = turn % 2;
+    barrier_wait_shared(&scratch.barrier[side], turn / 2 % 2);
+    if (threadIdx.x == 0) barrier_expect(&scratch.barrier[side], p.parts * sizeof(RowMoments<kCentered>));
+    sums = merged<kParts>(scratch.block[side], p.parts, scratch.block_count, p.inverse_cols);
+#endif
+  }
+
+  // dx = dsum + g * rstd - (h - mean) * slope - shift
+  struct Slopes {
+    float rstd, mean, slope, shift;
+  };
+
+  __device__ __forceinline__ Slopes slopes_of(const RowMoments<kCentered>& sums, u32 turn) const {
+    Slopes of;
+    of.rstd = rsqrt_approx(fmaf(sums.squares, p.inverse_cols, p.eps));
+    of.mean = of.shift = 0.0f;
+    if constexpr (kCentered) of.mean = sums.mean;
+    float products = sums.products;
+    if (p.rstd != nullptr && turn < turns) {
+      const i64 row = this->first_row() + turn * p.step;
+      of.rstd = p.rstd[row];
+      if constexpr (kCentered) {
+        of.mean = p.mean[row];
+        products = fmaf(sums.slopes, sums.mean - of.mean, products);
+      }
+    }
+    if (turn >= turns) of.rstd = 0.0f;  // a lane without a row must not add a NaN to the sums over rows
+    of.slope = products * p.inverse_cols * of.rstd * of.rstd * of.rstd;
+    if constexpr (kCentered) of.shift = sums.slopes * p.inverse_cols * of.rstd;
+    return of;
+  }
+
+  // Meanwhile the sums over the next row are exchanged between lanes.
+  __device__ __forceinline__ void differentiate(const Slopes& of, u32 stage, u32 turn, Sums<kCentered>& next) {
+#pragma unroll
+    for (int s = 0; s < kSlots; ++s) {
+      float y[kCount], x[kCount], w[kCount];
+      read(stage, 3, s, y, x);
+      weights(s, w);
+      if constexpr (!kAligned) __syncwarp();  // the next lane has read what this one copies over
+      fetch(stage, turn + 3, s);
+      if (!kAligned && s == kSlots - 1) fetch(stage, turn + 3, kSlots);
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        const float scaled = y[i] * of.rstd, off = kCentered ? x[i] - of.mean : x[i];
+        dweight[s][i] = fmaf(scaled, off, dweight[s][i]);
+        if constexpr (kCentered) dbias[s][i] += y[i];
+        x[i] = fmaf(-off, of.slope, kCentered ? fmaf(scaled, w[i], -of.shift) : scaled * w[i]);
+        constexpr u32 kSteps = 5;  // of a sum over 32 lanes
+        const u32 column = s * kCount + i, step = column * kSteps / kThreadColumns;
+        if (step != (column + 1) * kSteps / kThreadColumns) next.exchange(kWarp / 2 >> step, p.group);
+      }
+      if (p.dsum != nullptr) {
+        if constexpr (!kAligned) fetch_sum(turn, s);
+        add[kAligned ? s : 0].unpack(y);
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) x[i] += y[i];
+      }
+      Piece out;
+      out.pack(x);
+      if constexpr (kAligned) {
+        if (has(turn, s)) store<16>(dx + at(s), out.word);
+      } else {
+        const u32 left = has(turn, s) ? p.cols - column(s) : 0;
+        store_unaligned<T::kSize>(dx + at(s), out.word, left < kCount ? left : kCount, p.group);
+      }
+    }
+    dx += p.dx_step;
+    dsum += p.dsum_step;
+#pragma unroll
+    for (int s = 0; kAligned && s < kSlots; ++s) fetch_sum(turn + 1, s);
+    next_row();
+  }
+};
+
+template <class T, bool kCentered, bool kAligned>
+__device__ __forceinline__ void norm_backward(const KwNormBackwardParams& p) {
+  extern __shared__ __align__(16) char norm_backward_memory[];
+  __shared__ BackwardScratch<kCentered> scratch;
+  NormBackward<T, kCentered, kAligned>(p, scratch, shared_address(norm_backward_memory)).run(norm_backward_memory);
+}
+
+}  // namespace kw

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+// The shared memory of a thread of the derivatives: rows ahead are on their way there, of which a thread reads what it
+// copied, or the lane after it did; and the weights of its columns.
+#pragma once
+
+#include "norm_backward_place.cuh"
+#include "ptx_async.cuh"
+#include "realign.cuh"
+
+namespace kw {
+
+template <class T, bool kAligned>
+struct BackwardStage : BackwardPlace<T, kAligned> {
+  using Place = BackwardPlace<T, kAligned>;
+  using Place::at, Place::buffer, Place::column, Place::first, Place::has, Place::kCount, Place::kLine, Place::kSlots;
+  using Place::offset_of, Place::p, Place::place, Place::tensor_bytes, Place::turns, Place::unit, Place::weights_from;
+  using typename Place::Piece;
+
+  const char *dy, *h;  // where rows are to be read next
+
+  __device__ __forceinline__ BackwardStage(const KwNormBackwardParams& params, u32 memory) : Place(params, memory) {
+    const i64 row = this->first_row();
+    dy = p.dy + row * p.dy_pitch + first * 16;
+    h = p.h + row * p.h_pitch + first * 16;
+  }
+
+  __device__ __forceinline__ void next_row() {
+    dy += p.dy_step;
+    h += p.h_step;
+    copies_commit();
+  }
+
+  __device__ __forceinline__ void fetch(u32 stage, u32 turn, int slot) const {
+    if (slot == kSlots && place() != 0) return;
+    fetch_vector(stage + slot * kLine, turn, slot, dy);
+    fetch_vector(stage + tensor_bytes() + slot * kLine, turn, slot, h);
+  }
+
+  // Zeros from the end of the row on.
+  __device__ __forceinline__ void fetch_vector(u32 to, u32 turn, int slot, const char* row) const {
+    if constexpr (kAligned) {
+      copy_async(to, row + at(slot), has(turn, slot) ? 16 : 0);
+    } else {
+      const int off = offset_of(row), left = p.cols * T::kSize + off - static_cast<int>(unit(slot) * 16);
+      copy_async(to, row + at(slot) - off, turn >= turns || left < 0 ? 0 : left < 16 ? left : 16);
+    }
+  }
+
+  // A unit of dy and of h, `behind` rows before the one that is fetched next; zeros where there is none.
+  __device__ __forceinline__ void read(u32 stage, u32 behind, int slot, float (&y)[kCount], float (&x)[kCount]) const {
+    Piece of_y, of_x;
+    read_unit(stage + slot * kLine, dy - behind * p.dy_step, of_y);
+    read_unit(stage + tensor_bytes() + slot * kLine, h - behind * p.h_step, of_x);
+    of_y.unpack(y);
+    of_x.unpack(x);
+  }
+
+  __device__ __forceinline__ void read_unit(u32 from, const char* row, Piece& piece) const {
+    if constexpr (kAligned) {
+      load_shared(from, piece.word);
+    } else {
+      u32 low[4], high[4];
+      load_shared(from, low);
+      load_shared(from + (place() + 1 < p.group ? 16 : kLine - place() * 16), high);
+      realign<T::kSize>(low, high, offset_of(row), piece.word);
+    }
+  }
+
+  // As float32, so that one kernel serves every type of them.
+  __device__ __forceinline__ void keep_weights() const {
+#pragma unroll
+    for (int s = 0; s < kSlots; ++s) {
+      float weight[kCount];
+      weights_at(column(s), weight);
+#pragma unroll
+      for (int i = 0; i < kCount; i += 4) {
+        const u32 word[4] = {bits_of_float(weight[i]), bits_of_float(weight[i + 1]), bits_of_float(weight[i + 2]),
+                             bits_of_float(weight[i + 3])};
+        store_shared(buffer + weights_from() + (s * kCount + i) / 4 * kLine, word);
+      }
+    }
+  }
+
+  // Of kCount columns from `column` on, as far as there are so many.
+  __device__ __forceinline__ void weights_at(u32 column, float (&weight)[kCount]) const {
+    const u32 left = column < p.cols ? p.cols - column : 0;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) weight[i] = 1.0f;
+    if (p.weight_kind == KW_WEIGHT_LIKE_X && left > 0) {
+      Piece piece;
+      load_first<T>(p.weight + column * T::kSize, left, piece.word);
+      piece.unpack(weight);
+    }
+    if (T::kSize < 4 && p.weight_kind == KW_WEIGHT_FLOAT32) {
+#pragma unroll
+      for (u32 i = 0; i < kCount; i += 4) {
+        Unit<Float32, 16> piece;
+        if (i < left) {
+          load_first<Float32>(p.weight + (column + i) * 4, left - i, piece.word);
+          piece.unpack(weight + i);
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ void weights(int slot, float (&weight)[kCount]) const {
+#pragma unroll
+    for (int i = 0; i < kCount; i += 4) {
+      Unit<Float32, 16> quad;
+      load_shared(buffer + weights_from() + (slot * kCount + i) / 4 * kLine, quad.word);
+      quad.unpack(weight + i);
+    }
+  }
+
+  // Near the elements of h that the lanes of this one's row have: the mean of their first few.
+  __device__ __forceinline__ float pivot_of(u32 stage) const {
+    Piece piece;
+    if constexpr (kAligned) {
+      load_shared(stage + tensor_bytes() - place() * 16, piece.word);
+    } else {
+      const u32 from = stage + tensor_bytes() - place() * 16;
+      u32 low[4], high[4];
+      load_shared(from, low);
+      load_shared(from + (p.group > 1 ? 16 : kLine), high);
+      realign<T::kSize>(low, high, offset_of(h - 2 * p.h_step), piece.word);
+    }
+    float x[kCount];
+    piece.unpack(x);
+    if (!kAligned && p.cols < 4 + (first - place()) * kCount) return x[0];
+    return ((x[0] + x[1]) + (x[2] + x[3])) * 0.25f;
+  }
+};
+
+}  // namespace kw

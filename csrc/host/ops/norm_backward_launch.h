@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+// The backward launches of a norm: names of its kernels, the plan turned into their parameters. The first kernel leaves
+// float32 sums of each block's rows in the workspace, the second adds them; where one block has all rows, it is alone.
+#pragma once
+
+#include "../../cuda/include/norm_backward_params.h"
+#include "../error.h"
+#include "../launch.h"
+#include "norm_backward_plan.h"
+
+namespace kw {
+
+// By dtype, and by whether rows lie on 16 bytes.
+struct NormBackwardKernels {
+  Kernel row[3][2];
+  Kernel finish;
+};
+
+// Its initialiser.
+#define KW_NORM_BACKWARD_KERNELS_OF(op, type)                \
+  {                                                          \
+    {op "_backward_shifted_" type}, { op "_backward_" type } \
+  }
+#define KW_NORM_BACKWARD_KERNELS(op)                                                        \
+  {{KW_NORM_BACKWARD_KERNELS_OF(op, "float32"), KW_NORM_BACKWARD_KERNELS_OF(op, "float16"), \
+    KW_NORM_BACKWARD_KERNELS_OF(op, "bfloat16")},                                           \
+   {op "_backward_finish"}}
+
+static_assert(int{KW_SUMS_FLOAT32} == int{KW_FLOAT32} && int{KW_SUMS_FLOAT16} == int{KW_FLOAT16} &&
+              int{KW_SUMS_BFLOAT16} == int{KW_BFLOAT16});
+
+// Second sums begin where the first, for dweight, end.
+inline float* sums_of_dbias(const NormBackward& a, int64_t partials) {
+  return static_cast<float*>(a.workspace) + partials * a.cols;
+}
+
+inline void set_tensors(const NormBackward& a, int64_t rows_a_turn, KwNormBackwardParams* p) {
+  const int64_t size = size_of(a.dtype);
+  p->dy = static_cast<const char*>(a.dy);
+  p->h = static_cast<const char*>(a.h);
+  p->dsum = static_cast<const char*>(a.dsum);
+  p->weight = static_cast<const char*>(a.weight);
+  p->dx = static_cast<char*>(a.dx);
+  p->mean = a.mean;
+  p->rstd = a.rstd;
+  p->dy_pitch = a.dy_stride * size;
+  p->h_pitch = a.h_stride * size;
+  p->dsum_pitch = a.dsum_stride * size;
+  p->dx_pitch = a.dx_stride * size;
+  p->dy_step = p->dy_pitch * rows_a_turn;
+  p->h_step = p->h_pitch * rows_a_turn;
+  p->dsum_step = p->dsum_pitch * rows_a_turn;
+  p->dx_step = p->dx_pitch * rows_a_turn;
+}
+
+inline KwNormBackwardParams norm_backward_params(const NormBackward& a, const norm_backward_plan::Plan& plan) {
+  KwNormBackwardParams p{};
+  set_tensors(a, plan.rows_a_turn, &p);
+  const bool wanted = a.dweight != nullptr || a.dbias != nullptr, last = plan.partials == 1;
+  p.dweight = static_cast<char*>(last ? a.dweight : wanted ? a.workspace : nullptr);
+  if (a.centered && wanted) {
+    p.dbias = last ? static_cast<char*>(a.dbias) : reinterpret_cast<char*>(sums_of_dbias(a, plan.partials));
+  }
+  p.rows = a.rows;
+  p.step = plan.rows_a_turn;
+  p.turns = static_cast<int>(a.rows / plan.rows_a_turn);
+  p.rest = a.rows % plan.rows_a_turn;
+  p.cols = static_cast<int>(a.cols);
+  p.weight_kind = a.weight == nullptr         ? KW_WEIGHT_NONE
+                  : a.weight_dtype == a.dtype ? KW_WEIGHT_LIKE_X
+                                              : KW_WEIGHT_FLOAT32;
+  p.sums_kind = last ? a.weight_dtype : KW_SUMS_FLOAT32;
+  p.inverse_cols = 1.0f / static_cast<float>(a.cols);
+  p.eps = a.eps;
+  p.group = plan.group;
+  p.team_warps = plan.team_warps;
+  p.parts = plan.parts;
+  p.cluster = plan.cluster;
+  return p;
+}
+
+inline kw_status launch_norm_backward_finish(const Context& context, NormBackwardKernels& kernels, void* stream,
+                                             const NormBackward& a, int64_t partials) {
+  constexpr uint32_t kMost = 1024;
+  KwNormFinishParams p{};
+  p.partial = static_cast<const float*>(a.workspace);
+  p.dweight = static_cast<char*>(a.dweight);
+  p.dbias = static_cast<char*>(a.dbias);
+  p.partials = static_cast<int>(partials);
+  p.cols = static_cast<int>(a.cols);
+  p.sums_kind = a.weight_dtype;
+  p.width = a.cols < 8192 ? 8 : 32;  // small enough for every multiprocessor to have some
+  const uint32_t columns = static_cast<uint32_t>(norm_backward_plan::ratio_up(a.cols, p.width));
+  Launch how;
+  how.grid = a.centered ? 2 * columns : columns;
+  how.block = 64;
+  // A thread for each four of the sums that it adds, which it loads at once.
+  while (how.block < kMost && how.block * 4 < p.width * partials) how.block *= 2;
+  how.overlap = true;
+  return launch(context, kernels.finish, how, stream, &p, sizeof p);
+}
+
+// `name` is the C function's, for messages.
+inline kw_status launch_norm_backward(const char* name, Module& module, NormBackwardKernels& kernels, int32_t device,
+                                      void* stream, const NormBackward& a) {
+  Context context;
+  KW_TRY(module_context(module, device, &context));
+  const bool wanted = a.dweight != nullptr || a.dbias != nullptr;
+  if (a.rows == 0) return wanted ? launch_norm_backward_finish(context, kernels, stream, a, 0) : KW_OK;
+  const norm_backward_plan::Plan plan = norm_backward_plan::plan_for(a, *context.device, context.features);
+  if (a.rows / plan.rows_a_turn > 0x7ffffff0)
+    return fail(KW_ERROR_UNSUPPORTED, "%s: %lld rows of %lld columns are more than one call does. Split the rows", name,
+                (long long)a.rows, (long long)a.cols);
+  Launch how;
+  how.grid = static_cast<uint32_t>(plan.partials * plan.parts);
+  how.block = static_cast<uint32_t>(plan.teams * plan.team_warps * norm_backward_plan::kWarp);
+  how.shared = static_cast<uint32_t>(plan.shared);
+  how.cluster = plan.cluster ? static_cast<uint32_t>(plan.parts) : 1;
+  how.overlap = true;
+  const KwNormBackwardParams params = norm_backward_params(a, plan);
+  KW_TRY(launch(context, kernels.row[a.dtype][plan.aligned], how, stream, &params, sizeof params));
+  if (!wanted || plan.partials == 1) return KW_OK;
+  return launch_norm_backward_finish(context, kernels, stream, a, plan.partials);
+}
+
+inline kw_status norm_backward_workspace(Module& module, int32_t device, int64_t rows, int64_t cols, bool centered,
+                                         int64_t* bytes) {
+  Context context;
+  KW_TRY(module_context(module, device, &context));
+  *bytes = norm_backward_plan::workspace_bytes(rows, cols, centered, *context.device, context.features);
+  return KW_OK;
+}
+
+}  // namespace kw

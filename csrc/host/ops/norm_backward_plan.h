@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+// In what geometry the derivatives of a norm are computed (csrc/cuda/include/norm_backward_row.cuh). Sizes follow from
+// the shape, the device and the image's features; the constants were measured on an H200 (benchmarks/results/).
+#pragma once
+
+#include <stdint.h>
+
+#include "../launch.h"
+#include "norm.h"
+
+namespace kw::norm_backward_plan {
+
+constexpr int kWarp = 32;
+constexpr int kVector = 16;  // bytes
+// As in csrc/cuda/include/norm_backward_*.cuh.
+constexpr int kThreadColumns = 16;
+constexpr int kWarpColumns = kThreadColumns * kWarp;
+constexpr int kTeamWarps = 16;
+constexpr int kClusterParts = 8;
+constexpr int kStages = 3;
+constexpr int kScratch = 3 << 10;  // bytes of shared memory a block has or loses besides
+
+// `parts` blocks share a row: a cluster, or else each reads all of it. In a block, teams of warps have a row each.
+struct Plan {
+  bool aligned = false;
+  bool cluster = false;
+  int group = kWarp;  // lanes a row: fewer than a warp's where rows are narrow
+  int team_warps = 1;
+  int teams = 1;
+  int parts = 1;
+  int shared = 0;           // bytes a block
+  int64_t partials = 0;     // groups of `parts` blocks, and rows of sums that they leave
+  int64_t rows_a_turn = 1;  // that all blocks together do
+};
+
+// What decides: of a call, or of one that might come.
+struct Shape {
+  int64_t rows, cols;
+  int size;  // bytes of an element
+  bool aligned, centered;
+};
+
+inline int64_t ratio_up(int64_t n, int64_t d) { return (n + d - 1) / d; }
+inline int least(int64_t a, int64_t b) { return static_cast<int>(a < b ? a : b); }
+
+// The most warps of a block: the kernel's __launch_bounds__.
+inline int most_warps(const Shape& s, bool clusters) {
+  return !clusters || !s.aligned || s.size == 4 ? 16 : s.centered ? 20 : 24;
+}
+
+// Shared memory of a warp: the rows on their way, and weights as float32. Rows that lie anyhow take a vector more for
+// each row of the warp, in a line of their own.
+inline int warp_bytes(const Shape& s, int group) {
+  const int tensor = kWarpColumns * s.size + (s.aligned ? 0 : (kWarp + 1 - group) * kVector);
+  return kStages * 2 * tensor + kWarpColumns * static_cast<int>(sizeof(float));
+}
+
+inline int warps_of_block(const Shape& s, int group, const Device& device, bool clusters) {
+  return least(most_warps(s, clusters), (device.shared_per_block - kScratch) / warp_bytes(s, group));
+}
+
+// Whole multiprocessors: a cluster's blocks lie within one group of them, and of some groups a few are left over.
+inline int64_t blocks_at_once(const Device& device, int parts, bool cluster, int a_multiprocessor) {
+  const int64_t usable = cluster && parts > 2 ? device.multiprocessors * int64_t{15} / 16 : device.multiprocessors;
+  return usable * a_multiprocessor;
+}
+
+inline void set_lanes(const Shape& s, Plan* plan) {
+  const int64_t lanes =
+      s.cols <= kWarpColumns ? ratio_up(ratio_up(s.cols * s.size, kVector), kThreadColumns * s.size / kVector) : kWarp;
+  plan->group = 1;
+  while (plan->group < lanes) plan->group *= 2;
+}
+
+// As many teams a block as fit, unless rows are so few that multiprocessors would stand idle.
+inline void set_teams(const Shape& s, const Device& device, int warps, Plan* plan) {
+  const int64_t rows_a_team = kWarp / plan->group, wanted = ratio_up(s.rows, rows_a_team);
+  const int fit = plan->parts > 1 ? 1 : warps / plan->team_warps;
+  plan->teams = least(fit, ratio_up(wanted, device.multiprocessors));
+  if (plan->teams < 1) plan->teams = 1;
+  plan->shared = plan->teams * plan->team_warps * warp_bytes(s, plan->group);
+  const int by_warps = warps / (plan->teams * plan->team_warps);
+  const int by_shared = device.shared_per_multiprocessor / (plan->shared + kScratch);
+  const int a_multiprocessor = by_warps < by_shared ? by_warps : by_shared;
+  const int64_t blocks =
+      blocks_at_once(device, plan->parts, plan->cluster, a_multiprocessor < 1 ? 1 : a_multiprocessor);
+  const int64_t at_once = blocks < plan->parts ? 1 : blocks / plan->parts, all = ratio_up(wanted, plan->teams);
+  plan->partials = at_once < all ? at_once : all;
+  plan->rows_a_turn = plan->partials * plan->teams * rows_a_team;
+}
+
+// Blocks that share a row, each with at most so many warps.
+inline int parts_for(int64_t cols, int warps) {
+  int parts = 1;
+  while (ratio_up(ratio_up(cols, kWarpColumns), parts) > least(warps, kTeamWarps)) parts *= 2;
+  return parts;
+}
+
+inline Plan plan_for(Shape s, const Device& device, uint32_t features) {
+  const bool clusters = (features & KW_FEATURE_CLUSTER) != 0;
+  Plan plan;
+  set_lanes(s, &plan);
+  int warps = warps_of_block(s, plan.group, device, clusters);
+  if (clusters && parts_for(s.cols, warps) > kClusterParts) {
+    s.aligned = false;  // only these kernels have more parts than a cluster has blocks
+    warps = warps_of_block(s, plan.group, device, clusters);
+  }
+  plan.aligned = s.aligned;
+  plan.parts = parts_for(s.cols, warps);
+  plan.cluster = clusters && plan.parts > 1 && plan.parts <= kClusterParts;
+  plan.team_warps = static_cast<int>(ratio_up(ratio_up(s.cols, kWarpColumns), plan.parts));
+  set_teams(s, device, warps, &plan);
+  return plan;
+}
+
+inline bool aligned(const NormBackward& a) {
+  const uintptr_t size = size_of(a.dtype);
+  const void* data[] = {a.dx, a.dy, a.h, a.dsum};
+  const int64_t stride[] = {a.dx_stride, a.dy_stride, a.h_stride, a.dsum_stride};
+  uintptr_t off = static_cast<uintptr_t>(a.cols) * size;
+  for (int i = 0; i < 4; ++i) {
+    if (data[i] == nullptr) continue;
+    off |= reinterpret_cast<uintptr_t>(data[i]);
+    if (a.rows > 1) off |= static_cast<uintptr_t>(stride[i]) * size;
+  }
+  return off % kVector == 0;
+}
+
+inline Plan plan_for(const NormBackward& a, const Device& device, uint32_t features) {
+  return plan_for({a.rows, a.cols, static_cast<int>(size_of(a.dtype)), aligned(a), a.centered}, device, features);
+}
+
+// Enough for every type and alignment. One row of sums needs none: it is the result.
+inline int64_t workspace_bytes(int64_t rows, int64_t cols, bool centered, const Device& device, uint32_t features) {
+  const Shape shapes[] = {{rows, cols, 2, true, centered},
+                          {rows, cols, 4, true, centered},
+                          {rows, cols, 2, false, centered},
+                          {rows, cols, 4, false, centered}};
+  int64_t most = 0;
+  for (const Shape& shape : shapes) {
+    const int64_t partials = plan_for(shape, device, features).partials;
+    if (partials > 1 && partials > most) most = partials;
+  }
+  return most * cols * static_cast<int64_t>(sizeof(float)) * (centered ? 2 : 1);
+}
+
+}  // namespace kw::norm_backward_plan

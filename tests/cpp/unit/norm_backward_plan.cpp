@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// Whether every shape of a norm's derivatives gets a geometry that a device can run and that does each row once.
+#include "ops/norm_backward_plan.h"
+
+#include "../check.h"
+
+using namespace kw::norm_backward_plan;
+
+// A large and a small GPU, with clusters and without: multiprocessors, threads, shared memory of a block and of a
+// multiprocessor, L2.
+static const struct {
+  kw::Device device;
+  uint32_t features;
+} kDevices[] = {{{0, 90, 132, 2048, 232448, 233472, 60 << 20}, KW_FEATURE_CLUSTER},
+                {{0, 90, 20, 1536, 101376, 102400, 24 << 20}, KW_FEATURE_CLUSTER},
+                {{0, 80, 108, 2048, 166912, 167936, 40 << 20}, 0},
+                {{0, 75, 16, 1024, 65536, 65536, 4 << 20}, 0}};
+
+static void check(const Shape& s, const kw::Device& device, uint32_t features) {
+  const Plan p = plan_for(s, device, features);
+  const int warps = p.teams * p.team_warps;
+#define CHECK_PLAN(condition)                                                                             \
+  CHECK(condition, "%lld x %lld of %d bytes, %s%s, on a device of %d multiprocessors", (long long)s.rows, \
+        (long long)s.cols, s.size, s.aligned ? "aligned" : "shifted", s.centered ? ", centered" : "",     \
+        device.multiprocessors)
+  CHECK_PLAN(p.team_warps <= kTeamWarps && p.teams >= 1 && warps <= most_warps(s, features != 0));
+  CHECK_PLAN(p.team_warps == 1 || p.teams < 16);  // each has a barrier of its own
+  CHECK_PLAN(p.shared + kScratch <= device.shared_per_block);
+  CHECK_PLAN(!p.cluster || (features != 0 && p.parts <= kClusterParts));
+  CHECK_PLAN(p.cluster || p.parts == 1 || features == 0 || !p.aligned);
+  CHECK_PLAN(s.aligned || !p.aligned);
+  CHECK_PLAN(p.parts == 1 || p.group == kWarp);
+  // Every column, and every row once; no block without any.
+  CHECK_PLAN(int64_t{p.parts} * p.team_warps * p.group * kThreadColumns >= s.cols);
+  CHECK_PLAN(p.partials >= 1 && p.rows_a_turn == p.partials * p.teams * (kWarp / p.group));
+  CHECK_PLAN((p.partials - 1) * p.teams * (kWarp / p.group) < s.rows);
+  const int64_t bytes = workspace_bytes(s.rows, s.cols, s.centered, device, features);
+  CHECK_PLAN(p.partials == 1 || bytes >= p.partials * s.cols * 4 * (s.centered ? 2 : 1));
+}
+
+CASE(every_width) {
+  for (const auto& on : kDevices) {
+    for (int64_t cols = 1; cols <= 65536; cols += cols < 1100 ? 1 : 173) {
+      for (const int64_t rows : {int64_t{1}, int64_t{100}, int64_t{4000}, int64_t{1} << 40}) {
+        for (const int size : {2, 4}) {
+          for (const bool centered : {false, true}) {
+            check({rows, cols, size, false, centered}, on.device, on.features);
+            if (cols * size % kVector == 0) check({rows, cols, size, true, centered}, on.device, on.features);
+          }
+        }
+      }
+    }
+    check({3, 65536, 4, true, true}, on.device, on.features);
+  }
+}
+
+RUN_CASES()

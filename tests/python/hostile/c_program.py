@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: MIT
+"""Every C function that returns a status, called with odd arguments: it must return one.
+
+    python -m tests.python.hostile.c_program COUNT SEED FILE
+
+What an argument may be follows from its name and type in signatures.json. A call that the library accepts must find
+memory behind its pointers; so sizes are either small or such that no library may accept them. Needs no torch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import json
+import random
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from kernelwright import _files, _library
+from tests.python.hostile.notebook import Notebook
+
+ROWS, COLS, STRIDE = 4, 40, 48  # at most, where a call may be accepted
+PLACES, ROOM = 12, 1 << 16  # buffers, and bytes of each
+NEVER = (-1, -(2**63), 2**63 - 1, -(2**31))  # no size
+ENUMS = (1, 2, 3, 4, -1, 2**31 - 1, -(2**31))
+DEVICES = (-2, 64, 1 << 20, 2**31 - 1, -(2**31))  # a GPU that is there would write to host memory
+NUMBERS = (0.0, -1.0, float("nan"), float("inf"), 1e300, -0.0)
+TEXTS = (None, b"", b"threads", b"kernels", b"arch", b"cpu_isa", b"rms_norm", b"\xff\xfe", b"x" * 5000, b"%s%n%d", b"0")
+VALUES = (None, b"", b"0", b"1", b"-1", b"x", b"scalar", b"99999999999999999999", b"/nowhere", b"\xff", b"%n")
+
+
+class Memory:
+    """Buffers that lie apart, each with room on both sides of where a call is pointed to."""
+
+    def __init__(self) -> None:
+        self._raw = [ctypes.create_string_buffer(ROOM) for _ in range(PLACES)]
+        self._starts = [
+            ctypes.addressof(raw) + ROOM // 2 - (ctypes.addressof(raw) + ROOM // 2) % 64 for raw in self._raw
+        ]
+
+    def address(self, place: int) -> int:
+        return self._starts[place % PLACES]
+
+
+class Maker:
+    """Arguments of a call: what is right, or with the call's probability something odd."""
+
+    def __init__(self, draw: random.Random, memory: Memory) -> None:
+        self.draw, self.memory, self.odd = draw, memory, 0.0
+
+    def pick(self, right: Any, odd: Any) -> Any:
+        return self.draw.choice(odd if self.draw.random() < self.odd else right)
+
+    def pointer(self, place: int) -> int | None:
+        address = self.memory.address(place)
+        return self.pick((address,), (None, None, address + 1, address + 2, address + 8, None))
+
+    def integer(self, name: str) -> int:
+        if name == "device":
+            return self.pick((-1,), DEVICES)
+        if name.endswith("dtype"):
+            return self.pick((0, 0, 1, 2), ENUMS)
+        if name.endswith("_stride"):
+            return self.pick((STRIDE, -STRIDE), (COLS, 0, 1, self.draw.randint(-STRIDE, STRIDE)))
+        if name.endswith("_bytes"):
+            return self.pick((ROOM // 4,), (0, -1, 1, 16, -(2**63)))
+        if name == "threads":
+            return self.pick((0, 1, 2, 3), (-1, -(2**31)))
+        most = COLS if name == "cols" else ROWS
+        return self.pick((1, most, self.draw.randint(1, most)), (0, *NEVER))
+
+    def argument(self, name: str, kind: str, place: int) -> Any:
+        if kind.startswith("const char") and "**" not in kind:
+            return self.draw.choice(VALUES if name == "value" else TEXTS)
+        if "*" in kind:
+            return self.pointer(place)
+        if kind in ("double", "float"):
+            return self.pick((1e-6, 1.0), NUMBERS)
+        return self.integer(name)
+
+    def call(self, signature: dict[str, Any]) -> list[Any]:
+        self.odd = self.draw.choice((0.0, 0.02, 0.1, 0.5))
+        return [self.argument(name, kind, place) for place, (kind, name) in enumerate(pairs(signature))]
+
+
+def pairs(signature: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(kind, name) for name, kind in signature["arguments"]]
+
+
+def right_words(name: str, invalid: bool, words: bytes) -> bool:
+    """A wrong argument is told by the function that was called; other causes speak for themselves."""
+    return words.startswith(name.encode()) if invalid else bool(words)
+
+
+def main() -> None:
+    faulthandler.enable()
+    count, seed, path = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+    library, draw, notebook = _library.load(), random.Random(seed), Notebook(path)
+    signatures = _files.read(_files.SIGNATURES)["functions"]
+    checked = sorted(n for n, s in signatures.items() if s["returns"] == "kw_status" and n in library.functions)
+    maker, ended, failures = Maker(draw, Memory()), Counter[str](), list[str]()
+    known = {value for name, value in library.constants.items() if name.startswith("KW_ERROR_")}
+    invalid = library.constants["KW_ERROR_INVALID_ARGUMENT"]
+    start = time.perf_counter()
+    for _ in range(count):
+        name = draw.choice(checked)
+        arguments = maker.call(signatures[name])
+        said = f"{name}{tuple(arguments)!r}"
+        notebook.note(said)
+        status = library.functions[name](*arguments)
+        if status == 0:
+            ended["right"] += 1
+        elif status in known and right_words(name, status == invalid, library.functions["kw_last_error"]() or b""):
+            ended["refused"] += 1
+        else:
+            failures.append(f"{said}: status {status}, {library.functions['kw_last_error']()!r}")
+            if len(failures) == 20:
+                break
+    seconds = round(time.perf_counter() - start, 1)
+    print(json.dumps({**ended, "seconds": seconds, "seed": seed, "failures": failures}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: MIT
+"""Whether a call ended well: with the right numbers, or with an exception that says what was expected."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+
+from kernelwright import errors
+from tests.python.hostile.calls import Call
+from tests.python.tensors import allowed, assert_near, outputs, same_bits, written
+
+# torch's own words where a result would not fit into memory, or its size not into 64 bits.
+_TOO_LARGE = (
+    "can't allocate memory",
+    "Storage size calculation overflowed",
+    "not enough memory",
+    "numel: integer multiplication overflow",
+)
+
+
+def _plain(value: Any) -> bool:
+    """A tensor whose bits can be read."""
+    return (
+        isinstance(value, torch.Tensor)
+        and not value.is_nested
+        and value.layout == torch.strided
+        and not value.is_quantized
+        and value.device.type == "cpu"
+    )
+
+
+def _small(value: Any) -> bool:
+    return _plain(value) and value.numel() < 1 << 24
+
+
+def _copy(value: Any) -> Any:
+    return value.detach().clone() if _small(value) else value
+
+
+def _wide(value: Any) -> Any:
+    return value.detach().double() if _small(value) else value
+
+
+def _settled(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().resolve_conj().resolve_neg().contiguous()
+
+
+def refused(call: Call, error: Exception) -> None:
+    """The exception is one of ours that names the operator, or torch's about a schema, naming an argument."""
+    words, op = str(error), call.entry.op.name
+    said = f"it raised {type(error).__name__}: {words}"
+    if isinstance(error, errors.KernelwrightError):
+        assert words.startswith((f"{op}: ", f"{op}.", f"kw_{op}: ", f"kw_{op}_", f"kernelwright::{op}")), (
+            f"does not say what failed; {said}"
+        )
+        return
+    if isinstance(error, (RuntimeError, MemoryError)) and any(text in words for text in _TOO_LARGE):
+        return
+    assert isinstance(error, (RuntimeError, TypeError, ValueError)), f"no exception for this; {said}"
+    names = [argument.name for argument in call.entry.schema]
+    assert any(f"'{name}'" in words or f" {name} " in words for name in names), f"names no argument; {said}"
+
+
+def untouched(before: dict[str, Any], arguments: dict[str, Any], but: set[str]) -> None:
+    for name, value in arguments.items():
+        if name not in but and _small(value):
+            assert same_bits(_settled(before[name]), _settled(value)), f"{name} was changed"
+
+
+def right(call: Call, overload: str, arguments: list[Any], copies: list[Any], found: Any) -> None:
+    """Every output, and what was written, against float64."""
+    op = call.entry.op
+    results = outputs(found)
+    if any(isinstance(a, torch.Tensor) and a.device.type == "meta" for a in arguments):
+        assert all(out.device.type == "meta" for out in results)
+        return
+    exact = [_wide(a) for a in copies]
+    exact = [a.clone() if isinstance(a, torch.Tensor) else a for a in exact]
+    terms = [a.clone() if isinstance(a, torch.Tensor) else a for a in exact]
+    expected = outputs(op.overload(overload).reference(*exact))
+    bounds = allowed(op, overload, terms, expected, results)
+    for number, (a, b, bound) in enumerate(zip(results, expected, bounds, strict=True)):
+        assert a.is_contiguous()
+        assert_near(a.detach(), b, bound, f"output {number}", strict=False)
+    for place in written(op, overload):
+        tolerance = op.tolerances[str(arguments[place].dtype).partition(".")[2]]
+        assert_near(arguments[place].detach(), exact[place], tolerance, f"written argument {place}", strict=False)
+
+
+def differentiable(call: Call, overload: str, arguments: list[Any], found: Any) -> None:
+    """Where gradients were asked for, there are some, of the right shape."""
+    wanted = [a for a in arguments if isinstance(a, torch.Tensor) and a.requires_grad]
+    results = [out for out in outputs(found) if out.requires_grad]
+    if not wanted or not torch.is_grad_enabled():
+        return
+    assert results, "no gradients were recorded"
+    gradients = torch.autograd.grad(results, wanted, [torch.ones_like(out) for out in results], allow_unused=True)
+    for a, gradient in zip(wanted, gradients, strict=True):
+        assert gradient is None or (gradient.shape, gradient.dtype) == (a.shape, a.dtype)
+
+
+def _fake_agrees(call: Call, error: Exception | None, found: Any) -> None:
+    """What a compiler is told: the same refusal, or outputs of the same kind."""
+    values = list(call.arguments.values())
+    earlier = error is not None and not isinstance(error, errors.InvalidArgument)  # by the schema, by autograd
+    missing = any(v is None and str(a.type) == "Tensor" for v, a in zip(values, call.entry.schema, strict=True))
+    if call.entry.public or earlier or missing or not all(_plain(v) for v in values if isinstance(v, torch.Tensor)):
+        return
+    try:
+        fakes = outputs(call.entry.overload.fake(*values))
+    except errors.KernelwrightError as refusal:
+        assert type(error) is type(refusal), f"the fake refuses ({refusal}), the kernel does not"
+        assert str(error) == str(refusal), f"the fake says {refusal}"
+        return
+    if error is None:
+        for fake, real in zip(fakes, outputs(found), strict=True):
+            assert (fake.shape, fake.dtype, fake.device, fake.stride()) == (
+                real.shape, real.dtype, real.device, real.stride(),
+            ), "the fake's output is of another kind"  # fmt: skip
+    elif isinstance(error, errors.InvalidArgument):
+        elsewhere = str(error).startswith("kw_") or "inference mode" in str(error)
+        assert elsewhere, f"the kernel refuses ({error}), the fake does not"
+
+
+def judge(call: Call) -> bool:
+    """Makes the call; True if it was right, False if it was refused; AssertionError if it was neither."""
+    arguments = call.arguments
+    before = {name: _copy(value) for name, value in arguments.items()}
+    error, found = None, None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found = call.entry.call(arguments)
+        except Exception as caught:  # noqa: BLE001 - what it may be is judged
+            error = caught
+    if error is not None:
+        refused(call, error)
+        untouched(before, arguments, set())
+        _fake_agrees(call, error, None)
+        return False
+    overload, names = call.entry.picked(arguments)
+    values, copies = ([home[name] for name in names] for home in (arguments, before))
+    storages = {values[i].untyped_storage().data_ptr() for i in written(call.entry.op, overload)}
+    aliases = {n for n, v in arguments.items() if _plain(v) and v.untyped_storage().data_ptr() in storages}
+    untouched(before, arguments, aliases)
+    right(call, overload, values, copies, found)
+    differentiable(call, overload, values, found)
+    _fake_agrees(call, None, found)
+    return True

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT
+"""Same call, same bits: again, under other numbers of CPU threads, in a captured graph. And what torch.func makes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kernelwright import errors
+from kernelwright.ops._record import Case
+from tests.python import tensors
+from tests.python.tensors import OVERLOADS, case_id, torch
+
+pytestmark = pytest.mark.torch
+
+SHAPES = ((1031, 40), (513, 1024), (2, 16384), (64, 4099))
+
+
+def cases(op, overload):
+    """Shapes that are split among threads and blocks in different ways, with the options of the record's cases."""
+    some = [c for c in op.cases if c.overload == overload.name and len(c.shape) == 2 and 0 not in c.shape]
+    for number, shape in enumerate(SHAPES):
+        like = some[7 * number % len(some)]
+        yield Case(overload.name, shape, like.dtype, like.options)
+
+
+def results(op, overload, case, device):
+    """What the call gives and what it wrote, on the same numbers each time."""
+    args = op.make(case, device, tensors.generator(5, device))
+    found = tensors.outputs(tensors.target(op, overload.name)(*args))
+    return [*found, *(args[i] for i in tensors.written(op, overload.name))]
+
+
+def assert_same(a, b, what):
+    for number, (one, other) in enumerate(zip(a, b, strict=True)):
+        assert tensors.same_bits(one, other), f"{what}, result {number}"
+
+
+@pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)
+def test_same_bits_again(op, overload, device):
+    for case in cases(op, overload):
+        first = results(op, overload, case, device)
+        for _ in range(3):
+            assert_same(results(op, overload, case, device), first, str(case))
+
+
+@pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)
+def test_same_bits_with_any_number_of_threads(op, overload):
+    before = torch.get_num_threads()
+    try:
+        for case in cases(op, overload):
+            torch.set_num_threads(1)
+            first = results(op, overload, case, "cpu")
+            for threads in (2, 3):
+                torch.set_num_threads(threads)
+                assert_same(results(op, overload, case, "cpu"), first, f"{case}, {threads} threads")
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
+@pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)
+def test_vmap(op, overload):
+    """Over a new first dimension of the first argument: right as a loop is, or refused; never a wrong number."""
+    case = next(c for c in op.cases if c.overload == overload.name and c.shape == (3, 33))
+    args = op.make(case, "cpu", tensors.generator(6, "cpu"))
+    call = tensors.target(op, overload.name)
+    batch = torch.stack([args[0], args[0] * 2, -args[0]])
+    if tensors.written(op, overload.name):
+        with pytest.raises((errors.KernelwrightError, RuntimeError)):
+            torch.vmap(lambda x: call(x, *args[1:]))(batch)
+        return
+    found = tensors.outputs(torch.vmap(lambda x: call(x, *args[1:]))(batch))
+    expected = [tensors.outputs(call(x, *args[1:])) for x in batch]
+    for number, out in enumerate(found):
+        for at, one in enumerate(expected):
+            assert torch.equal(out[at], one[number])
+
+
+@pytest.mark.parametrize(("op", "overload"), [(o, v) for o, v in OVERLOADS if v.backward], ids=case_id)
+def test_functional_gradients_are_refused(op, overload):
+    """torch has no way for an operator written in Python to give them; its own words about it help nobody."""
+    case = next(c for c in op.cases if c.overload == overload.name and c.shape == (3, 33) and c.dtype == "float32")
+    args = op.make(case, "cpu", tensors.generator(7, "cpu"))
+
+    def loss(x):
+        return tensors.outputs(tensors.target(op, overload.name)(x, *args[1:]))[0].sum()
+
+    with pytest.raises(errors.Unsupported, match=r"records no gradients within torch.func.grad"):
+        torch.func.grad(loss)(args[0])
