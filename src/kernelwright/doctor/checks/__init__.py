@@ -26,7 +26,7 @@ def all_checks() -> tuple[Check, ...]:
 
 
 def examine(machine: Machine, checks: Sequence[Check] | None = None) -> list[Finding]:
-    """What the checks find, all of them by default. One that fails itself is a finding too: the report must reach its end."""
+    """What the checks find, all of them by default. One that fails itself is a finding too: no report may end early."""
     findings = []
     for one in all_checks() if checks is None else checks:
         try:
