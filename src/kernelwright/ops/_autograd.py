@@ -55,11 +55,7 @@ def record_gradients(torch: Any, target: Any, backward: Backward, refuse: Callab
     def forward(ctx: Any, *args: Any) -> Any:
         *args, keyset = args  # type: ignore[assignment]
         output = redispatch(keyset, args)
-        try:
-            backward.setup_context(ctx, (*args, *defaults[len(args) :]), output)
-        except RuntimeError as error:
-            _refuse_inference(torch, target, args, error)
-            raise
+        backward.setup_context(ctx, (*args, *defaults[len(args) :]), output)
         return output
 
     def reverse(ctx: Any, *grads: Any) -> tuple[Any, ...]:
@@ -77,7 +73,12 @@ def record_gradients(torch: Any, target: Any, backward: Backward, refuse: Callab
                 f"{target} records no gradients within torch.func.grad, vjp and the like: torch does not let operators "
                 "written in Python. Use backward() or torch.autograd.grad"
             )
-        return apply(*args, keyset)
+        try:
+            return apply(*args, keyset)
+        except RuntimeError as error:
+            if "Inference tensors" in str(error):
+                _refuse_inference(torch, target, args, error)
+            raise
 
     return run
 

@@ -60,7 +60,11 @@ class Entry:
             there = all(isinstance(arguments.get(name), torch.Tensor) for name in needed)
             if fits and there and overload.name.endswith("_") == self.overload.name.endswith("_"):
                 found.append((len(needed), overload.name, [a.name for a in schema]))
-        return max(found)[1:]
+        if found:
+            return max(found)[1:]
+        # An overload may call them something else: by their number, then.
+        given = [name for name, value in arguments.items() if isinstance(value, torch.Tensor)]
+        return next(o.name for o in self.op.overloads if len(schema_of(self.op, o)) == len(given)), given
 
     def cases(self) -> list[Any]:
         """Small ones: what is odd here has nothing to do with size."""
@@ -133,11 +137,12 @@ class Call:
         value = values[place]
         if not isinstance(value, torch.Tensor):
             value = others[0] if others else torch.ones(3, 4)
+        if not tensors.ordinary(value):
+            return value
         self.notes.append(f"{name}: {word}")
-        if word == "another argument":
-            return draw.choice(others) if others else value
-        if word == "a view of another argument":
-            return tensors.view_of(draw.choice(others), value, draw) if others else value
+        if word in ("another argument", "a view of another argument"):
+            other = draw.choice(others) if others else value
+            return other if word == "another argument" else tensors.view_of(other, value, draw)
         try:
             return tensors.ODDITIES[word](value, draw)
         except (RuntimeError, TypeError, ValueError, AttributeError):

@@ -13,6 +13,12 @@ import torch
 Odd = Callable[[torch.Tensor, random.Random], Any]
 
 
+def ordinary(t: torch.Tensor) -> bool:
+    """Whether another can be made of it. Of the odder ones torch itself makes crashes, or takes forever."""
+    plain = not t.is_nested and t.layout == torch.strided and not t.is_quantized
+    return plain and t.device.type == "cpu" and t.numel() < 1 << 20
+
+
 def _dtype(dtype: Any) -> Odd:
     return lambda t, _: t.to(dtype)
 
