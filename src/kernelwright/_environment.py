@@ -51,3 +51,8 @@ def read() -> Settings:
 def describe() -> list[tuple[str, str | None, str]]:
     """Each variable: name, value or None, what it does."""
     return [(name, os.environ.get(name), meaning) for name, meaning in MEANINGS.items()]
+
+
+def everything() -> dict[str, str]:
+    """All variables of the process: the doctor looks at other programs' too."""
+    return dict(os.environ)

@@ -3,15 +3,24 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import kernelwright
 from kernelwright import __main__ as report
-from kernelwright import _environment, _files, _library, errors, ops
-from tests.python.support import REPORT, WITHOUT_TORCH, run
+from kernelwright import _environment, _files, _library, ops
+from kernelwright.doctor.report.command import exit_code
+from kernelwright.doctor.report.facts import gather
+from kernelwright.doctor.report.redact import redacted
+from kernelwright.doctor.report.text import lines
+from tests.python.made_up import H100, WORKSTATION
+from tests.python.support import REPORT, WITHOUT_TORCH, copy_package, run
+
+HOMES = "/" + "home"  # in one word it would be a path of somebody's machine
 
 
 def test_report():
@@ -22,7 +31,7 @@ def test_report():
     assert done.stderr == ""
     lines = done.stdout.splitlines()
     assert lines[-1] == "SUCCESS"
-    facts = {line.split()[0]: line for line in lines[:-1]}
+    facts = {line.split()[0]: line for line in lines[:-1] if line}
     manifest = _files.read("manifest.json")
     assert kernelwright.__version__ in facts["kernelwright"]
     for word in (manifest["target"], manifest["toolkit"], manifest["provider"]):
@@ -52,52 +61,80 @@ def test_torch_is_looked_up_and_not_imported():
 def test_a_wrong_operator_fails_the_report(monkeypatch, capsys):
     name = ops.names()[0]
     monkeypatch.setitem(_library.load().functions, f"kw_{name}", lambda *_: 0)
-    assert report.main() == 1
+    assert report.main(["doctor"]) == 1
     printed = capsys.readouterr().out
     assert f"FAILED {name}: SelfCheckFailed: {name}, " in printed
     assert "SUCCESS" not in printed
+    assert printed.endswith("FAILED\n")
 
 
-class FakeDriver:
-    """The library's functions for GPUs, as on a machine with two of them."""
-
-    def __init__(self, library):
-        self.library = library
-
-    def device_count(self, count):
-        count._obj.value = 2
-        return 0
-
-    def driver_version(self, version):
-        version._obj.value = 12020
-        return 0
-
-    def device_capability(self, device, capability):
-        capability._obj.value = (90, 30)[device]
-        return 0
+def two_gpus(root):
+    """A machine with an H100 and a Kepler."""
+    gpus = [H100, {"name": "Tesla K40m", "capability": 35, "memory": 12 << 30}]
+    return WORKSTATION.but(driver={"level": 12020, "init": 0, "library": "/usr/lib/libcuda.so.1", "gpus": gpus}).at(
+        root
+    )
 
 
-def test_gpus_and_their_images(monkeypatch, capsys):
-    """On a machine with an H100 and a Kepler: which image the one gets, and why the other gets none."""
-    library = _library.load()
-    fake = FakeDriver(library)
-    for name in ("device_count", "driver_version", "device_capability"):
-        monkeypatch.setitem(library.functions, f"kw_{name}", getattr(fake, name))
-    report._gpus()
-    first, *each = capsys.readouterr().out.splitlines()
-    assert first.endswith("2 with a driver of CUDA 12.2")
-    old = [line for line in each if "GPU 1, compute capability 3.0: rms_norm cannot run: " in line]
-    assert old, each
-    assert any("GPU 0, compute capability 9.0: rms_norm " in line for line in each)
+def test_gpus_and_their_images(tmp_path):
+    told = gather(two_gpus(tmp_path))
+    printed = list(lines(told))
+    first, second = (line for line in printed if line.startswith("gpus"))
+    assert first.split(": ")[0].endswith("0")
+    assert "NVIDIA H100, compute capability 9.0, 80 GiB: gets " in first
+    assert "compute capability 3.5, 12 GiB: gets nothing from this wheel" in second
+    assert any(line.startswith("driver       CUDA 12.2, kernel module 580.65.06") for line in printed)
+    assert printed[-1] == "FAILED"
+    assert "KW-074" in [found["code"] for found in told["findings"]]
+    assert exit_code(told) > 9
 
 
-def test_a_driver_that_is_too_old_is_no_failure(monkeypatch, capsys):
-    def fail(*_):
-        raise errors.DriverTooOld("the driver is of CUDA 11.4, this wheel needs 12.2")
+def test_json(capsys):
+    assert report.main(["--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["schema"] == 1
+    assert told["success"] is True
+    assert {"build", "system", "driver", "gpus", "python", "torch", "operators", "findings"} <= set(told)
+    assert [each["name"] for each in told["operators"]] == list(ops.names())
 
-    monkeypatch.setattr(_library.Library, "call", fail)
-    report._gpus()
-    assert "none: the driver is of CUDA 11.4" in capsys.readouterr().out
+
+def test_of_itself_alone(tmp_path):
+    """A build checks its wheel, not the machine: the fault of a machine may not fail it, a fault of the wheel must."""
+    told = gather(two_gpus(tmp_path), only_self=True)
+    assert told["success"] is True
+    assert told["findings"] == []
+    assert "gpus" not in told
+    assert list(lines(told))[-1] == "SUCCESS"
+    package = copy_package(tmp_path)
+    (package / "manifest.json").write_text("{")
+    done = run(REPORT, "--self", package=package)
+    assert "FAILS KW-070" in done.stdout
+    assert done.returncode > 9
+
+
+def test_nobodys_name_is_left(monkeypatch):
+    monkeypatch.setattr("socket.gethostname", lambda: "buildbox")
+    monkeypatch.setattr("getpass.getuser", lambda: "ada")
+    monkeypatch.setattr("pathlib.Path.home", lambda: Path("/srv/people/ada"))
+    told = {"a": ["/srv/people/ada/x on buildbox by ada", 3], "b": f"{HOMES}/grace/y: Canada buildboxes"}
+    assert redacted(told) == {"a": ["<home>/x on <host> by <user>", 3], "b": f"{HOMES}/<user>/y: Canada buildboxes"}
+
+
+def test_what_the_program_does_not_know(capsys):
+    assert report.main(["heal"]) == 2
+    assert report.main(["doctor", "--now"]) == 2
+    assert report.main(["doctor", "--help"]) == 0
+    assert "Exit code" in capsys.readouterr().out
+
+
+def test_a_broken_package_is_a_report_too(tmp_path):
+    package = copy_package(tmp_path)
+    (package / "manifest.json").write_text("{")
+    done = run(REPORT, package=package)
+    assert done.stderr == ""
+    assert "FAILS KW-070" in done.stdout
+    assert done.returncode > 9
+    assert done.stdout.endswith("FAILED\n")
 
 
 def test_a_reader_that_goes_away():
@@ -113,5 +150,5 @@ def test_a_reader_that_goes_away():
 @pytest.mark.gpu
 def test_every_gpu_is_listed():
     done = run(REPORT)
-    assert "GPU 0, compute capability " in done.stdout
-    assert "rms_norm uses " in done.stdout
+    assert "gpus         0: " in done.stdout
+    assert ": gets " in done.stdout

@@ -49,7 +49,7 @@ def self_check(wheel: Path, request: Request, workspace: Path) -> str:
         return f"skipped: this machine is {platform.machine()}, the wheel is for {request.target.machine}"
     python = make(workspace / "venv")
     install_wheel(python, wheel)
-    command = [str(python), "-I", "-m", "kernelwright"]
+    command = [str(python), "-I", "-m", "kernelwright", "doctor", "--self"]
     done = subprocess.run(command, env=environment(), cwd=workspace, capture_output=True, text=True, check=False)
     said = (done.stdout + done.stderr).strip()
     if done.returncode:

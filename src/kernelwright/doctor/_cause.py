@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""What a cause is: one record, read by the log explainer, the tests and the documentation."""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass, field
+
+
+class Area(enum.Enum):
+    """Where the cause lies; what a person has to change."""
+
+    DRIVER = "driver"
+    GPU = "GPU"
+    TORCH = "torch and Python packages"
+    JETSON = "Jetson and other aarch64"
+    TOOLCHAIN = "compilers and build tools"
+    LIBRARIES = "libraries of the process"
+    MACHINE = "memory, disk and rights"
+    PACKAGE = "kernelwright's own files"
+    SETTINGS = "environment variables and search paths"
+
+
+@dataclass(frozen=True)
+class Sign:
+    """What one line of a log shows when the cause is at work.
+
+    `weight` says how sure the line alone makes one: 3 says it in so many words, 2 is said by this cause as a rule,
+    1 only supports others. Signs are about what programs print; what a program's name or a version is, is left open.
+    """
+
+    pattern: re.Pattern[str]
+    weight: int = 3
+
+
+def sign(pattern: str, weight: int = 3) -> Sign:
+    """A sign from a regular expression, searched for anywhere in a line, in any case."""
+    return Sign(re.compile(pattern, re.IGNORECASE), weight)
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One thing that goes wrong. The code is its name for ever: never given to another."""
+
+    code: str
+    title: str
+    """What is so, in a few words: not what the program said."""
+    area: Area
+    why: str
+    fix: str
+    """One command or one act, and only then what else there is."""
+    signs: tuple[Sign, ...] = ()
+    needs: tuple[Sign, ...] = field(default=())
+    """At least one of these must stand somewhere in the log too; without it the signs mean something else."""
+    unless: tuple[Sign, ...] = field(default=())
+    """A line with one of these is about something else, though a sign is in it."""
+    yields_to: tuple[str, ...] = ()
+    """Codes of causes that explain this one's signs better, where both show."""

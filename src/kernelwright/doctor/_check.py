@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""What a check is: a function of a machine that finds the evidence of one cause, or nothing."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernelwright.doctor.machine._machine import Machine
+
+Look = Callable[["Machine"], "str | None"]
+
+
+class Grade(enum.Enum):
+    """What a finding means for kernelwright on this machine."""
+
+    FAILS = "fails"
+    """Something that was asked for cannot work."""
+    WARNS = "warns"
+    """It works, but somebody will stumble over it."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One look at a machine. `look` returns the evidence in one sentence, None where all is well or does not apply."""
+
+    code: str
+    grade: Grade
+    look: Look
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A check that found something."""
+
+    code: str
+    grade: Grade
+    evidence: str
+
+
+def check(code: str, grade: Grade = Grade.FAILS) -> Callable[[Look], Check]:
+    """Makes a check of a function: the module's `CHECKS` are the ones it defines."""
+
+    def made(look: Look) -> Check:
+        return Check(code, grade, look)
+
+    return made

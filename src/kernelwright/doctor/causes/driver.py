@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: MIT
+"""The NVIDIA driver: not there, not visible, too old, or two of them."""
+
+from __future__ import annotations
+
+from kernelwright.doctor._cause import Area, Cause, sign
+
+CAUSES = (
+    Cause(
+        code="KW-001",
+        title="no NVIDIA driver can be found",
+        area=Area.DRIVER,
+        why="libcuda.so.1 comes with the driver, not with a CUDA toolkit or a Python package; without it, or without its "
+        "kernel module, no program reaches the GPU.",
+        fix="nvidia-smi: if it fails too, install the distribution's NVIDIA driver and reboot; in a container see KW-002.",
+        signs=(
+            sign(r"libcuda\.so(\.1)?['\"]?:? (cannot open|not found|no such file)"),
+            sign(
+                r"(can ?not|could not|couldn't|unable to|failed to) (find|load|open|locate|dlopen)\b.{0,60}\blibcuda\.so"
+            ),
+            sign(r"libcuda\.so.{0,40}\b(not found|missing|cannot be found)"),
+            sign(r"found no nvidia driver"),
+            sign(r"nvidia-smi has failed because it couldn'?t communicate with the nvidia driver"),
+            sign(r"\bnvidia-smi: (command )?not found", 2),
+            sign(r"modprobe: .{0,20}module nvidia\S* not found"),
+            sign(
+                r"(kernel driver|nvidia driver|cuda driver)\b.{0,40}\b(does not appear to be (running|loaded)|is not (installed|loaded|running))"
+            ),
+            sign(r"\bno cuda-capable device is detected|cudaErrorNoDevice|CUDA_ERROR_NO_DEVICE", 2),
+            sign(
+                r"failed to (call|initialize).{0,20}(cuinit|nvml|cuda driver).{0,80}(no_device|not found|unknown error)",
+                2,
+            ),
+        ),
+        unless=(
+            sign(r"/nix/store"),
+            sign(r"/usr/lib/wsl"),
+            sign(r"\b(ld|lld|collect2)\b.{0,20}cannot find -lcuda"),
+            sign(r"driver is too old|insufficient"),
+        ),
+        yields_to=("KW-002", "KW-007", "KW-008", "KW-009"),
+    ),
+    Cause(
+        code="KW-002",
+        title="the container was started without the GPU",
+        area=Area.DRIVER,
+        why="A container sees the host's driver only when its runtime mounts it: by --gpus, by the nvidia runtime, or by CDI.",
+        fix="docker run --gpus all … (needs the nvidia-container-toolkit on the host; on a Jetson: --runtime nvidia).",
+        signs=(
+            sign(r"could not select device driver .{0,30}capabilities: \[\[gpu"),
+            sign(r"nvidia-container-(cli|runtime)\S*:? .{0,60}(error|failed|not found)"),
+            sign(r"the nvidia driver was not detected\.? *gpu functionality will not be available"),
+            sign(r"use the nvidia container toolkit to start this container with gpu support"),
+            sign(r"unknown or invalid runtime name: nvidia|unknown runtime specified nvidia"),
+            sign(r"unresolvable cdi devices|cdi device injection failed|failed to inject cdi devices"),
+            sign(r"OCI runtime create failed.{0,200}nvidia", 2),
+            sign(r"legacy:.{0,40}load library failed: libnvidia-ml\.so"),
+        ),
+    ),
+    Cause(
+        code="KW-003",
+        title="the driver is older than this CUDA release needs",
+        area=Area.DRIVER,
+        why="Each CUDA release has an oldest driver; a program built with a newer release cannot start on an older one.",
+        fix="nvidia-smi shows the driver's CUDA level at the top right: update the driver, or install the build for that level.",
+        signs=(
+            sign(r"cuda driver version is insufficient for cuda runtime version"),
+            sign(r"nvidia driver on your system is too old"),
+            sign(r"cudaErrorInsufficientDriver|CUDA_ERROR_INSUFFICIENT_DRIVER"),
+            sign(
+                r"driver (version )?(is )?(too old|insufficient|not supported|older than)\b.{0,60}\b(cuda|runtime|nvidia|required)",
+                2,
+            ),
+            sign(
+                r"(requires?|needs?|please (update|upgrade)).{0,40}\b(nvidia |gpu |display |cuda )driver\b.{0,40}(>=|or (newer|later|higher)|at least|\d{3}\.\d+)",
+                2,
+            ),
+            sign(r"unsatisfied condition: cuda ?>= ?\d+"),
+            sign(r"driver is too old \(found version \d+\)"),
+            sign(r"libcuda\.so\S*:? undefined symbol:? ?cu[A-Z]\w+"),
+        ),
+        unless=(sign(r"unsupported toolchain|ptx"),),
+    ),
+    Cause(
+        code="KW-004",
+        title="two parts of the driver are of different versions",
+        area=Area.DRIVER,
+        why="The driver's libraries were updated under a kernel module that is still loaded, or a second set of libraries "
+        "(another package, a container image, a compat directory) is found first.",
+        fix="Reboot (or unload and reload the nvidia modules); then remove the second libcuda.so.1 or libnvidia-ml.so.1.",
+        signs=(
+            sign(r"driver/library version mismatch"),
+            sign(r"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH|cudaErrorSystemDriverMismatch"),
+            sign(r"unsupported display driver / cuda driver combination"),
+            sign(r"NVRM: API mismatch"),
+            sign(
+                r"kernel version \S+ does not match dso version|client .{0,20}version \S+.{0,20}but.{0,20}kernel module.{0,20}version"
+            ),
+            sign(r"forward compatibility was attempted on non[- ]supported h(ard)?w(are)?"),
+            sign(r"cudaErrorCompatNotSupportedOnDevice|CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"),
+        ),
+    ),
+    Cause(
+        code="KW-005",
+        title="the driver is too old to compile this PTX",
+        area=Area.DRIVER,
+        why="The program has no finished code for this GPU, only PTX of a newer CUDA release than the driver's, which the "
+        "driver cannot compile.",
+        fix="Update the driver to the CUDA level the program was built with, or install a build that has this GPU's own code.",
+        signs=(
+            sign(r"ptx was compiled with an unsupported toolchain"),
+            sign(r"(CUDA_ERROR|cudaError).?UNSUPPORTED_?PTX_?VERSION"),
+            sign(r"unsupported \.version \d+\.\d+; current version is"),
+            sign(r"(CUDA_ERROR_INVALID_PTX|cudaErrorInvalidPtx)|a PTX JIT compilation failed", 2),
+            sign(r"ptxas.{0,60}(fatal|error).{0,60}unsupported \.version", 2),
+        ),
+        unless=(sign(r"ptxas (fatal|error).{0,10}: .{0,40}(sm_|value)"),),
+    ),
+    Cause(
+        code="KW-006",
+        title="libcuda.so.1 is the toolkit's stub, not a driver",
+        area=Area.DRIVER,
+        why="CUDA toolkits carry an empty libcuda.so to link against, in lib64/stubs. A search path that names it hides the "
+        "driver's.",
+        fix="unset the entry of LD_LIBRARY_PATH (or of ld.so.conf) that ends in /stubs.",
+        signs=(
+            sign(r"cuda driver is a stub library"),
+            sign(r"cudaErrorStubLibrary|CUDA_ERROR_STUB_LIBRARY"),
+            sign(r"you are linking (with|against) the stub|libcuda\.so\.1 .{0,20}stubs?/libcuda"),
+            sign(r"LD_LIBRARY_PATH\S*/stubs(:|/|$)", 1),
+        ),
+    ),
+    Cause(
+        code="KW-007",
+        title="under Nix the host's driver is not visible",
+        area=Area.DRIVER,
+        why="Programs from the Nix store do not search the host's library directories. NixOS puts the driver at "
+        "/run/opengl-driver; other hosts do not.",
+        fix="nix develop (the shell of this project sets the host's libcuda up); elsewhere nixGL or nix-gl-host, or on NixOS "
+        "hardware.graphics.enable with the nvidia driver.",
+        signs=(
+            sign(r"libcuda\.so.{0,120}/nix/store|/nix/store.{0,160}libcuda\.so.{0,60}(cannot|not found|no such)"),
+            sign(r"/run/opengl-driver(/lib)?.{0,60}(no such file|not found|does not exist|cannot)"),
+            sign(
+                r"(found no nvidia driver|cuda (is )?available\S*:? *false|no cuda-capable device|cuinit.{0,30}fail|libcuda\.so)",
+                1,
+            ),
+        ),
+        needs=(sign(r"/nix/store|nix(os|-shell| develop| run)|nixpkgs|opengl-driver"),),
+        unless=(sign(r"unfree|hash mismatch"),),
+    ),
+    Cause(
+        code="KW-008",
+        title="in WSL the driver's library is not found",
+        area=Area.DRIVER,
+        why="In WSL the driver is Windows' own; its library lies in /usr/lib/wsl/lib, and a Linux driver installed beside it "
+        "hides it.",
+        fix="export LD_LIBRARY_PATH=/usr/lib/wsl/lib:$LD_LIBRARY_PATH, and remove any Linux NVIDIA driver from the WSL system.",
+        signs=(
+            sign(r"/usr/lib/wsl/(lib|drivers)\S*.{0,60}(not a symbolic link|cannot|no such|not found)", 2),
+            sign(
+                r"(libcuda\.so|nvidia-smi|no cuda-capable device|found no nvidia driver|gpu access blocked by the operating system)",
+                1,
+            ),
+            sign(r"gpu access blocked by the operating system"),
+        ),
+        needs=(sign(r"\bwsl2?\b|microsoft-standard|/usr/lib/wsl"),),
+    ),
+    Cause(
+        code="KW-009",
+        title="the driver is there but CUDA does not start",
+        area=Area.DRIVER,
+        why="cuInit fails although the library is found: the nvidia_uvm module is not loaded, a suspend left it broken, the "
+        "fabric manager of an NVSwitch machine is not running, or the GPU fell off the bus.",
+        fix="sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm; then dmesg | grep -i -e nvrm -e xid (NVSwitch: systemctl status "
+        "nvidia-fabricmanager).",
+        signs=(
+            sign(r"cuda unknown error - this may be due to an incorrectly set ?up environment"),
+            sign(r"cuinit.{0,40}(999|unknown error|CUDA_ERROR_UNKNOWN)"),
+            sign(r"(CUDA_ERROR|cudaError).?SYSTEM_?NOT_?READY|\bsystem not yet initialized\b"),
+            sign(r"NVRM: Xid .{0,60}(79|GPU has fallen off the bus)|gpu has fallen off the bus"),
+            sign(r"failed to initialize nvml: unknown error"),
+            sign(r"unable to determine the device handle for gpu"),
+            sign(r"fabric ?manager.{0,60}(not running|fail|error|version mismatch)", 2),
+        ),
+    ),
+)

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT
+"""The GPU itself: its code is not in the program, it is hidden, or it lacks what the program needs."""
+
+from __future__ import annotations
+
+from kernelwright.doctor._cause import Area, Cause, sign
+
+CAUSES = (
+    Cause(
+        code="KW-010",
+        title="the program has no code for this GPU",
+        area=Area.GPU,
+        why="A CUDA binary holds code for the GPUs it was built for. This GPU is not among them, and there is no PTX that the "
+        "driver could compile for it.",
+        fix="Install a build whose list has this GPU's compute capability (nvidia-smi --query-gpu=compute_cap --format=csv), or build "
+        "from source for it (TORCH_CUDA_ARCH_LIST, CMAKE_CUDA_ARCHITECTURES, ./kw build -- --archs …).",
+        signs=(
+            sign(r"no kernel image is available"),
+            sign(r"(CUDA_ERROR_NO_BINARY_FOR_GPU|cudaErrorNoKernelImageForDevice)"),
+            sign(r"is not compatible with the current pytorch installation"),
+            sign(r"the current pytorch install supports cuda capabilities", 2),
+            sign(
+                r"(was|were|is|are) not (compiled|built) (with|for) (support for )?.{0,30}(sm_?\d+|compute capability|gpu arch|cuda arch|your gpu)"
+            ),
+            sign(
+                r"(sm_?\d+|compute capability \d+\.\d+|gpu arch\w*|cuda arch\w*).{0,40}(is|are) not (supported|included|available) (by|in) (this|the) (build|binary|wheel|package|library)"
+            ),
+            sign(
+                r"no (suitable|compatible|matching) (kernel|cubin|device code|image|binary)\b.{0,60}(device|gpu|sm_|arch)"
+            ),
+            sign(r"does not contain (device )?code for (the|this|your) (gpu|device|architecture)"),
+        ),
+        unless=(sign(r"nvcc fatal|unsupported gpu architecture"),),
+        yields_to=("KW-011",),
+    ),
+    Cause(
+        code="KW-011",
+        title="the GPU is older than the program supports",
+        area=Area.GPU,
+        why="The program needs instructions that this generation does not have, or its makers no longer build for it.",
+        fix="Use an older release that still supports the GPU, or the program's fallback path; no setting adds the instructions.",
+        signs=(
+            sign(
+                r"only supports? (nvidia )?(ampere|turing|volta|hopper|ada|blackwell)\b.{0,30}(gpus?|or newer|and newer|architecture)?"
+            ),
+            sign(
+                r"(requires?|needs?|only supported on|supported only on|must have).{0,50}(compute capability|sm_?|cuda capability|arch\w*)\s*(of )?(at least |>= ?|>=?)?\d+(\.\d)?\b.{0,20}(or (newer|higher|later|above)|\+|$)",
+                2,
+            ),
+            sign(
+                r"(requires?|needs?).{0,40}\b(ampere|turing|volta|hopper|ada|blackwell)\b.{0,20}(gpu|or newer|or later|\+)"
+            ),
+            sign(r"(cuda|compute) capability.{0,30}(minimum|at least|>=).{0,30}\d\.\d"),
+            sign(r"(gpu|device)\b.{0,40}\bis too old\b|pytorch no longer supports this gpu because it is too old"),
+            sign(r"bfloat16 is only supported on gpus with compute capability of at least"),
+            sign(r"minimum (cuda|compute) capability supported by this library is"),
+        ),
+    ),
+    Cause(
+        code="KW-012",
+        title="CUDA_VISIBLE_DEVICES hides the GPU that is asked for",
+        area=Area.GPU,
+        why="Ordinals count the visible devices only; an empty or wrong list leaves none, a MIG device has to be named by its UUID.",
+        fix="unset CUDA_VISIBLE_DEVICES, or set it to an entry of nvidia-smi -L.",
+        signs=(
+            sign(r"\binvalid device ordinal\b"),
+            sign(r"(CUDA_ERROR_INVALID_DEVICE|cudaErrorInvalidDevice)\b"),
+            sign(r"CUDA_VISIBLE_DEVICES\s*=\s*(''|\"\"|-1|none|nodevfiles)?\s*$", 1),
+            sign(r"CUDA_VISIBLE_DEVICES\b.{0,60}(invalid|not (a )?valid|does not (match|exist)|no such)"),
+            sign(r"requested .{0,20}(gpu|device)s?.{0,40}(but|only).{0,30}(visible|available|found)", 1),
+            sign(r"\bMIG-[0-9a-f-]{8,}.{0,40}(not found|invalid|unknown)"),
+        ),
+    ),
+    Cause(
+        code="KW-013",
+        title="CUDA was used before the process forked",
+        area=Area.GPU,
+        why="A child made by fork() cannot use the CUDA context of its parent.",
+        fix="multiprocessing.set_start_method('spawn') at the start of the main program; in a DataLoader keep CUDA out of the workers.",
+        signs=(
+            sign(r"cannot re-?initialize cuda in forked subprocess"),
+            sign(r"(cuda|driver).{0,60}(after|before|across) (a )?fork\b", 2),
+            sign(
+                r"(CUDA_ERROR_NOT_INITIALIZED|cudaErrorInitializationError|initialization error)\b.{0,120}(fork|worker|multiprocess)",
+                2,
+            ),
+        ),
+    ),
+    Cause(
+        code="KW-014",
+        title="the user may not open the GPU's device files",
+        area=Area.GPU,
+        why="/dev/nvidia* (on a Jetson /dev/nvmap and /dev/nvhost-*) belong to a group the user is not in, or the container or "
+        "scheduler does not pass them on.",
+        fix="sudo usermod -aG video,render $USER and log in again; in a container pass the devices (KW-002).",
+        signs=(
+            sign(
+                r"/dev/(nvidia|nvhost|nvmap|nvgpu|dri/renderD)\S*.{0,40}(permission denied|operation not permitted|EACCES)"
+            ),
+            sign(r"NvRmMem\w*\b.{0,40}(permission denied|error)|NvRm\w* failed.{0,30}permission denied"),
+            sign(r"insufficient permissions.{0,40}(gpu|nvidia|nvml|device)"),
+            sign(r"(permission denied|operation not permitted).{0,40}/dev/(nvidia|nvhost|nvmap|nvgpu)"),
+        ),
+    ),
+)

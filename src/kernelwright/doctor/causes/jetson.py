@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT
+"""Jetson boards and aarch64 servers: two userlands under one machine name."""
+
+from __future__ import annotations
+
+from kernelwright.doctor._cause import Area, Cause, sign
+
+# A Jetson gives itself away by these words.
+_ON_A_JETSON = sign(
+    r"\btegra|jetson|\bl4t\b|jetpack|\borin\b|xavier|\bR3\d\b.{0,20}release|/proc/device-tree|nvgpu|\bthor\b"
+)
+_ON_AARCH64 = sign(r"aarch64|arm64|\btegra|jetson|\bl4t\b|jetpack|\borin\b|xavier|grace|gh200|sbsa")
+
+CAUSES = (
+    Cause(
+        code="KW-030",
+        title="a build for aarch64 servers runs on a Jetson's own driver",
+        area=Area.JETSON,
+        why="Servers (SBSA) and Jetson under L4T bear the same platform tag. A program linked to the servers' CUDA runtime installs and "
+        "imports on a Jetson, and fails at its first kernel with 'named symbol not found'.",
+        fix="Install the package's build for Jetson (L4T), or one that has no CUDA runtime in it and holds the board's own GPU code.",
+        signs=(
+            sign(r"named symbol not found"),
+            sign(r"(cudaErrorSymbolNotFound|CUDA_ERROR_NOT_FOUND)\b", 2),
+            sign(r"\bsbsa\b.{0,80}(tegra|jetson|l4t|orin)|(tegra|jetson|l4t|orin).{0,80}\bsbsa\b", 2),
+        ),
+        needs=(_ON_AARCH64,),
+        yields_to=("KW-032",),
+    ),
+    Cause(
+        code="KW-031",
+        title="a library of another CUDA build is loaded first",
+        area=Area.JETSON,
+        why="'named symbol not found' says that the runtime asked the driver for a kernel that the loaded code does not have: two "
+        "versions of a library are in the process, or the code is for another GPU.",
+        fix="python -m kernelwright xray <the package's directory> shows what it holds; remove the other copy.",
+        signs=(sign(r"named symbol not found", 2), sign(r"(cudaErrorSymbolNotFound|CUDA_ERROR_NOT_FOUND)\b", 2)),
+        yields_to=("KW-030", "KW-032"),
+    ),
+    Cause(
+        code="KW-032",
+        title="a JetPack 7 board needs builds for servers",
+        area=Area.JETSON,
+        why="From JetPack 7 on (Thor; Orin from 7.2) the board's driver is the servers' (SBSA). Libraries made for L4T r36 and "
+        "earlier do not find what they expect.",
+        fix="Install the builds for aarch64 servers (SBSA) of that JetPack's CUDA release; leave the index for JetPack 6.",
+        signs=(
+            sign(r"(jetpack|jp) ?7(\.\d)?\b", 1),
+            sign(r"\bR3[89]\b.{0,20}(release|revision)", 1),
+            sign(
+                r"(libnvrm_gpu|libnvrm_mem|libnvos|libnvcucompat|libnvrm\w*)\.so.{0,40}(cannot open|not found|no such)",
+                2,
+            ),
+            sign(r"named symbol not found", 1),
+        ),
+        needs=(sign(r"(jetpack|jp) ?7|\bR3[89]\b.{0,20}(release|revision)|l4t.{0,10}r?3[89]"),),
+    ),
+    Cause(
+        code="KW-033",
+        title="pip put a torch without this board's GPU over NVIDIA's",
+        area=Area.JETSON,
+        why="torch on PyPI for aarch64 is a CPU build or a server build. Any package that requires torch lets pip replace the one "
+        "NVIDIA made for the board.",
+        fix="pip install --no-deps <package>; then reinstall NVIDIA's torch wheel for this JetPack (and keep it with a constraint file).",
+        signs=(
+            sign(r"(uninstalling|successfully uninstalled|attempting uninstall:?) torch\b", 2),
+            sign(r"torch-\d\S*(manylinux|linux)\S*aarch64\.whl", 1),
+            sign(r"\btorch\S*\+cpu\b|torch not compiled with cuda|torch\.cuda\.is_available\(\)\W{1,30}false", 2),
+            sign(r"torch-\d+\.\d+\.\d+a0\+\w+|nv\d\d\.\d\d", 1),
+        ),
+        needs=(_ON_A_JETSON,),
+    ),
+    Cause(
+        code="KW-034",
+        title="static TLS is exhausted",
+        area=Area.JETSON,
+        why="On aarch64 the space for thread-local data of libraries that are loaded late is small; libgomp and others need it.",
+        fix="import the package that complains first, or LD_PRELOAD the library named in the message.",
+        signs=(sign(r"cannot allocate memory in static tls block"),),
+    ),
+    Cause(
+        code="KW-035",
+        title="a library of JetPack is missing",
+        area=Area.JETSON,
+        why="NVIDIA's torch for Jetson uses cuDNN, cuSPARSELt and others of the JetPack; a container or a slim install lacks them, or "
+        "has another version.",
+        fix="sudo apt install nvidia-jetpack (or the one library named); with containers use one of the same L4T release.",
+        signs=(
+            sign(
+                r"lib(cudnn|cusparselt|nvinfer|cudss|nvtoolsext|cupti|nvdla\w*)\S*\.so\S*: cannot open shared object", 2
+            ),
+        ),
+        needs=(_ON_A_JETSON,),
+    ),
+    Cause(
+        code="KW-036",
+        title="a file for another processor",
+        area=Area.JETSON,
+        why="The file is for x86-64 and this machine is aarch64, or the other way round; or it uses instructions this processor lacks.",
+        fix="uname -m, then the build for that machine type (file <library> says which it is).",
+        signs=(
+            sign(r"exec format error"),
+            sign(r"cannot execute binary file"),
+            sign(r"wrong elf class|elf file'?s? (machine|phentsize)|incompatible (elf )?(machine|architecture)"),
+            sign(r"requested image'?s platform .{0,60}does not match the detected host platform"),
+            sign(r"\billegal instruction\b.{0,30}(core dumped|\(|$)", 2),
+            sign(r"file in wrong format|skipping incompatible \S+ when searching for", 2),
+        ),
+        unless=(sign(r"illegal memory|cuda.{0,20}illegal instruction|illegal instruction was encountered"),),
+    ),
+)

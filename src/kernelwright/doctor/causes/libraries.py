@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT
+"""Shared libraries: missing, of another version, twice in one process, or damaged."""
+
+from __future__ import annotations
+
+from kernelwright.doctor._cause import Area, Cause, sign
+
+_CUDA_LIBRARIES = (
+    r"lib(cudart|cublas|cublasLt|cudnn\w*|cusparse\w*|cusolver\w*|cufft\w*|curand|nvrtc(-builtins)?|nccl|nvJitLink|nvToolsExt|cupti|"
+    r"nvinfer\w*|cufile|nvshmem\w*)"
+)
+
+CAUSES = (
+    Cause(
+        code="KW-050",
+        title="a CUDA library of the version that was linked is missing",
+        area=Area.LIBRARIES,
+        why="The number behind .so is part of the name: a build for CUDA 12 asks for libcudart.so.12 and finds only another major "
+        "version's, or none.",
+        fix="Install the build for the CUDA major version that is there (pip list | grep -i nvidia), or the missing nvidia-*-cu12 / -cu13 "
+        "package; never link one name to another.",
+        signs=(
+            sign(
+                _CUDA_LIBRARIES
+                + r"\.so(\.[\d.]+)?['\"]?:? (cannot open shared object|no such file|not found|=> not found)"
+            ),
+            sign(
+                _CUDA_LIBRARIES + r"\S*\.so\S*.{0,40}\b(not found|missing|could not be (found|loaded)|cannot be found)"
+            ),
+            sign(
+                r"(could not|couldn't|cannot|failed to|unable to) (load|find|locate|open|dlopen)\b.{0,60}"
+                + _CUDA_LIBRARIES
+            ),
+            sign(r"could not load dynamic library ['\"]?" + _CUDA_LIBRARIES),
+        ),
+        yields_to=("KW-035",),
+    ),
+    Cause(
+        code="KW-051",
+        title="two versions of a CUDA library are mixed",
+        area=Area.LIBRARIES,
+        why="A library finds an older or newer sister than it was built with: LD_LIBRARY_PATH, a system toolkit or a second Python "
+        "package comes before the right one.",
+        fix="unset LD_LIBRARY_PATH and try again; then pip install --force-reinstall torch (it brings a matching set).",
+        signs=(
+            sign(_CUDA_LIBRARIES + r"\S*: (undefined symbol|symbol .{0,60}version)"),
+            sign(
+                r"undefined symbol:? ?_*(nvJitLink|cublas|cublasLt|cusparse|cudnn|cusolver|cufft|nccl|nvrtc|cuda)\w*", 2
+            ),
+            sign(
+                r"cudnn (library )?version (mismatch|incompatibility)|runtime version .{0,30}cudnn|compiled .{0,30}cudnn.{0,60}but (found|loaded)"
+            ),
+            sign(r"(multiple|several|two|different) (versions|copies) of (lib)?(cudart|cublas|cudnn|cuda\w*|nccl)"),
+            sign(r"CUDNN_STATUS_(SUBLIBRARY_VERSION_MISMATCH|VERSION_MISMATCH)|CUDNN_STATUS_NOT_INITIALIZED", 2),
+            sign(r"nccl version .{0,20}(mismatch|!=|differs)|mismatched nccl", 2),
+            sign(r"found duplicate .{0,40}(libcudart|libcublas|libcudnn|cuda)", 1),
+        ),
+        unless=(sign(r"undefined symbol:? ?_Z"),),
+        yields_to=("KW-028",),
+    ),
+    Cause(
+        code="KW-052",
+        title="the system's C or C++ library is too old for the file",
+        area=Area.LIBRARIES,
+        why="The binary was built on a newer system than this one: it asks for symbol versions of glibc or libstdc++ that are not here.",
+        fix="Take a build for an older glibc (its manylinux tag says which), or a newer system; for GLIBCXX alone: conda install -c "
+        "conda-forge libstdcxx-ng, or unset what puts an old libstdc++ first.",
+        signs=(
+            sign(r"version [`'\"]?(GLIBC|GLIBCXX|CXXABI|GCC)_[\d.]+['\"]? not found"),
+            sign(r"(GLIBC|GLIBCXX|CXXABI)_\d[\d.]*.{0,30}(not found|not defined|required by|missing)"),
+            sign(r"(requires?|needs?) (glibc|libc)\b.{0,20}\d+\.\d+.{0,60}(found|has|is|but)", 2),
+        ),
+    ),
+    Cause(
+        code="KW-053",
+        title="GPU code in the file cannot be unpacked or loaded",
+        area=Area.LIBRARIES,
+        why="The embedded GPU code is damaged, cut short, or packed in a way (a newer compression, a newer format) that this driver or "
+        "tool does not know.",
+        fix="Download or build the file again and compare its hash; update the driver; for a build of your own: nvcc --no-compress.",
+        signs=(
+            sign(
+                r"(fatbin(ary)?|cubin|elf|module|image)\b.{0,60}(un|de)compress\w*.{0,30}(fail|error|could not|cannot)"
+            ),
+            sign(r"(un|de)compress(ion)?\w* (of )?.{0,30}(fatbin|cubin|elf|section|image).{0,30}(fail|error)?", 2),
+            sign(r"\buncompress failed\b"),
+            sign(r"device kernel image is invalid|(CUDA_ERROR_INVALID_IMAGE|cudaErrorInvalidKernelImage)"),
+            sign(
+                r"(fatbin(ary)?|cubin)\b.{0,40}(corrupt|invalid|truncated|bad magic|malformed|could not be loaded|cannot be loaded)"
+            ),
+            sign(r"(CUDA_ERROR_INVALID_SOURCE|cudaErrorInvalidSource)\b", 2),
+            sign(r"unsupported (fatbin|elf|cubin) (version|format|compression)"),
+            sign(r"error loading (the )?(fatbin(ary)?|cubin|module)\b", 2),
+        ),
+    ),
+    Cause(
+        code="KW-054",
+        title="a shared library that is not CUDA's is missing",
+        area=Area.LIBRARIES,
+        why="The loader does not find a library the program was linked to.",
+        fix="ldd <the file> | grep 'not found' lists all; install the packages that hold them.",
+        signs=(
+            sign(
+                r"(ImportError|OSError|error while loading shared libraries): lib(?!cuda|cudart|cublas|cudnn|torch|c10|nv)\S+\.so\S*: cannot open shared object",
+                2,
+            ),
+            sign(r"error while loading shared libraries:", 2),
+        ),
+        yields_to=("KW-001", "KW-020", "KW-028", "KW-032", "KW-035", "KW-050"),
+    ),
+)

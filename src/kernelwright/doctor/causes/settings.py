@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+"""What environment variables and search paths make of a machine that is otherwise whole."""
+
+from __future__ import annotations
+
+from kernelwright.doctor._cause import Area, Cause, sign
+
+CAUSES = (
+    Cause(
+        code="KW-080",
+        title="there are several drivers' libraries",
+        area=Area.SETTINGS,
+        why="Which libcuda.so.1 a program gets then depends on its search path; the wrong one does not fit the kernel module.",
+        fix="Remove the packages that brought the others, or their directories from LD_LIBRARY_PATH.",
+    ),
+    Cause(
+        code="KW-081",
+        title="CUDA_HOME names no toolkit",
+        area=Area.SETTINGS,
+        why="It has to be one directory with bin/nvcc in it: not a list, not a file, not a directory that has gone.",
+        fix="export CUDA_HOME=/usr/local/cuda (or unset it).",
+        signs=(
+            sign(r"(/bin/sh: \d+: |: )?:/\S*cuda\S*/bin/nvcc:? .{0,20}(not found|no such file)"),
+            sign(r"CUDA_(HOME|PATH)\b.{0,60}(does not exist|not a (valid )?directory|is invalid|no such)"),
+        ),
+    ),
+    Cause(
+        code="KW-082",
+        title="PATH and CUDA_HOME name different CUDA releases",
+        area=Area.SETTINGS,
+        why="Some build tools take nvcc from PATH, others from CUDA_HOME; headers and compiler of two releases do not go together.",
+        fix="export PATH=$CUDA_HOME/bin:$PATH.",
+    ),
+    Cause(
+        code="KW-083",
+        title="a library's search path points nowhere",
+        area=Area.SETTINGS,
+        why="Its RUNPATH was made on the machine that built it; here that directory is not, so what it needs is found elsewhere or not.",
+        fix="Install the package again for this machine; readelf -d <file> shows the path.",
+    ),
+    Cause(
+        code="KW-084",
+        title="several versions of the CUDA runtime are in one process",
+        area=Area.SETTINGS,
+        why="Packages that bring their own libcudart work side by side only by luck; errors of one then look like errors of the other.",
+        fix="pip list | grep -i -e nvidia -e cuda; keep the packages of one CUDA major version.",
+    ),
+    Cause(
+        code="KW-085",
+        title="bitsandbytes is forced to a CUDA version",
+        area=Area.SETTINGS,
+        why="BNB_CUDA_VERSION overrides what it would choose for the torch that is installed.",
+        fix="unset BNB_CUDA_VERSION.",
+    ),
+    Cause(
+        code="KW-086",
+        title="torch's GPU list lacks this machine's GPU",
+        area=Area.TORCH,
+        why="The installed torch has no code for this GPU, so its own operators fail, whatever other packages have.",
+        fix="Install a torch whose list has it: python -c 'import torch; print(torch.cuda.get_arch_list())'.",
+    ),
+    Cause(
+        code="KW-087",
+        title="torch is for a newer CUDA than the driver",
+        area=Area.TORCH,
+        why="torch's CUDA major version is above the driver's level; the driver cannot serve it.",
+        fix="Update the driver, or install the torch of the driver's CUDA release.",
+    ),
+    Cause(
+        code="KW-088",
+        title="torch cannot be imported",
+        area=Area.TORCH,
+        why="Its files are not whole, or a library it needs is missing or of another version.",
+        fix="python -c 'import torch' shows the error; kernelwright explain names its cause.",
+    ),
+)

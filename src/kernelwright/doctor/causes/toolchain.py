@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: MIT
+"""Compilers and build tools: not found, of the wrong release, or a pair that does not go together."""
+
+from __future__ import annotations
+
+from kernelwright.doctor._cause import Area, Cause, sign
+
+CAUSES = (
+    Cause(
+        code="KW-040",
+        title="nvcc is not found",
+        area=Area.TOOLCHAIN,
+        why="The build needs the CUDA toolkit's compiler. A driver, or torch's CUDA libraries, do not contain it.",
+        fix="export CUDA_HOME=/usr/local/cuda PATH=/usr/local/cuda/bin:$PATH if it is there; else install the toolkit (./kw build needs "
+        "none).",
+        signs=(
+            sign(r"cuda_home (environment variable )?is not set"),
+            sign(
+                r"\bnvcc\b['\"]?:? ?(command )?(not found|no such file|was not found|missing|is not (installed|found|in))"
+            ),
+            sign(
+                r"(no such file or directory|not found|cannot find|could ?n[o']t find|unable to find|failed to find|can't find|did not find).{0,60}\bnvcc\b"
+            ),
+            sign(r"no cmake_cuda_compiler could be found"),
+            sign(r"could not? find (cuda ?toolkit|cuda)\b.{0,60}(missing|not found)?"),
+            sign(
+                r"failed to find cuda|cuda ?toolkit (root )?(was )?not found|no cuda toolkit|cuda_toolkit_root_dir not found"
+            ),
+            sign(r"cmake_cuda_compiler.{0,40}(not set|notfound|not found)"),
+            sign(r"(nvcc|cuda compiler).{0,40}(required|needed) (to build|for building|but)", 2),
+            sign(r"tell cmake where to find the compiler by setting .{0,60}cudacxx", 2),
+        ),
+        unless=(sign(r"is not able to compile|libcuda\.so"),),
+        yields_to=("KW-048",),
+    ),
+    Cause(
+        code="KW-041",
+        title="nvcc is of another CUDA release than was asked for",
+        area=Area.TOOLCHAIN,
+        why="The nvcc that is found first is not the one of torch's (or the requested) CUDA release: PATH and CUDA_HOME name "
+        "different toolkits, or a cache remembers an old one.",
+        fix="nvcc --version and echo $CUDA_HOME; point both at one toolkit of the release asked for, and clear the build directory.",
+        signs=(
+            sign(r"detected cuda version \(?\S+\)? mismatches the version that was used to compile"),
+            sign(r"specified cuda version \S+.{0,40}found \S+"),
+            sign(r"cuda version mismatch|mismatch(ed)? cuda versions?|cuda toolkit version mismatch"),
+            sign(
+                r"(asked|requested|expected|wanted|requires?)\W.{0,40}\b(cuda|nvcc|toolkit|release)\b.{0,40}\d+\.\d+.{0,60}(but|found|got|is)\b.{0,40}\d+\.\d+",
+                2,
+            ),
+            sign(
+                r"(nvcc|cuda ?toolkit|cuda)\b.{0,30}\d+\.\d+.{0,40}\b(does not match|doesn't match|differs from|is not the)\b.{0,60}\d+\.\d+"
+            ),
+            sign(r"minor version mismatch .{0,40}cuda", 1),
+            sign(r"cuda_home\W{1,4}\S*:\S", 2),
+            sign(r"was compiled with .{0,20}cuda.{0,10}\d+\.\d+.{0,60}(but|while|and).{0,40}\d+\.\d+", 1),
+        ),
+        unless=(sign(r"cudnn|gcc|gnu|driver"),),
+    ),
+    Cause(
+        code="KW-042",
+        title="the host GCC is newer than this nvcc takes",
+        area=Area.TOOLCHAIN,
+        why="Each nvcc names the newest GCC or clang whose headers it can read, and refuses newer ones.",
+        fix="Install the newest GCC that the message names and say so: export CUDAHOSTCXX=g++-<version> NVCC_CCBIN=g++-<version>.",
+        signs=(
+            sign(r"unsupported (gnu|clang|microsoft|intel)\S* version"),
+            sign(
+                r"(gcc|clang|gnu compiler) (versions?|releases?) (later|newer|greater) than .{0,10}(are|is) not supported"
+            ),
+            sign(r"use the nvcc flag '?-allow-unsupported-compiler", 2),
+            sign(
+                r"(your|current|installed|host) (compiler|gcc|g\+\+).{0,40}(may be abi-incompatible|is not (supported|compatible)|too new|unsupported)"
+            ),
+            sign(
+                r"(cuda|nvcc).{0,30}(requires?|needs?|supports? (only|up to)).{0,20}(gcc|g\+\+|gnu).{0,10}(<=|up to|or (older|lower|earlier)|\d+)"
+            ),
+        ),
+        yields_to=("KW-043",),
+    ),
+    Cause(
+        code="KW-043",
+        title="nvcc was told to accept a compiler it cannot read",
+        area=Area.TOOLCHAIN,
+        why="-allow-unsupported-compiler silences the check, not the reason for it: the newer headers use types and built-ins that "
+        "nvcc's front end does not know (_Float32, __builtin_ia32_…, new C++ syntax).",
+        fix="Take the flag away and give nvcc an older GCC: export CUDAHOSTCXX=g++-<version> NVCC_CCBIN=g++-<version>.",
+        signs=(
+            sign(r"identifier \"?'?_Float(16|32|32x|64|64x|128)\b.{0,20}undefined"),
+            sign(r"(floatn(-common)?|stdlib-float|mathcalls)\.h\b.{0,80}\berror\b", 2),
+            sign(r"identifier \"?'?__builtin_ia32_\w+.{0,4} is undefined"),
+            sign(r"(avx512\w*|amx\w*|xmmintrin|cmpccxadd\w*|avx\w+intrin)\.h\(?\W?\d*\)?:.{0,20}error: identifier"),
+            sign(r"parameter packs not expanded with"),
+            sign(r"/usr/include/c\+\+/\d+\S*\(\d+\): error:", 2),
+            sign(r"allow-unsupported-compiler", 1),
+            sign(r"type_traits\W{0,3}\(?\d+\W.{0,6}error: (identifier|expected|type name)", 2),
+        ),
+    ),
+    Cause(
+        code="KW-044",
+        title="this nvcc does not know the GPU code it is asked for",
+        area=Area.TOOLCHAIN,
+        why="Each CUDA release knows the GPUs up to its time, and newer ones drop the oldest.",
+        fix="Take a toolkit that knows the code (nvcc --list-gpu-code), or leave the code out of TORCH_CUDA_ARCH_LIST / "
+        "CMAKE_CUDA_ARCHITECTURES.",
+        signs=(
+            sign(r"unsupported gpu architecture"),
+            sign(r"value '(sm|compute|lto)_\w+' is not (defined|valid) for option"),
+            sign(r"unknown cuda arch"),
+            sign(r"(sm_|compute_)\d+\w?\b.{0,40}(is not|isn't|not) (supported|known|recognized|a valid|recognised)"),
+            sign(r"cuda_architectures.{0,60}(is not supported|invalid|not (a )?valid|unknown|must be)"),
+            sign(r"nvrtc.{0,40}invalid value for --?gpu-architecture|invalid value for --gpu-architecture"),
+            sign(r"nvcc fatal.{0,12}: .{0,60}(arch|gencode|sm_|compute_)", 2),
+            sign(r"ptxas (fatal|error).{0,30}(sm_|arch|value)", 2),
+        ),
+        unless=(sign(r"fewer than|deprecated"),),
+    ),
+    Cause(
+        code="KW-045",
+        title="a header or library of the toolkit is missing",
+        area=Area.TOOLCHAIN,
+        why="The toolkit is there in part: a package with the compiler only, a conda or pip split package, or a search path that "
+        "does not name it.",
+        fix="Install the development package that holds the file named (libcublas-dev, cuda-cudart-dev, cuda-cccl, …) and set CUDA_HOME.",
+        signs=(
+            sign(
+                r"fatal error: ['\"]?(cuda|cublas|cusparse|cusolver|cufft|curand|cudnn|nvrtc|nvtx|nvml|cub/|thrust/|cooperative_groups|nv/target|cuda_runtime|cudaProfiler|nvToolsExt)\S*['\"]?( file not found|: no such file)"
+            ),
+            sign(r"(cannot|could not|can't) open source file ['\"](cuda|cublas|cusparse|nv/|cub/|thrust/|cuda/std)\S*"),
+            sign(r"cannot find -l(cudart|cublas|cublasLt|cusparse|cusolver|nvrtc|cudnn|nvToolsExt|cudadevrt|cuda)\b"),
+            sign(r"(the following|imported) .{0,60}CUDA::\w+.{0,60}(not found|targets? (was|were) not)", 2),
+            sign(r"target .{0,40}links to.{0,40}|CUDA::(cublas|cudart|nvToolsExt|cusparse|cufft)\b.{0,60}not found", 1),
+            sign(r"(cicc|ptxas|fatbinary|nvlink|cudafe\+\+|libdevice)\S*['\"]?:? .{0,20}(not found|no such file)"),
+            sign(r"libdevice not found"),
+        ),
+    ),
+    Cause(
+        code="KW-046",
+        title="a compiler for the host is missing",
+        area=Area.TOOLCHAIN,
+        why="Packages that compile on the user's machine (extensions, Triton and other JITs) need a C or C++ compiler and Python's "
+        "headers there, in production too.",
+        fix="sudo apt-get install -y build-essential python3-dev (or set CC and CXX to a compiler).",
+        signs=(
+            sign(r"failed to find c compiler"),
+            sign(
+                r"(no such file or directory|not found):? ['\"]?(gcc|g\+\+|cc|c\+\+|[a-z0-9_]+-linux-gnu-(gcc|g\+\+)|clang(\+\+)?)['\"]?(\s|$|:)"
+            ),
+            sign(r"\b(gcc|g\+\+|cc1plus|[a-z0-9_]+-linux-gnu-(gcc|g\+\+))['\"]?: (command )?(not found|no such file)"),
+            sign(r"command '\S*(gcc|g\+\+|cc|clang)' failed: no such file or directory"),
+            sign(r"no cmake_cxx?_compiler could be found"),
+            sign(r"fatal error: '?python\.h'?(:| file)"),
+            sign(r"(unable|failed) to (find|locate) .{0,30}(c\+\+|host|gcc|c) compiler"),
+            sign(r"error: command '(gcc|g\+\+|cc)' (failed|not found)", 1),
+            sign(r"cannot execute ['`]?cc1plus"),
+        ),
+    ),
+    Cause(
+        code="KW-047",
+        title="a build tool is missing or too old",
+        area=Area.TOOLCHAIN,
+        why="Ninja, CMake, setuptools or wheel is not in the environment that builds, or is older than the project asks.",
+        fix="pip install -U ninja cmake setuptools wheel packaging in the environment that builds.",
+        signs=(
+            sign(r"ninja is required to load c\+\+ extensions"),
+            sign(r"cmake \d+(\.\d+)* or higher is required"),
+            sign(r"invalid command 'bdist_wheel'"),
+            sign(r"(cmake|ninja)['\"]?:? (command not found|: not found|no such file)"),
+            sign(r"(could not|unable to|cannot|can't) find .{0,20}(ninja|cmake)\b"),
+            sign(r"no such file or directory: ['\"](cmake|ninja)['\"]"),
+            sign(r"cmake was unable to find a build program"),
+            sign(r"(setuptools|scikit-build-core|meson)\S* .{0,30}(>=|or (newer|higher)).{0,20}(required|but)", 2),
+            sign(r"compatibility with cmake < 3\.5 has been removed"),
+        ),
+    ),
+    Cause(
+        code="KW-048",
+        title="nvcc is found but cannot compile a test program",
+        area=Area.TOOLCHAIN,
+        why="CMake's check of the CUDA compiler failed; its reason stands some lines below: a host compiler it refuses, a toolkit that "
+        "is not whole, an architecture it does not know.",
+        fix="Read the first 'error' below the message; CMakeFiles/CMakeConfigureLog.yaml has the whole output.",
+        signs=(
+            sign(r"cuda compiler.{0,120}is not able to compile a simple test program"),
+            sign(r"the cuda compiler identification is unknown"),
+            sign(r"is not able to compile a simple test program", 2),
+            sign(r"failed to detect a default cuda architecture"),
+            sign(r"compiling the cuda compiler identification source file .{0,60}failed"),
+        ),
+        yields_to=("KW-042", "KW-043", "KW-044", "KW-045"),
+    ),
+    Cause(
+        code="KW-049",
+        title="a compilation on the user's machine failed",
+        area=Area.TOOLCHAIN,
+        why="A just-in-time or extension build stopped; what stopped it stands in the compiler's own output above.",
+        fix="Look above for the first line with 'error:'; run the failed command alone with MAX_JOBS=1.",
+        signs=(
+            sign(r"error building extension ['\"]"),
+            sign(r"ninja: build stopped: subcommand failed", 2),
+            sign(r"command '\[?'?ninja'?.{0,40}returned non-zero exit status", 2),
+            sign(r"(nvrtc|jit) compilation (failed|error)|NVRTC_ERROR_COMPILATION|nvrtc: error"),
+            sign(r"error compiling objects for extension"),
+            sign(r"failed building wheel for", 1),
+        ),
+        yields_to=tuple(f"KW-{number:03}" for number in (*range(20, 29), *range(40, 49), 60, 61)),
+    ),
+)

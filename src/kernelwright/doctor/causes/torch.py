@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: MIT
+"""torch and the packages around it: of another build, without CUDA, or not there when something is built."""
+
+from __future__ import annotations
+
+from kernelwright.doctor._cause import Area, Cause, sign
+
+# C++ names of torch in their mangled form: namespaces c10, at, torch, caffe2.
+_TORCH_SYMBOL = r"_ZN?K?[A-Z]{0,3}\d*(3c10|2at|5torch|6caffe2)"
+
+CAUSES = (
+    Cause(
+        code="KW-020",
+        title="an extension was built for another torch",
+        area=Area.TORCH,
+        why="Extensions that link torch's C++ interface fit one torch release (and one of its two C++ ABIs) only; after an "
+        "upgrade of torch, or with the wrong wheel, its symbols are missing.",
+        fix="pip install --force-reinstall --no-deps --no-build-isolation --no-cache-dir <package>, or take the package's wheel for "
+        "exactly this torch, CUDA, Python and C++ ABI.",
+        signs=(
+            sign(r"undefined symbol:? ?" + _TORCH_SYMBOL),
+            sign(r"symbol not found.{0,40}" + _TORCH_SYMBOL),
+            sign(r"undefined symbol:? .{0,80}(c10|torch|aten|caffe2)\b", 2),
+            sign(r"undefined symbol:? ?(aoti_torch_|torch_|THP|THC)\w+"),
+            sign(r"(compiled|built) (against|with|for) (a different|another|an incompatible) (version of )?(py)?torch"),
+            sign(r"_C\.\S*so:? undefined symbol", 2),
+            sign(r"lib(torch|c10)(_\w+)?\.so: cannot open shared object file"),
+            sign(r"(py)?torch (version )?\S+ (is )?(incompatible|not compatible) with (the )?(installed )?\w+", 1),
+            sign(r"couldn'?t load custom c\+\+ ops|could not load (this )?library: .{0,120}\.so", 1),
+        ),
+    ),
+    Cause(
+        code="KW-021",
+        title="torch was built without CUDA",
+        area=Area.TORCH,
+        why="The CPU build of torch is installed: an index, a lock file or a dependency chose it, and no driver changes that.",
+        fix="pip install --force-reinstall torch --index-url of the CUDA build (on a Jetson: NVIDIA's own wheel for its JetPack).",
+        signs=(
+            sign(r"torch not compiled with cuda enabled"),
+            sign(r"torch\S*[ =:]+\d+\.\d+(\.\d+)?\S*\+cpu\b|^['\"]?\d+\.\d+\.\d+\+cpu['\"]?$", 2),
+            sign(r"(torch|pytorch)\b.{0,60}\b(cpu[- ]only|without (cuda|gpu) support|cpu (build|version|wheel))"),
+            sign(r"(not (compiled|built|linked) with|compiled without|built without) (cuda|gpu)( support)?\b", 2),
+            sign(r"torch\.version\.cuda\W{1,6}none\b"),
+            sign(r"torch\.cuda\.is_available\(\)\W{1,30}false\b", 1),
+            sign(r"attempting to deserialize object on a cuda device but torch\.cuda\.is_available\(\) is false", 2),
+        ),
+        unless=(sign(r"bitsandbytes|llama|onnxruntime|tensorflow|opencv|ctranslate2"),),
+    ),
+    Cause(
+        code="KW-022",
+        title="the build does not see the torch that is installed",
+        area=Area.TORCH,
+        why="pip, uv and other tools build in an empty environment of their own. A package whose setup imports torch without "
+        "declaring it fails there, though torch is installed.",
+        fix="pip install --no-build-isolation <package>, after pip install torch setuptools wheel ninja packaging.",
+        signs=(
+            sign(
+                r"(ModuleNotFoundError|ImportError): no module named ['\"](torch|packaging|wheel|numpy|setuptools|ninja|pkg_resources|psutil)\b"
+            ),
+        ),
+        needs=(
+            sign(
+                r"(getting requirements to build|get_requires_for_build|prepare_metadata|preparing metadata|build_meta|egg_info|"
+                r"build backend|build_wheel|setup\.py|build isolation|subprocess-exited-with-error|failed to build)"
+            ),
+        ),
+    ),
+    Cause(
+        code="KW-023",
+        title="NumPy 2 under packages built for NumPy 1",
+        area=Area.TORCH,
+        why="Binary packages built against NumPy 1 cannot be used with NumPy 2; older torch, and NVIDIA's builds for Jetson, are "
+        "such packages.",
+        fix='pip install "numpy<2", or newer builds of the packages that complain.',
+        signs=(
+            sign(r"compiled using numpy 1\.x cannot be run in"),
+            sign(r"_ARRAY_API not found"),
+            sign(r"numpy\.(dtype|ndarray|ufunc) size changed, may indicate binary incompatibility"),
+            sign(r"numpy\.core\.(multiarray|umath) failed to import"),
+            sign(r"failed to initialize numpy"),
+            sign(r"module compiled against (abi|api) version \S+ but this version of numpy is"),
+            sign(r"RuntimeError: numpy is not available", 2),
+        ),
+    ),
+    Cause(
+        code="KW-024",
+        title="no wheel fits this machine, Python or libc",
+        area=Area.TORCH,
+        why="pip takes a wheel only if its tags name this machine type, an old enough glibc and this Python. With none, it says "
+        "that there is no version, or tries to build from source.",
+        fix="python -m pip debug --verbose | head -40 shows the tags that fit: take another Python, or another release, or build.",
+        signs=(
+            sign(r"is not a supported wheel on this platform"),
+            sign(r"could not find a version that satisfies the requirement \S+"),
+            sign(r"no matching distribution found for"),
+            sign(r"requires a different python: \S+ not in"),
+            sign(r"(has no|doesn'?t have an?y?) (wheels?|source distribution) .{0,60}(platform|python|abi|current)"),
+            sign(r"ignored the following versions that require a different python", 2),
+            sign(r"no (compatible|matching|suitable) (wheels?|distributions?) .{0,60}(found|available|for)", 2),
+        ),
+        unless=(sign(r"network is unreachable|timed out|temporary failure|connection (refused|reset)"),),
+        yields_to=("KW-026",),
+    ),
+    Cause(
+        code="KW-025",
+        title="a downloaded file is not the one whose hash was locked",
+        area=Area.TORCH,
+        why="The index serves other bytes than those that were locked: a re-upload, another index, a damaged cache, or an attack.",
+        fix="pip cache purge and try again; if it stays, find out who changed the file before you lock its new hash.",
+        signs=(
+            sign(r"these packages do not match the hashes from the requirements file"),
+            sign(r"hash mismatch (for|in)\b"),
+            sign(r"expected sha\d+ .{0,80}(got|actual|computed)"),
+            sign(r"in --require-hashes mode, all requirements must have"),
+            sign(r"hashes are required in --require-hashes mode"),
+        ),
+    ),
+    Cause(
+        code="KW-026",
+        title="a package index cannot be reached",
+        area=Area.TORCH,
+        why="The name does not resolve, the connection fails, or the host no longer has the page: what follows in the log (no "
+        "version found) is only the consequence.",
+        fix="curl -I the URL of the log; configure the proxy or mirror (pip config set global.index-url …), or use a local wheel.",
+        signs=(
+            sign(r"temporary failure in name resolution|name or service not known|could not resolve host"),
+            sign(r"(max retries exceeded|failed to establish a new connection|newconnectionerror)"),
+            sign(r"(connection (refused|reset|timed out)|network is unreachable|read timed out|connecttimeout)", 2),
+            sign(r"\b(404|403|410|502|503)\b.{0,30}(client|server) error.{0,20}( for url)?.{0,20}http"),
+            sign(r"(ssl: )?certificate_verify_failed|certificate verify failed"),
+        ),
+        needs=(sign(r"\bpip\b|\buv\b|simple/|index|wheel|\.whl|retrying|conda|channel|https?://"),),
+    ),
+    Cause(
+        code="KW-027",
+        title="conda cannot choose CUDA packages on this machine",
+        area=Area.TORCH,
+        why="conda decides by the virtual package __cuda, which it reads from the driver; a machine without a GPU (a build or "
+        "lock machine) has none, so the solver fails or takes the CPU build.",
+        fix="CONDA_OVERRIDE_CUDA=<the CUDA release> in front of the command; for a lock file: a virtual-packages file that states __cuda.",
+        signs=(
+            sign(r"nothing provides __(cuda|glibc|linux)\b"),
+            sign(
+                r"__cuda\b.{0,80}(missing|not (available|installed|present|found)|virtual package|requires?|unsatisfiable|conflict)"
+            ),
+            sign(r"requires? .{0,20}__cuda\b"),
+            sign(r"(pytorch|torch)\S*[-_ =]cpu_\S*.{0,60}(installed|selected|chosen|will be installed)", 1),
+        ),
+    ),
+    Cause(
+        code="KW-028",
+        title="bitsandbytes has no library for this CUDA version",
+        area=Area.TORCH,
+        why="It ships one library for each CUDA release and picks by torch's; the picked one is not in the package, or another "
+        "is forced by BNB_CUDA_VERSION.",
+        fix="unset BNB_CUDA_VERSION; pip install -U bitsandbytes; python -m bitsandbytes says which library it looks for.",
+        signs=(
+            sign(r"cuda setup failed despite (gpu|cuda) being available"),
+            sign(r"bitsandbytes was compiled without gpu support"),
+            sign(r"could not find the bitsandbytes .{0,20}binary"),
+            sign(r"libbitsandbytes_\w+\.so.{0,40}(not found|no such file|cannot open|undefined symbol)"),
+            sign(r"configured (cuda|rocm|xpu)? ?binary not found at"),
+            sign(r"libbitsandbytes_cpu\.so", 1),
+            sign(r"bitsandbytes.{0,60}(cuda (setup|version)|library).{0,40}(fail|not found|missing|error)", 2),
+            sign(r"\bBNB_CUDA_VERSION\b", 1),
+        ),
+    ),
+)

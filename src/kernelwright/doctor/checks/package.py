@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT
+"""Is kernelwright itself whole, and does it serve this machine's GPUs?"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from kernelwright import _environment, _files, errors
+from kernelwright.doctor._check import Grade, check
+from kernelwright.doctor.machine import system
+
+if TYPE_CHECKING:
+    from kernelwright.doctor.machine._machine import Machine
+
+
+def _images() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = _files.read(_files.MANIFEST)["images"]
+    return found
+
+
+@check("KW-070")
+def files_missing(machine: Machine) -> str | None:  # noqa: ARG001 - the package is the same on a made-up machine
+    try:
+        for name in (_files.MANIFEST, _files.SIGNATURES, _files.TARGETS):
+            _files.read(name)
+        _files.whole_library()
+        for image in _images():
+            _files.locate(image["path"])
+    except errors.PackageIncomplete as error:
+        return str(error)
+    return None
+
+
+@check("KW-071")
+def kernels_changed(machine: Machine) -> str | None:  # noqa: ARG001
+    for image in _images():
+        path = _files.locate(image["path"])
+        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        if found != image["sha256"]:
+            return f"{path} has sha256 {found}, {_files.MANIFEST} says {image['sha256']}"
+    return None
+
+
+OWN_FILES = (files_missing, kernels_changed)
+
+
+@check("KW-073")
+def no_glibc(machine: Machine) -> str | None:
+    return f"{system.distribution(machine)} has musl for its C library" if system.is_musl(machine) else None
+
+
+@check("KW-076")
+def driver_too_old(machine: Machine) -> str | None:
+    level, name = machine.driver.get("level"), _files.read(_files.MANIFEST)["toolkit"]
+    needed = _files.read(_files.TARGETS)["toolkits"][name]["driver"]["cuda"]
+    major, minor = map(int, needed.split("."))
+    if not level or level >= major * 1000 + minor * 10:
+        return None
+    return f"the driver's CUDA level is {level // 1000}.{level % 1000 // 10}; {name} needs {needed}"
+
+
+def served(capability: int) -> tuple[str, str] | None:
+    """(code, kind) of the image that a GPU would get: its own, its family's, or PTX; None where none runs."""
+    codes = _files.read(_files.TARGETS)["codes"]
+    there = [codes[name] | {"name": name} for name in {image["code"] for image in _images()} if name in codes]
+    shown = f"{capability // 10}.{capability % 10}"
+    cubins = [code for code in there if code["kind"] == "cubin" and shown in code["runs_on"]]
+    own = [code for code in cubins if code["runs_on"][0] == shown]
+    best = max(own or cubins, key=lambda code: (_number(code["runs_on"][0]), code["name"]), default=None)
+    if best is None:
+        older = [code for code in there if code["kind"] == "ptx" and _number(code["runs_on"][0]) <= capability]
+        best = max(older, key=lambda code: _number(code["runs_on"][0]), default=None)
+    return (best["name"], best["kind"]) if best else None
+
+
+def _number(capability: str) -> int:
+    major, minor = capability.split(".")
+    return int(major) * 10 + int(minor)
+
+
+@check("KW-074")
+def gpu_not_served(machine: Machine) -> str | None:
+    for gpu in machine.driver.get("gpus", []):
+        own = int(gpu.get("capability", 0))
+        if served(own) is None:
+            have = " ".join(sorted({image["code"] for image in _images()})) or "no kernels"
+            return f"{gpu.get('name')} has compute capability {own // 10}.{own % 10}; this wheel has {have}"
+    return None
+
+
+@check("KW-075", Grade.WARNS)
+def gpu_served_by_ptx(machine: Machine) -> str | None:
+    for gpu in machine.driver.get("gpus", []):
+        found = served(int(gpu.get("capability", 0)))
+        if found and found[1] == "ptx":
+            return f"{gpu.get('name')} gets {found[0]}, which the driver compiles on first use"
+    return None
+
+
+@check("KW-077", Grade.WARNS)
+def switched(machine: Machine) -> str | None:
+    names = (_environment.DISABLE, _environment.KERNELS, _environment.ARCH)
+    found = [f"{name}={machine.variables[name]}" for name in names if machine.variables.get(name)]
+    return ", ".join(found) or None

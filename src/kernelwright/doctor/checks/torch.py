@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""Does the torch that is installed go with the machine?"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kernelwright.doctor._check import Grade, check
+from kernelwright.doctor.machine import driver, jetson, python
+
+if TYPE_CHECKING:
+    from kernelwright.doctor.machine._machine import Machine
+
+
+def _has_gpu(machine: Machine) -> bool:
+    return (
+        bool(machine.driver.get("gpus")) or bool(driver.gpus_on_the_bus(machine)) or jetson.model(machine) is not None
+    )
+
+
+@check("KW-021", Grade.WARNS)
+def torch_for_cpus(machine: Machine) -> str | None:
+    torch = python.torch(machine)
+    if torch is None or torch.cuda is not None or not _has_gpu(machine):
+        return None
+    return f"torch {torch.version} in {torch.place} has no CUDA, though this machine has a GPU"
+
+
+@check("KW-033")
+def not_nvidias_torch(machine: Machine) -> str | None:
+    """Before JetPack 7 only NVIDIA's own builds of torch see a Jetson's GPU."""
+    torch, board, release = python.torch(machine), jetson.model(machine), jetson.l4t(machine)
+    if torch is None or board is None or torch.origin == "NVIDIA" or jetson.userland(machine) == "sbsa":
+        return None
+    return f"torch {torch.version} from {torch.origin} on {board}" + (
+        f", L4T {release[0]}.{release[1]}" if release else ""
+    )
+
+
+@check("KW-023", Grade.WARNS)
+def numpy_two(machine: Machine) -> str | None:
+    torch, numpy = python.torch(machine), python.numpy(machine)
+    if torch is None or numpy is None or not numpy.startswith("2."):
+        return None
+    release = re.match(r"(\d+)\.(\d+)", torch.version)
+    old = release is not None and (int(release[1]), int(release[2])) < (2, 3)
+    return f"NumPy {numpy} under torch {torch.version}, which was built for NumPy 1" if old else None
+
+
+@check("KW-086", Grade.WARNS)
+def gpu_not_in_torch(machine: Machine) -> str | None:
+    gpus, torch = machine.driver.get("gpus", []), python.torch(machine)
+    if not gpus or torch is None or torch.cuda is None:
+        return None
+    archs = machine.torch.get("archs") or []
+    codes = [int(match[1]) for match in (re.match(r"(?:sm|compute)_(\d+)", arch) for arch in archs) if match]
+    for gpu in gpus:
+        own = int(gpu.get("capability", 0))
+        if codes and not any(code // 10 == own // 10 and code <= own for code in codes):
+            shown = f"{own // 10}.{own % 10}"
+            return f"{gpu.get('name')} has compute capability {shown}; torch {torch.version} has {' '.join(archs)}"
+    return None
+
+
+@check("KW-087")
+def torch_newer_than_driver(machine: Machine) -> str | None:
+    torch, level = python.torch(machine), machine.driver.get("level")
+    if torch is None or torch.cuda is None or not level or "." not in torch.cuda:
+        return None
+    major = int(torch.cuda.split(".")[0])
+    if major <= level // 1000:
+        return None
+    return f"torch {torch.version} is for CUDA {torch.cuda}, the driver's level is {level // 1000}.{level % 1000 // 10}"
+
+
+@check("KW-088")
+def torch_does_not_import(machine: Machine) -> str | None:
+    torch = python.torch(machine)
+    if torch is None or "error" not in machine.torch:
+        return None
+    return f"import torch ({torch.version} in {torch.place}): {machine.torch['error']}"
+
+
+@check("KW-084", Grade.WARNS)
+def several_runtimes(machine: Machine) -> str | None:
+    loaded = [place for place in machine.torch.get("libraries", []) if "/libcudart" in place]
+    return f"import torch loads {' and '.join(loaded)}" if len(loaded) > 1 else None
+
+
+@check("KW-085", Grade.WARNS)
+def bitsandbytes_forced(machine: Machine) -> str | None:
+    value = machine.variables.get("BNB_CUDA_VERSION")
+    return f"BNB_CUDA_VERSION={value}" if value else None

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+"""What a log can show that is no cause of ours: said in one sentence, so that silence has a reason."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernelwright.doctor.explain._lines import Line
+
+_OTHERS = (
+    (
+        r"cuda out of memory|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED",
+        "the GPU's memory is full: that is the program's size, not its installation",
+    ),
+    (
+        r"device-side assert|illegal memory access|misaligned address|CUDA_ERROR_LAUNCH_FAILED|launch failure",
+        "a kernel went wrong while it ran: a bug of the program or its data (CUDA_LAUNCH_BLOCKING=1 finds the call)",
+    ),
+    (
+        r"nccl.{0,40}(timeout|unhandled|error)|watchdog caught collective|ProcessGroupNCCL",
+        "processes on several GPUs lost each other: look at the first rank that failed",
+    ),
+    (
+        r"segmentation fault|sigsegv|core dumped",
+        "the program crashed without saying why: a core dump or python -X faulthandler says where",
+    ),
+    (
+        r"shapes? .{0,60}(cannot be multiplied|mismatch)|size mismatch for|expected scalar type|must match the size",
+        "tensors do not fit each other: that is the program's own error",
+    ),
+    (
+        r"(401|403) client error|gatedrepoerror|repository not found|is not a local folder and is not a valid model",
+        "a model or file could not be fetched: look at its name and the access rights",
+    ),
+    (
+        r"^traceback \(most recent call last\)|^\w*(error|exception): ",
+        "an error is there, but none that is known to come from the driver, the toolkit or the packages",
+    ),
+)
+
+
+def reason_for_silence(lines: list[Line]) -> str:
+    """Why no cause is named."""
+    if not lines:
+        return "the log is empty"
+    for pattern, reason in _OTHERS:
+        if any(re.search(pattern, line.text, re.IGNORECASE) for line in lines):
+            return reason
+    return "no line shows an error that is known to come from the driver, the toolkit or the packages"

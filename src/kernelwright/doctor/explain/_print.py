@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+"""The command `explain`: reads a log, prints its causes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernelwright.doctor.explain._match import Answer, Explanation, explain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SCHEMA = 1
+USAGE = """usage: python -m kernelwright explain [--json] [FILE …] < log
+
+Names the cause of a failed build or run from its log: code, confidence, the lines that show it, the fix.
+Exit code 0: a cause was named. 1: none was. 2: the log could not be read."""
+
+
+def _as_text(found: Explanation) -> str:
+    if not found.answers:
+        return f"no known cause: {found.silence}"
+    return "\n\n".join(map(_answer_as_text, found.answers))
+
+
+def _answer_as_text(answer: Answer) -> str:
+    cause = answer.cause
+    shown = "\n".join(f"  line {line.number}: {line.text[:300]}" for line in answer.lines)
+    head = f"{cause.code}  {cause.title}  (confidence: {answer.confidence.value})"
+    return f"{head}\n{shown}\n  why: {cause.why}\n  fix: {cause.fix}"
+
+
+def _as_json(found: Explanation) -> str:
+    answers: list[dict[str, Any]] = [
+        {
+            "code": answer.cause.code,
+            "title": answer.cause.title,
+            "confidence": answer.confidence.value,
+            "lines": [{"number": line.number, "text": line.text} for line in answer.lines],
+            "why": answer.cause.why,
+            "fix": answer.cause.fix,
+        }
+        for answer in found.answers
+    ]
+    return json.dumps({"schema": SCHEMA, "answers": answers, "silence": found.silence}, indent=2, ensure_ascii=False)
+
+
+def _read(files: Sequence[str]) -> str:
+    """All logs one after the other; undecodable bytes are kept out of the way, not fatal."""
+    raw = [Path(file).read_bytes() for file in files] if files else [sys.stdin.buffer.read()]
+    return "\n".join(part.decode("utf-8", errors="replace") for part in raw)
+
+
+def main(arguments: Sequence[str]) -> int:
+    if {"-h", "--help"} & set(arguments):
+        print(USAGE)
+        return 0
+    options = [argument for argument in arguments if argument.startswith("-")]
+    if set(options) - {"--json"}:
+        print(f"explain does not know {options[0]}\n\n{USAGE}", file=sys.stderr)
+        return 2
+    try:
+        log = _read([argument for argument in arguments if not argument.startswith("-")])
+    except OSError as error:
+        print(f"explain cannot read the log: {error}", file=sys.stderr)
+        return 2
+    found = explain(log)
+    print(_as_json(found) if options else _as_text(found))
+    return 0 if found.answers else 1

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: MIT
+"""A machine as the checks see it: files under a root, environment variables, programs that can be asked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernelwright.doctor.machine import _probes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+_MOST = 4_000_000  # bytes of one file: what is read here is never longer, what pretends to be may be endless
+_PATIENCE = 2.0  # seconds for a program that only prints its version
+
+
+def _ask(command: Sequence[str]) -> str | None:
+    """What a program prints; None if it cannot be run or takes too long."""
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PATIENCE,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout + done.stderr
+
+
+@dataclass
+class Machine:
+    """`root` is where its files are; `ask` runs a program; `probe` runs a probe by its name in a child process."""
+
+    variables: Mapping[str, str]
+    root: Path = Path("/")
+    processor: str = field(default_factory=lambda: os.uname().machine)
+    kernel: str = field(default_factory=lambda: os.uname().release)
+    ask: Callable[[Sequence[str]], str | None] = _ask
+    probe: Callable[[str], dict[str, Any]] = _probes.run
+
+    def path(self, name: str) -> Path:
+        return self.root / name.lstrip("/")
+
+    def text(self, name: str) -> str | None:
+        """A text file's content; None where there is none or it may not be read."""
+        try:
+            with self.path(name).open("rb") as file:
+                return file.read(_MOST).decode("utf-8", errors="replace")
+        except (OSError, ValueError):
+            return None
+
+    def exists(self, name: str) -> bool:
+        try:
+            return self.path(name).exists()
+        except OSError:
+            return False
+
+    def find(self, pattern: str) -> list[str]:
+        """Files that a pattern matches, as paths on that machine, sorted."""
+        try:
+            found = sorted(self.root.glob(pattern.lstrip("/")))
+        except OSError:
+            return []
+        return ["/" + str(path.relative_to(self.root)) for path in found]
+
+    def resolved(self, name: str) -> str:
+        """Where a file is in the end, on that machine, links followed."""
+        try:
+            real = self.path(name).resolve()
+            return "/" + str(real.relative_to(self.root.resolve()))
+        except (OSError, ValueError, RuntimeError):
+            return name
+
+    def programs(self, name: str) -> list[str]:
+        """Every program of this name that PATH finds, the one that would run first; links to one program count once."""
+        found: dict[str, str] = {}
+        for directory in self.variables.get("PATH", "").split(":"):
+            place = f"{directory}/{name}"
+            if directory.startswith("/") and self.path(place).is_file() and os.access(self.path(place), os.X_OK):
+                found.setdefault(self.resolved(place), place)
+        return list(found.values())
+
+    @cached_property
+    def driver(self) -> dict[str, Any]:
+        """What the child process that loaded libcuda says: see `_probes.DRIVER`."""
+        return self.probe("driver")
+
+    @cached_property
+    def torch(self) -> dict[str, Any]:
+        """What the child process that imported torch says: see `_probes.TORCH`."""
+        return self.probe("torch")

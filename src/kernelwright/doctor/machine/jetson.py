@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT
+"""Jetson boards: which board, which L4T and JetPack, and which of the two userlands drives its GPU."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernelwright.doctor.machine._machine import Machine
+
+# Libraries that only the Tegra userland of a driver has.
+_TEGRA_LIBRARIES = (
+    "/usr/lib/aarch64*/tegra/libcuda.so*",
+    "/usr/lib/aarch64*/nvidia/libnvrm_gpu.so",
+    "/usr/lib/aarch64*/tegra/libnvrm_gpu.so",
+)
+
+
+def model(machine: Machine) -> str | None:
+    """What the board's device tree calls it; None on any other machine."""
+    name = (machine.text("/proc/device-tree/model") or machine.text("/sys/firmware/devicetree/base/model") or "").strip(
+        "\x00\n "
+    )
+    compatible = machine.text("/proc/device-tree/compatible") or ""
+    return name or "an NVIDIA board" if "tegra" in compatible or "jetson" in name.lower() else None
+
+
+def l4t(machine: Machine) -> tuple[int, str] | None:
+    """The release of Linux for Tegra: (36, "4.3")."""
+    match = re.search(r"#\s*R(\d+)\s*\(release\),\s*REVISION:\s*([\d.]+)", machine.text("/etc/nv_tegra_release") or "")
+    if match:
+        return int(match[1]), match[2]
+    match = re.search(
+        r"^Package: nvidia-l4t-core\n(?:.+\n)*?Version: (\d+)\.([\d.]+)",
+        machine.text("/var/lib/dpkg/status") or "",
+        re.MULTILINE,
+    )
+    return (int(match[1]), match[2]) if match else None
+
+
+def jetpack(machine: Machine) -> str | None:
+    """The version of the package nvidia-jetpack, such as "6.2"."""
+    match = re.search(
+        r"^Package: nvidia-jetpack\n(?:.+\n)*?Version: ([\d.]+)",
+        machine.text("/var/lib/dpkg/status") or "",
+        re.MULTILINE,
+    )
+    return match[1] if match else None
+
+
+def userland(machine: Machine) -> str | None:
+    """ "tegra" or "sbsa": whose libcuda this aarch64 machine has; None elsewhere, and where there is no driver."""
+    if machine.processor != "aarch64":
+        return None
+    if any(machine.find(pattern) for pattern in _TEGRA_LIBRARIES):
+        return "tegra"
+    return (
+        "sbsa"
+        if machine.exists("/proc/driver/nvidia/version") or machine.find("/usr/lib/aarch64*/libcuda.so.1")
+        else None
+    )

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: MIT
+"""The Python that runs, and the packages it would import: read from their files, never imported."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernelwright.doctor.machine._machine import Machine
+
+
+@dataclass(frozen=True)
+class Package:
+    """An installed distribution: from its .dist-info."""
+
+    name: str
+    version: str
+    place: str
+    """The directory it is installed in."""
+    installer: str
+    """Who put it there: "pip", "conda", "uv", …; "" where that is not said."""
+
+
+def directories(machine: Machine) -> list[str]:
+    """Where packages are looked for, on that machine."""
+    if machine.root == Path("/"):
+        return [entry for entry in sys.path if entry and Path(entry).is_dir()]
+    return [*machine.find("/usr/lib/python3/dist-packages"), *machine.find("/usr/local/lib/python3*/*-packages")]
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def packages(machine: Machine) -> dict[str, list[Package]]:
+    """Every installed distribution by its normalised name, in the order in which imports would find them."""
+    found: dict[str, list[Package]] = {}
+    for directory in directories(machine):
+        for info in machine.find(f"{directory}/*.dist-info"):
+            name, _, version = info.rpartition("/")[2].removesuffix(".dist-info").partition("-")
+            installer = (machine.text(f"{info}/INSTALLER") or "").strip()
+            found.setdefault(_normal(name), []).append(Package(_normal(name), version, directory, installer))
+    return found
+
+
+@dataclass(frozen=True)
+class Torch:
+    """torch as its files say, without importing it."""
+
+    version: str
+    cuda: str | None
+    place: str
+    origin: str
+    """Whose build: "PyPI", "NVIDIA", "conda" or "another"."""
+
+
+def torch(machine: Machine) -> Torch | None:
+    """The torch that `import torch` would find; None where there is none."""
+    for directory in directories(machine):
+        written = machine.text(f"{directory}/torch/version.py")
+        if written is None:
+            continue
+        version = re.search(r"__version__ = ['\"]([^'\"]+)", written)
+        cuda = re.search(r"^cuda(?:: [^=]+)? = ['\"]([^'\"]+)", written, re.MULTILINE)
+        name = version[1] if version else "of unknown version"
+        return Torch(name, cuda[1] if cuda else None, f"{directory}/torch", _origin(machine, directory, name))
+    return None
+
+
+def _origin(machine: Machine, directory: str, version: str) -> str:
+    if re.search(r"\+(nv|\w*\.nv)|a0\+\w+", version):
+        return "NVIDIA"
+    if machine.find(f"{directory}/../../../conda-meta/*torch-*.json"):
+        return "conda"
+    return "PyPI" if re.fullmatch(r"[\d.]+(\+(cu\d+|cpu))?", version) else "another"
+
+
+def numpy(machine: Machine) -> str | None:
+    """NumPy's version."""
+    found = packages(machine).get("numpy")
+    return found[0].version if found else None

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: MIT
+"""Compilers of this machine: nvcc, the host GCC, and what the environment says of them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernelwright.doctor.machine._machine import Machine
+
+HOMES = ("CUDA_HOME", "CUDA_PATH")
+
+
+def release_of(machine: Machine, nvcc: str) -> tuple[int, int] | None:
+    """The CUDA release of an nvcc, as it says itself."""
+    match = re.search(r"release (\d+)\.(\d+)", machine.ask([str(machine.path(nvcc)), "--version"]) or "")
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def nvccs(machine: Machine) -> list[str]:
+    """Every nvcc: of PATH, of CUDA_HOME, of the usual places; the one that a build would take first."""
+    homes = [f"{machine.variables[name]}/bin/nvcc" for name in HOMES if machine.variables.get(name, "").startswith("/")]
+    usual = [
+        "/usr/local/cuda/bin/nvcc",
+        *machine.find("/usr/local/cuda-*/bin/nvcc"),
+        *machine.find("/opt/cuda/bin/nvcc"),
+    ]
+    found: dict[str, str] = {}
+    for place in [*machine.programs("nvcc"), *homes, *usual]:
+        if machine.path(place).is_file():
+            found.setdefault(machine.resolved(place), place)
+    return list(found.values())
+
+
+def host_compiler(machine: Machine) -> tuple[str, int] | None:
+    """The C++ compiler that nvcc would use and its major version."""
+    named = machine.variables.get("CUDAHOSTCXX") or machine.variables.get("NVCC_CCBIN") or "g++"
+    places = [named] if named.startswith("/") else machine.programs(named)
+    for place in places[:1]:
+        match = re.match(r"(\d+)", (machine.ask([str(machine.path(place)), "-dumpversion"]) or "").strip())
+        if match:
+            return place, int(match[1])
+    return None

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT
+"""The command `doctor`, also without a verb: gathers, prints, and tells by its exit code where the cause lies."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from kernelwright import _environment
+from kernelwright.doctor._cause import Area
+from kernelwright.doctor._check import Grade
+from kernelwright.doctor.machine._machine import Machine
+from kernelwright.doctor.report.facts import gather
+from kernelwright.doctor.report.redact import redacted
+from kernelwright.doctor.report.text import lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+USAGE = """usage: python -m kernelwright [doctor] [--json] [--redact] [--self]
+
+Says what this installation and this machine are, runs each operator once, and names what is wrong with its fix.
+--self leaves the machine out: the files of this installation and its operators alone decide.
+Exit code 0: all is well. 1: an operator fails. 2: the command line is wrong. From 10 on, by where the first cause lies:
+{areas}."""
+FIRST_AREA = 10
+OPTIONS = {"--json", "--redact", "--self"}
+
+
+def _area_code(area: str) -> int:
+    return FIRST_AREA + [each.value for each in Area].index(area)
+
+
+def exit_code(told: dict[str, Any]) -> int:
+    failing = [found["area"] for found in told["findings"] if found["grade"] == Grade.FAILS.value]
+    if failing:
+        return _area_code(failing[0])
+    return 0 if told["success"] else 1
+
+
+def usage() -> str:
+    return USAGE.format(areas=", ".join(f"{_area_code(area.value)} {area.value}" for area in Area))
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = set(arguments)
+    if options & {"-h", "--help"}:
+        print(usage())
+        return 0
+    if options - OPTIONS:
+        print(f"doctor does not know {min(options - OPTIONS)}\n\n{usage()}", file=sys.stderr)
+        return 2
+    told = gather(Machine(_environment.everything()), only_self="--self" in options)
+    if "--redact" in options:
+        told = redacted(told)
+    if "--json" in options:
+        print(json.dumps(told, indent=2, ensure_ascii=False))
+    else:
+        for line in lines(told):
+            print(line, flush=True)
+    return exit_code(told)

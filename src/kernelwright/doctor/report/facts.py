@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: MIT
+"""Everything the report says, as plain data. Each part stands alone: one that fails says so in its place."""
+
+from __future__ import annotations
+
+import platform
+from typing import TYPE_CHECKING, Any
+
+from kernelwright import _environment, _files, _library, errors, ops
+from kernelwright.doctor._check import Finding, Grade
+from kernelwright.doctor.causes import all_causes
+from kernelwright.doctor.checks import all_checks, examine, package
+from kernelwright.doctor.machine import driver, jetson, python, system, toolkit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kernelwright.doctor.machine._machine import Machine
+
+SCHEMA = 1
+
+
+def _build(_: Machine) -> dict[str, Any]:
+    manifest = _files.read(_files.MANIFEST)
+    keys = ("version", "target", "toolkit", "provider", "debug", "compiler")
+    return {key: manifest[key] for key in keys} | {"images": sorted({image["code"] for image in manifest["images"]})}
+
+
+def _library_facts(_: Machine) -> dict[str, Any]:
+    library = _library.load()
+    return {
+        "path": str(library.path),
+        "version": library.text("kw_version"),
+        "isa": library.text("kw_cpu_isa"),
+        "threads": library.functions["kw_num_threads"](),
+    }
+
+
+def _system(machine: Machine) -> dict[str, Any]:
+    glibc, memory = system.glibc(machine), system.memory(machine)
+    return {
+        "processor": machine.processor,
+        "kernel": machine.kernel,
+        "distribution": system.distribution(machine),
+        "glibc": ".".join(map(str, glibc)) if glibc else None,
+        "container": system.container(machine),
+        "wsl": system.is_wsl(machine),
+        "processors": system.processors(machine),
+        "memory": memory[0] if memory else None,
+    }
+
+
+def _jetson(machine: Machine) -> dict[str, Any] | None:
+    board = jetson.model(machine)
+    if board is None:
+        return None
+    release = jetson.l4t(machine)
+    return {
+        "board": board,
+        "l4t": f"{release[0]}.{release[1]}" if release else None,
+        "jetpack": jetson.jetpack(machine),
+        "userland": jetson.userland(machine),
+    }
+
+
+def _driver(machine: Machine) -> dict[str, Any]:
+    return {
+        "kernel_module": driver.kernel_module(machine),
+        "libraries": driver.libraries(machine),
+        "on_the_bus": driver.gpus_on_the_bus(machine),
+        **{key: value for key, value in machine.driver.items() if key != "gpus"},
+    }
+
+
+def _gpus(machine: Machine) -> list[dict[str, Any]]:
+    def served(gpu: dict[str, Any]) -> dict[str, Any]:
+        image = package.served(int(gpu.get("capability", 0)))
+        return {"image": image[0] if image else None, "kind": image[1] if image else None}
+
+    return [{**gpu, **served(gpu)} for gpu in machine.driver.get("gpus", [])]
+
+
+def _torch(machine: Machine) -> dict[str, Any] | None:
+    found = python.torch(machine)
+    if found is None:
+        return None
+    return {"version": found.version, "cuda": found.cuda, "origin": found.origin, "place": found.place}
+
+
+def _toolkits(machine: Machine) -> list[dict[str, Any]]:
+    def release(place: str) -> str | None:
+        found = toolkit.release_of(machine, place)
+        return f"{found[0]}.{found[1]}" if found else None
+
+    return [{"nvcc": place, "release": release(place)} for place in toolkit.nvccs(machine)]
+
+
+def _python(machine: Machine) -> dict[str, Any]:
+    return {"version": platform.python_version(), "numpy": python.numpy(machine)}
+
+
+def _variables(machine: Machine) -> dict[str, str]:
+    """Those of ours, and those of others that decide which GPU code and which compiler is used."""
+    of_others = ("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_PATH", "LD_LIBRARY_PATH", "CUDAHOSTCXX", "CONDA_PREFIX",
+                 "IN_NIX_SHELL", "BNB_CUDA_VERSION", "MAX_JOBS")  # fmt: skip
+    names = (*_environment.MEANINGS, *of_others)
+    return {name: machine.variables[name] for name in names if name in machine.variables}
+
+
+_PARTS: dict[str, Callable[[Machine], Any]] = {
+    "build": _build,
+    "library": _library_facts,
+    "system": _system,
+    "jetson": _jetson,
+    "driver": _driver,
+    "gpus": _gpus,
+    "python": _python,
+    "torch": _torch,
+    "toolkits": _toolkits,
+    "variables": _variables,
+}
+
+_OWN = ("build", "library")
+
+
+def _part(make: Callable[[Machine], Any], machine: Machine) -> Any:
+    try:
+        return make(machine)
+    except Exception as error:  # noqa: BLE001 - the report must reach its end, whatever is broken
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+def operators() -> list[dict[str, Any]]:
+    """A tiny run of each operator on the CPU, against plain Python."""
+
+    def one(name: str) -> dict[str, Any]:
+        try:
+            library = _library.load()
+            if name not in library.ops:
+                return {"name": name, "left_out": True}
+            return {"name": name, "right": ops.record(name).selfcheck(library)}
+        except Exception as error:  # noqa: BLE001
+            return {
+                "name": name,
+                "error": f"{type(error).__name__}: {error}",
+                "own": isinstance(error, errors.SelfCheckFailed),
+            }
+
+    return [one(name) for name in ops.names()]
+
+
+def _finding(found: Finding) -> dict[str, Any]:
+    cause = all_causes()[found.code]
+    return {
+        "code": found.code,
+        "grade": found.grade.value,
+        "area": cause.area.value,
+        "title": cause.title,
+        "evidence": found.evidence,
+        "why": cause.why,
+        "fix": cause.fix,
+    }
+
+
+def gather(machine: Machine, *, only_self: bool = False) -> dict[str, Any]:
+    """The whole report as data; `only_self`: without what depends on the machine, such as its driver or torch."""
+    told: dict[str, Any] = {"schema": SCHEMA}
+    told |= {name: _part(make, machine) for name, make in _PARTS.items() if name in _OWN or not only_self}
+    told["operators"] = operators()
+    told["findings"] = [_finding(found) for found in examine(machine, package.OWN_FILES if only_self else all_checks())]
+    failed = any(found["grade"] == Grade.FAILS.value for found in told["findings"])
+    broken = any("error" in each for each in told["operators"])
+    told["success"] = not (failed or broken)
+    return told

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: MIT
+"""The report as lines for a person: a word, then what is so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kernelwright import _environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_GIB = 1 << 30
+
+
+def _build(build: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    debug = ", debug" if build["debug"] else ""
+    yield "kernelwright", build["version"]
+    yield "build", f"for {build['target']}, toolkit {build['toolkit']}, provider {build['provider']}{debug}"
+    yield "compiler", f"{build['compiler']['driver']} {build['compiler']['version']}"
+    yield "images", " ".join(build["images"]) or "none"
+
+
+def _library(library: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "library", f"{library['path']} {library['version']}"
+    yield "cpu", f"{library['isa']}, {library['threads']} threads"
+
+
+def _system(system: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    where = f", in a container ({system['container']})" if system["container"] else ""
+    where += ", in WSL" if system["wsl"] else ""
+    yield (
+        "system",
+        f"{system['distribution']}, {system['processor']}, kernel {system['kernel']}, glibc {system['glibc']}{where}",
+    )
+    memory = f"{system['memory'] / _GIB:.0f} GiB of memory" if system["memory"] else "memory unknown"
+    yield "machine", f"{system['processors']} processors, {memory}"
+
+
+def _jetson(board: dict[str, Any] | None) -> Iterator[tuple[str, str]]:
+    if board:
+        yield (
+            "jetson",
+            f"{board['board']}, L4T {board['l4t']}, JetPack {board['jetpack']}, {board['userland']} userland",
+        )
+
+
+def _driver(driver: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    if "error" in driver:
+        yield "driver", f"none that answers: {driver['error']}"
+        return
+    level = driver.get("level")
+    shown = f"CUDA {level // 1000}.{level % 1000 // 10}" if level else "CUDA level unknown"
+    yield "driver", f"{shown}, kernel module {driver['kernel_module'] or 'unknown'}, {driver.get('library')}"
+
+
+def _gpus(gpus: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    if not gpus:
+        yield "gpus", "none"
+    for number, gpu in enumerate(gpus):
+        own = int(gpu.get("capability", 0))
+        memory = f", {gpu['memory'] / _GIB:.0f} GiB" if "memory" in gpu else ""
+        serves = f"gets {gpu['image']}" if gpu["image"] else "gets nothing from this wheel"
+        by_driver = ", compiled by the driver on first use" if gpu["kind"] == "ptx" else ""
+        yield (
+            "gpus",
+            f"{number}: {gpu.get('name')}, compute capability {own // 10}.{own % 10}{memory}: {serves}{by_driver}",
+        )
+
+
+def _python(python: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "python", f"{python['version']}, NumPy {python['numpy'] or 'is not installed'}"
+
+
+def _torch(torch: dict[str, Any] | None) -> Iterator[tuple[str, str]]:
+    if torch is None:
+        yield "torch", "is not installed; the operators need it, the C library does not"
+    else:
+        cuda = f"CUDA {torch['cuda']}" if torch["cuda"] else "no CUDA"
+        yield "torch", f"{torch['version']}, {cuda}, built by {torch['origin']}, {torch['place']}"
+
+
+def _toolkits(toolkits: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    for toolkit in toolkits:
+        yield "nvcc", f"{toolkit['release'] or 'does not say its release'}, {toolkit['nvcc']}"
+
+
+def _variables(variables: dict[str, str]) -> Iterator[tuple[str, str]]:
+    for name, meaning in _environment.MEANINGS.items():
+        value = f"={variables[name]}" if name in variables else " is not set"
+        yield "environment", f"{name}{value} ({meaning})"
+    for name, value in variables.items():
+        if name not in _environment.MEANINGS:
+            yield "environment", f"{name}={value}"
+
+
+_PARTS: dict[str, Callable[[Any], Iterator[tuple[str, str]]]] = {
+    "build": _build,
+    "library": _library,
+    "system": _system,
+    "jetson": _jetson,
+    "driver": _driver,
+    "gpus": _gpus,
+    "python": _python,
+    "torch": _torch,
+    "toolkits": _toolkits,
+    "variables": _variables,
+}
+
+
+def _operator(each: dict[str, Any]) -> str:
+    return str(each.get("right") or each.get("error") or "is left out of this build")
+
+
+def lines(told: dict[str, Any]) -> Iterator[str]:
+    """The whole report; the last line is SUCCESS or says how many checks failed."""
+    for name, show in _PARTS.items():
+        if name not in told:
+            continue
+        part = told[name]
+        broken = isinstance(part, dict) and set(part) == {"error"} and name != "driver"
+        for word, text in [(name, part["error"])] if broken else show(part):
+            yield f"{word:<12} {text}"
+    for each in told["operators"]:
+        yield f"{each['name']:<12} {_operator(each)}"
+    for found in told["findings"]:
+        yield ""
+        yield f"{found['grade'].upper()} {found['code']}  {found['title']}"
+        yield f"  found: {found['evidence']}"
+        yield f"  why: {found['why']}"
+        yield f"  fix: {found['fix']}"
+    yield ""
+    for each in told["operators"]:
+        if "error" in each:
+            yield f"FAILED {each['name']}: {each['error']}"
+    yield "SUCCESS" if told["success"] else "FAILED"

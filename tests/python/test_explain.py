@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: MIT
+"""The log explainer: every text of tests/corpus gets its label, or silence; and the command's forms.
+
+A text is called <code>-<what>.log, or none-<what>.log where no cause may be named. `shown` was read while the signs were
+written; `held` was not, and is only counted.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import string
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from kernelwright.doctor.causes import all_causes
+from kernelwright.doctor.explain import Confidence, explain
+
+CORPUS = Path(__file__).resolve().parents[1] / "corpus"
+TEXTS = sorted(CORPUS.glob("*/*.log"))
+_LABEL = re.compile(r"(KW-\d{3}|none)-")
+
+
+def label(path: Path) -> str:
+    match = _LABEL.match(path.name)
+    assert match, f"{path} is not called <code>-<what>.log"
+    return match[1]
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda p: f"{p.parent.name}-{p.stem}")
+def test_a_text_of_the_corpus(path):
+    found = explain(path.read_text(encoding="utf-8"))
+    codes = [answer.cause.code for answer in found.answers]
+    if label(path) == "none":
+        assert codes == []
+        assert found.silence
+    else:
+        assert codes[:1] == [label(path)], found
+
+
+def test_the_corpus_is_broad():
+    labels = {label(path) for path in TEXTS}
+    assert labels - {"none"} <= set(all_causes())
+    assert len(labels) > 25
+
+
+def test_records():
+    causes = all_causes()
+    modules = sorted({cause.area for cause in causes.values()}, key=lambda area: area.value)
+    assert len(modules) > 5
+    for code, cause in causes.items():
+        assert re.fullmatch(r"KW-\d{3}", code)
+        assert cause.title[0].islower() or cause.title.split()[0] in {
+            "CUDA_VISIBLE_DEVICES",
+            "CUDA_HOME",
+            "PATH",
+            "CUDA",
+            "GPU",
+            "NumPy",
+            "Nix",
+        }, cause.title
+        assert not cause.title.endswith(".")
+        assert cause.why.endswith(".")
+        assert cause.fix.endswith((".", ")"))
+        assert set(cause.yields_to) <= set(causes) - {code}
+
+
+def test_no_two_records_share_a_code():
+    import importlib
+    import pkgutil
+
+    from kernelwright.doctor import causes
+
+    every = [
+        cause.code
+        for module in pkgutil.iter_modules(causes.__path__)
+        for cause in importlib.import_module(f"{causes.__name__}.{module.name}").CAUSES
+    ]
+    assert sorted(every) == sorted(set(every))
+
+
+def test_noise_around_a_cause_changes_nothing():
+    quiet = "\n".join(f"[{i}/900] Building CXX object src/part{i}.o" for i in range(900))
+    cause = "nvcc fatal   : Unsupported gpu architecture 'compute_120'"
+    found = explain(f"{quiet}\n\x1b[31m{cause}\x1b[0m\r\n{quiet}")
+    assert [a.cause.code for a in found.answers] == ["KW-044"]
+    assert found.answers[0].confidence is Confidence.HIGH
+    assert found.answers[0].lines[0].number == 901
+    assert found.answers[0].lines[0].text == cause
+
+
+def test_what_a_progress_bar_overwrote_is_not_read():
+    assert not explain("libcudart.so.12: cannot open shared object file\rall is well").answers
+
+
+def test_a_consequence_yields_to_its_cause():
+    log = "nvcc error : 'cicc' died due to signal 9\nninja: build stopped: subcommand failed.\nRuntimeError: Error building extension 'x'"
+    assert [a.cause.code for a in explain(log).answers] == ["KW-060"]
+    assert [a.cause.code for a in explain(log.split("\n", 1)[1]).answers] == ["KW-049"]
+
+
+@pytest.mark.parametrize("filler", ["a", " ", "/", "cuda ", "undefined symbol: ", "(", "GLIBC_2.3"])
+def test_long_lines_take_no_time(filler):
+    """No sign may go exponential: the limits are far above what a megabyte takes."""
+    start = time.process_time()
+    explain("\n".join(filler * 300 + str(i) for i in range(300)))
+    assert time.process_time() - start < 60
+
+
+def test_any_bytes_are_a_log():
+    draw = random.Random(5)
+    for _ in range(50):
+        explain("".join(draw.choice(string.printable + "\x00\x1b\ufffd") for _ in range(2000)))
+    assert explain("").silence == "the log is empty"
+
+
+def command(log: bytes, *options: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "kernelwright", "explain", *options],
+        input=log,
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_the_command(tmp_path):
+    log = (CORPUS / "shown/KW-044-blackwell.log").read_bytes()
+    done = command(log)
+    assert done.returncode == 0, done.stderr
+    text = done.stdout.decode()
+    assert text.startswith("KW-044  ")
+    assert "Unsupported gpu architecture 'compute_120a'" in text
+    assert "fix: " in text
+    told = json.loads(command(log, "--json").stdout)
+    assert told["schema"] == 1
+    assert told["answers"][0]["lines"][0]["number"] == 2
+    file = tmp_path / "log"
+    file.write_bytes(b"\xff\xfe hello")
+    silent = command(b"", str(file))
+    assert (silent.returncode, silent.stdout[:16]) == (1, b"no known cause: ")
+    assert command(b"", str(tmp_path / "missing")).returncode == 2
+    assert command(b"", "--wrong").returncode == 2
