@@ -16,7 +16,7 @@ from kernelwright.ops._norm_gradients import gradient_of_backward, gradient_of_d
 from kernelwright.ops._norm_launch import backward_launcher, launcher
 from kernelwright.ops._norm_reference import Reference
 from kernelwright.ops._record import Overload
-from kernelwright.ops._tensors import may_overlap, writable_rows
+from kernelwright.ops._tensors import reaches, span, writable_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -137,19 +137,23 @@ def _bind_residual(norm: Norm, reference: Reference, library: Library, key: str)
 def _bind_residual_(norm: Norm, reference: Reference, library: Library, key: str) -> Run:
     import torch
 
-    launch, double = launcher(norm, library, key), checks.double()
+    launch, double, check = launcher(norm, library, key), checks.double(), checks.check
     written = torch.autograd.graph.increment_version
     name, names = norm.name, norm.parameters
 
     def run(x: Tensor, residual: Tensor, parameters: tuple[Tensor | None, ...], eps: float) -> Tensor:
-        checks.check(name, names, x, residual, parameters, eps)
-        checks.refuse_overlap(name, "residual", residual)
+        check(name, names, x, residual, parameters, eps)
+        if not residual.is_contiguous():
+            checks.refuse_overlap(name, "residual", residual)
         if x.dtype is double:
             return reference.residual_(x, residual, parameters, eps)
         if residual.numel():
             # The kernel may read a row after it wrote another one.
-            x = x.clone() if may_overlap(x, residual) else x
-            parameters = tuple(p.clone() if p is not None and may_overlap(p, residual) else p for p in parameters)
+            first, end = span(residual)
+            x = x.clone() if reaches(x, first, end) else x
+            for place, parameter in enumerate(parameters):
+                if parameter is not None and reaches(parameter, first, end):
+                    parameters = (*parameters[:place], parameter.clone(), *parameters[place + 1 :])
         total, _ = writable_rows(residual)
         y = launch(x, total, parameters, total, eps)
         if total is residual:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.ops._tensors import dtype_codes, placement, rows, writable_rows
+from kernelwright.ops._tensors import dtype_codes, placement, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +50,7 @@ def _asked(
 
 
 def launcher(norm: Norm, library: Library, key: str) -> Callable[..., Tensor]:
-    """launch(x, residual, parameters, total, eps): y; x + residual goes to `total`."""
+    """launch(x, residual, parameters, total, eps): y; x + residual goes to `total`, new or the residual itself."""
     import torch
 
     name = f"kw_{norm.name}"
@@ -71,7 +71,8 @@ def launcher(norm: Norm, library: Library, key: str) -> Callable[..., Tensor]:
         if residual is not None and total is not None:
             residual, added_stride = rows(residual)
             added = residual.data_ptr()
-            sum_, sum_stride = total.data_ptr(), writable_rows(total)[1]
+            # In place the sum is the residual; otherwise it is new, and its rows adjoin.
+            sum_, sum_stride = total.data_ptr(), added_stride if total is residual else cols
         device, stream = place(x)
         # fmt: off
         status = function(

@@ -53,12 +53,12 @@ def _checked_reference(overload: Overload) -> Callable[..., Any]:
 def _demand_tensors(torch: Any, target: Any, shown: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """`function` with its tensors there: torch takes None for any tensor, whatever the schema says."""
     arguments = target._schema.arguments  # noqa: SLF001
-    required = [(i, a.name) for i, a in enumerate(arguments) if isinstance(a.type, torch.TensorType)]
+    required = [place for place, a in enumerate(arguments) if isinstance(a.type, torch.TensorType)]
 
     def run(*args: Any) -> Any:
-        for place, name in required:
+        for place in required:
             if args[place] is None:
-                raise errors.InvalidArgument(f"{shown}: {name} is None, but must be a tensor")
+                raise errors.InvalidArgument(f"{shown}: {arguments[place].name} is None, but must be a tensor")
         return function(*args)
 
     return run

@@ -89,10 +89,10 @@ def span(tensor: Tensor) -> tuple[int, int]:
     return first, first + (last + 1) * tensor.element_size()
 
 
-def may_overlap(a: Tensor, b: Tensor) -> bool:
-    """Whether the two may share memory; errs on the side of yes for interleaved views of one tensor."""
-    (a0, a1), (b0, b1) = span(a), span(b)
-    return a0 < b1 and b0 < a1
+def reaches(tensor: Tensor, first: int, end: int) -> bool:
+    """Whether a tensor may share memory with what lies there; errs on the side of yes for interleaved views of one."""
+    start, stop = span(tensor)
+    return start < end and first < stop
 
 
 def require_dtype(op: str, name: str, tensor: Tensor, allowed: tuple[Any, ...]) -> None:
