@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The program `python -m kernelwright`, also installed as `kernelwright`: the doctor and its tools. Needs no torch."""
+"""The program `python -m kernelwright`: the doctor and its tools. Needs no torch."""
 
 from __future__ import annotations
 

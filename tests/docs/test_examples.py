@@ -39,8 +39,10 @@ def test_the_lines_of_python_in_the_readme(package: Path):
     exec(compile(block("README.md", "python", "import torch, kernelwright"), "README.md", "exec"), names)  # noqa: S102
     x, h = names["x"], names["h"]
     torch.testing.assert_close(h, x + x)
-    # The last line is the module on x alone, with a weight of ones and torch's default eps.
-    torch.testing.assert_close(names["y"], torch.nn.functional.rms_norm(x, (4096,)))
+    # The module on x alone, with a weight of ones and torch's default eps; the last line is the gate.
+    torch.testing.assert_close(names["norm"](x), torch.nn.functional.rms_norm(x, (4096,)))
+    gate, up = x.chunk(2, -1)
+    torch.testing.assert_close(names["y"], torch.nn.functional.silu(gate) * up)
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The log explainer: every text of tests/corpus gets its label, or silence; and the command's forms.
 
-A text is called <code>-<what>.log, or none-<what>.log where no cause may be named. `shown` was read while the signs were
-written; `held` was not, and is only counted.
+A text is called <code>-<what>.log, or none-<what>.log where no cause may be named. All were read while the signs were
+written, so they say that nothing got lost, and little about logs that nobody has seen.
 """
 
 from __future__ import annotations

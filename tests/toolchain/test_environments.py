@@ -245,7 +245,9 @@ def test_asking_for_pip_inside_an_environment_is_heard(place, table):
     assert host.libdeflate(provider(place)) == environment.require(provider(place)).libdeflate
 
 
-def test_tests_see_the_environments_tools_and_no_zig(place, tmp_path):
+def test_tests_see_the_environments_tools_and_no_zig(place, tmp_path, monkeypatch):
+    for name in ("KW_ZIG", "ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"):  # what a run of these tests itself has set
+        monkeypatch.delenv(name, raising=False)
     seen = testing.environment(tmp_path / "venv" / "bin" / "python")
     assert seen["PATH"].split(":")[:2] == [str(tmp_path / "venv" / "bin"), str(place.folder)]
     assert not any(name.startswith(("KW_ZIG", "ZIG_")) for name in seen)
