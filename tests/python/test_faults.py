@@ -12,6 +12,7 @@ import pytest
 from tests.python.support import REPORT, copy_package, run, start
 
 LOAD = "from kernelwright import _library; _library.load()"
+BROKEN_PACKAGE = 17  # the report's exit code for files of kernelwright that are not whole
 
 
 @pytest.fixture
@@ -45,7 +46,8 @@ def test_a_damaged_file(package, name, damage):
         path.write_bytes(b"" if damage == "empty" else content[: len(content) // 3])
     assert_fails(package, "PackageIncomplete", str(path), "Reinstall it")
     report = run(REPORT, package=package)
-    assert report.returncode == 1
+    assert report.returncode == BROKEN_PACKAGE
+    assert "FAILS KW-070  " in report.stdout
     assert "PackageIncomplete: " in report.stdout
     assert str(path) in report.stdout
     assert "SUCCESS" not in report.stdout
@@ -62,16 +64,17 @@ def test_the_report_reads_the_kernel_files(package, damage):
     if damage != "missing":
         path.write_bytes(content if damage == "flipped" else content[:1000])
     report = run(REPORT, package=package)
-    assert report.returncode == 1
-    assert "FAILED kernels: " in report.stdout
+    assert report.returncode == BROKEN_PACKAGE
+    assert f"FAILS {'KW-070' if damage == 'missing' else 'KW-071'}  " in report.stdout
     assert str(path) in report.stdout
 
 
 def test_the_report_misses_targets(package):
     (package / "targets.json").unlink()
     report = run(REPORT, package=package)
-    assert report.returncode == 1
-    assert "FAILED targets: PackageIncomplete" in report.stdout
+    assert report.returncode == BROKEN_PACKAGE
+    assert "FAILS KW-070  " in report.stdout
+    assert str(package / "targets.json") in report.stdout
 
 
 def test_a_directory_where_the_library_should_be(package):
