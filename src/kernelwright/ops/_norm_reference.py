@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.ops._norm_checks import double
+from kernelwright.ops._tensors import settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,11 +37,11 @@ class Reference:
         return y if bias is None else y + bias.to(h.dtype)
 
     def default(self, x: Tensor, residual: None, parameters: Parameters, eps: float) -> Tensor:  # noqa: ARG002
-        return self._normalised(_wide(x), parameters, eps).to(x.dtype).contiguous()
+        return settled(self._normalised(_wide(x), parameters, eps), x.dtype)
 
     def residual(self, x: Tensor, residual: Tensor, parameters: Parameters, eps: float) -> tuple[Tensor, Tensor]:
         h = _wide(x) + _wide(residual)
-        return self._normalised(h, parameters, eps).to(x.dtype).contiguous(), h.to(x.dtype).contiguous()
+        return settled(self._normalised(h, parameters, eps), x.dtype), settled(h, x.dtype)
 
     def residual_(self, x: Tensor, residual: Tensor, parameters: Parameters, eps: float) -> Tensor:
         y, h = self.residual(x, residual, parameters, eps)
@@ -72,7 +73,7 @@ class Reference:
             else dy.new_empty(0, dtype=(h if p is None else p).dtype)
             for term, p, want in zip(terms, parameters, wanted, strict=False)
         ]  # fmt: skip
-        return dx.to(h.dtype).contiguous(), *to_parameters
+        return settled(dx, h.dtype), *to_parameters
 
     # How large the terms are whose sums the outputs are (Overload.terms).
 

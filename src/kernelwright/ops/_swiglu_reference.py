@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kernelwright.ops._tensors import settled
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -41,7 +43,7 @@ def _curvature(gate: Tensor) -> Tensor:
 def forward(gate: Tensor, up: Tensor) -> Tensor:
     from torch.nn.functional import silu
 
-    return (silu(_wide(gate)) * _wide(up)).to(gate.dtype).contiguous()
+    return settled(silu(_wide(gate)) * _wide(up), gate.dtype)
 
 
 def packed(x: Tensor) -> Tensor:
@@ -52,7 +54,7 @@ def backward(grad: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor]:
     from torch.nn.functional import silu
 
     g, a, b = _wide(grad), _wide(gate), _wide(up)
-    return (g * b * _slope(a)).to(gate.dtype).contiguous(), (g * silu(a)).to(gate.dtype).contiguous()
+    return settled(g * b * _slope(a), gate.dtype), settled(g * silu(a), gate.dtype)
 
 
 def packed_backward(grad: Tensor, x: Tensor) -> Tensor:

@@ -66,6 +66,16 @@ def row_stride(tensor: Tensor) -> int | None:
     return step
 
 
+def settled(value: Tensor, dtype: Any) -> Tensor:
+    """As a kernel returns it: of this type, with the strides of a new tensor.
+
+    `contiguous()` alone keeps whatever strides dimensions of one element had, and compilers are told the new ones.
+    """
+    import torch
+
+    return torch.empty(value.shape, dtype=dtype, device=value.device).copy_(value)
+
+
 def rows(tensor: Tensor) -> tuple[Tensor, int]:
     """To read: the tensor, or a contiguous copy where its rows do not lie evenly, and the stride between rows."""
     stride = row_stride(tensor)
