@@ -70,4 +70,4 @@ class BusyError(KwError):
 class WheelRefused(KwError):
     """A wheel on offer is not the one that its list, its name or the person says it is."""
 
-    exit_code = 19
+    exit_code = 21
