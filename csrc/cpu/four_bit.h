@@ -17,9 +17,7 @@ namespace KW_ISA {
 
 alignas(64) constexpr float kCodeValues[2][16] = {{KW_NF4_VALUES}, {KW_FP4_VALUES}};  // by KW_NF4, KW_FP4
 
-inline int code_of(const uint8_t* packed, int64_t element) {
-  return packed[element / 2] >> (element % 2 ? 0 : 4) & 15;
-}
+inline int code_of(const uint8_t* packed, int64_t element) { return packed[element / 2] >> (element % 2 ? 0 : 4) & 15; }
 
 // Rounded after each step, as bitsandbytes does: compilers must not make one operation of the product and the sum.
 inline float scale_of(const Scales4bit& s, int64_t block) {

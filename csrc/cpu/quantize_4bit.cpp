@@ -60,8 +60,7 @@ void run(const Quantize4bit& a, int64_t first, int64_t stop) {
       const float s = i < count ? wide[i] * factor : 0.0f;
       return a.quant_type == KW_NF4 ? nf4_code(s) : fp4_code(s);
     };
-    for (int64_t i = 0; i < count; i += 2)
-      a.packed[(first + i) / 2] = static_cast<uint8_t>(code(i) << 4 | code(i + 1));
+    for (int64_t i = 0; i < count; i += 2) a.packed[(first + i) / 2] = static_cast<uint8_t>(code(i) << 4 | code(i + 1));
   }
 }
 

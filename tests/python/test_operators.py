@@ -74,9 +74,10 @@ def test_compile(op, overload, backend, device, request):
     if backend == "inductor":
         request.getfixturevalue("inductor")
     call, targets = tensors.target(op, overload.name), tensors.written(op, overload.name)
+    of_any = tensors.free(op, overload.name)
 
     def program(*args):
-        scaled = tensors.changed(op, overload.name, args, lambda a: a * 1.5)
+        scaled = [a * 1.5 if isinstance(a, torch.Tensor) and any_type else a for a, any_type in zip(args, of_any)]  # noqa: B905 - dynamo knows no strict
         return [*tensors.outputs(call(*scaled)), *[scaled[i] + 1 for i in targets]]
 
     torch._dynamo.reset()
@@ -119,11 +120,17 @@ def test_compiled_gradients(op, overload, device):
 def test_export(op, overload, device):
     call = tensors.target(op, overload.name)
 
+    whole = small(op, overload, device, number=1)
+    types = {i: a for i, a in enumerate(whole) if isinstance(a, torch.dtype)}  # torch.export takes no such input
+
     class Program(torch.nn.Module):
         def forward(self, *args):
-            return call(*[a + 0 if isinstance(a, torch.Tensor) else a for a in args])
+            given = list(args)
+            for place, dtype in types.items():
+                given.insert(place, dtype)
+            return call(*[a + 0 if isinstance(a, torch.Tensor) else a for a in given])
 
-    args = tuple(small(op, overload, device, number=1))
+    args = tuple(a for i, a in enumerate(whole) if i not in types)
     program = torch.export.export(Program(), args)
     assert f"kernelwright.{op.name}.{overload.name}" in str(program.graph)
     for a, b in zip(tensors.outputs(program.module()(*args)), tensors.outputs(Program()(*args)), strict=True):

@@ -42,8 +42,7 @@ inline kw_status check_quant_type(const char* name, int32_t quant_type) {
 
 inline kw_status check_size(const char* name, const char* argument, int64_t size) {
   if (size < 0)
-    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: %s is %lld; it must not be negative", name, argument,
-                (long long)size);
+    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: %s is %lld; it must not be negative", name, argument, (long long)size);
   if (size > kMaxElements)
     return fail(KW_ERROR_INVALID_ARGUMENT, "%s: %s is %lld; no memory holds so many. Look at how it was computed", name,
                 argument, (long long)size);

@@ -108,7 +108,13 @@ def check_held(op: str, name: str, tensor: Tensor, dtype: str, count: Any, becau
 
 
 def check_weight(
-    op: str, packed: Tensor, scales: Sequence[Tensor], shape: Sequence[Any], blocksize: int, quant_type: str, like: Tensor
+    op: str,
+    packed: Tensor,
+    scales: Sequence[Tensor],
+    shape: Sequence[Any],
+    blocksize: int,
+    quant_type: str,
+    like: Tensor,
 ) -> None:
     """The packed tensor and its scales: absmax alone, or the four of QuantizedAbsmax."""
     check_blocksize(op, blocksize)

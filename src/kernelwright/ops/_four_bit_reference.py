@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The 4-bit operators in plain torch. Codes and scales are those of float32 whatever holds them: float64 has them exactly."""
+"""The 4-bit operators in plain torch. Codes and scales may be held in float64: it has them exactly."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def quantize_absmax(absmax: Tensor, offset: Tensor, map: Tensor) -> tuple[Tensor
     return settled(place.view(absmax.shape), torch.uint8), absmax2
 
 
-def _scales(scales: Sequence[Tensor], blocksize: int) -> Tensor:
+def _scales(scales: Sequence[Tensor]) -> Tensor:
     if len(scales) == 1:
         return scales[0].reshape(-1).float()
     codes, absmax2, table, offset = (t.reshape(-1) for t in scales)
@@ -86,7 +86,7 @@ def weight(
     pairs = packed.reshape(-1).long()
     codes = torch.stack((pairs >> 4, pairs & 15), 1).view(-1)[:count]
     values = torch.tensor(four_bit.VALUES[quant_type], device=packed.device)[codes].to(wide)
-    each = _scales(scales, blocksize).to(wide).repeat_interleave(blocksize)[:count]
+    each = _scales(scales).to(wide).repeat_interleave(blocksize)[:count]
     return settled((values * each).view(tuple(shape)), dtype)
 
 

@@ -106,9 +106,7 @@ def _dequantize(library: Library, quant_type: str, dtype: str) -> float:
         "kw_dequantize_4bit", library.constants["KW_CPU"], None, y, packed, absmax, None, None, None, None,
         len(cells), *_numbers(library, quant_type, dtype),
     )  # fmt: skip
-    return compare(
-        f"dequantize_4bit, {quant_type}, {dtype}", unpack(dtype, y), rounded(dtype, cells), 0, _EXACT
-    )
+    return compare(f"dequantize_4bit, {quant_type}, {dtype}", unpack(dtype, y), rounded(dtype, cells), 0, _EXACT)
 
 
 def dequantize(library: Library) -> str:

@@ -73,9 +73,7 @@ def _fake_any(
     return torch.empty(tuple(shape), dtype=dtype, device=packed.device)
 
 
-def _fake(
-    packed: Tensor, absmax: Tensor, shape: Sequence[Any], blocksize: int, quant_type: str, dtype: Any
-) -> Tensor:
+def _fake(packed: Tensor, absmax: Tensor, shape: Sequence[Any], blocksize: int, quant_type: str, dtype: Any) -> Tensor:
     return _fake_any(packed, (absmax,), shape, blocksize, quant_type, dtype)
 
 

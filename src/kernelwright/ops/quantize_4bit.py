@@ -46,7 +46,8 @@ def quantize_4bit(
     if not double_quant:
         return packed, absmax
     offset, table = absmax.mean(), four_bit.dynamic_map(absmax.device)
-    return packed, four_bit.QuantizedAbsmax(*op.absmax(absmax, offset, table), table, offset)
+    codes, absmax2 = op.absmax(absmax, offset, table)
+    return packed, four_bit.QuantizedAbsmax(codes, absmax2, table, offset)
 
 
 # --- what is refused ------------------------------------------------------------
