@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Two passes a row: the first only reads and sums the squares; the second reads again (from the nearest caches by
-// then), and writes y and sum. So each element is written after its last use, at its own place, and the in-place forms
-// need no buffer.
-#include "norm_affine.h"
+// Rows divided by the root of the mean of their squares.
 #include "norm_backward.h"
-#include "pool.h"
+#include "norm_forward.h"
 
 namespace kw::cpu {
 
@@ -24,72 +21,26 @@ struct SquareSum {
   void add_to(double* totals) const { add_total(totals, s); }
 };
 
-// The second pass of one row. Its stores are the usual ones: stores that bypass the caches made results larger than the
-// caches a fifth faster in memory that was mapped before, and a tenth slower in the fresh memory that callers have as a
-// rule.
-template <class T, class In, class Scale>
-struct Writer {
-  In in;
-  Scale scale;
-  T* y;
-  T* sum;
+struct RmsUnit {
+  static constexpr bool kBias = false;
   Vec rstd;
 
-  void full(int64_t i) const {
-    const Vec h = in.at(i);
-    if constexpr (In::kStoresSum) store(sum + i, h);
-    store(y + i, scale.at(i, mul(h, rstd)));
-  }
-
-  void part(int64_t i, int64_t n) const {
-    const Vec h = in.part(i, n);
-    if constexpr (In::kStoresSum) store_part(sum + i, h, n);
-    store_part(y + i, scale.part(i, n, mul(h, rstd)), n);
-  }
-
-  void run(int64_t cols) const {
-    int64_t i = 0;
-    for (; i + kLanes <= cols; i += kLanes) full(i);
-    if (i < cols) part(i, cols - i);
-  }
-};
-
-template <class T, class In, class Scale>
-void run_rows(const Norm& args, In in, Scale scale, int64_t begin, int64_t end) {
-  for (int64_t row = begin; row < end; ++row) {
-    in.go_to(args, row);
+  template <class In>
+  static RmsUnit of(const In& in, const Norm& args, int64_t row) {
     double squares = 0;
     sum_row(in, SquareSum{}, args.cols, &squares);
     const auto rstd = static_cast<float>(rstd_of(squares / static_cast<double>(args.cols), args.eps));
     if (args.rstd) args.rstd[row] = rstd;
-    T* const y = static_cast<T*>(args.y) + row * args.y_stride;
-    T* const sum = In::kStoresSum ? static_cast<T*>(args.sum) + row * args.sum_stride : nullptr;
-    Writer<T, In, Scale>{in, scale, y, sum, all(rstd)}.run(args.cols);
+    return {all(rstd)};
   }
-}
 
-template <class T, class Scale>
-void with_input(const Norm& args, Scale scale, int64_t begin, int64_t end) {
-  if (args.residual) return run_rows<T>(args, Added<T>{}, scale, begin, end);
-  return run_rows<T>(args, Plain<T>{}, scale, begin, end);
-}
-
-template <class T>
-void with_weight(const Norm& args, int64_t begin, int64_t end) {
-  if (!args.weight) return with_input<T>(args, Unchanged{}, begin, end);
-  if (args.weight_dtype == args.dtype) {
-    return with_input<T>(args, Times<T>{static_cast<const T*>(args.weight)}, begin, end);
-  }
-  return with_input<T>(args, Times<float>{static_cast<const float*>(args.weight)}, begin, end);
-}
+  Vec at(Vec h) const { return mul(h, rstd); }
+};
 
 }  // namespace
 
 void rms_norm_rows(const void* context, int64_t begin, int64_t end) {
-  const Norm& args = *static_cast<const Norm*>(context);
-  if (args.dtype == KW_FLOAT32) return with_weight<float>(args, begin, end);
-  if (args.dtype == KW_FLOAT16) return with_weight<Half>(args, begin, end);
-  return with_weight<BFloat16>(args, begin, end);
+  forward_rows<RmsUnit>(*static_cast<const Norm*>(context), begin, end);
 }
 
 void rms_norm_backward_chunks(const void* context, int64_t begin, int64_t end) {
@@ -103,12 +54,7 @@ void rms_norm_backward_columns(const void* context, int64_t begin, int64_t end) 
 }  // namespace KW_ISA
 
 #if KW_CPU_BASELINE
-kw_status rms_norm(const Norm& args) {
-  // A part of fewer elements takes this thread less than the 5 to 10 us in which another wakes up.
-  constexpr int64_t kElements = 24576;
-  parallel_for(args.rows, 1 + kElements / args.cols, picked_rms_norm_rows(), &args);
-  return KW_OK;
-}
+kw_status rms_norm(const Norm& args) { return run_norm(args, picked_rms_norm_rows()); }
 
 kw_status rms_norm_backward(const NormBackward& args) {
   return run_norm_backward(args, picked_rms_norm_backward_chunks(), picked_rms_norm_backward_columns());

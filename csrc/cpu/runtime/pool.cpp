@@ -23,8 +23,8 @@ constexpr uint32_t kWaiting = 1u << 30;  // gate: the caller sleeps until the la
 // How long who waits stays awake: first for itself, then as long as nobody else wants its core. Between two calls of a
 // program's loop lies less than the second time as a rule, and on a virtual machine waking up may take as long.
 constexpr int64_t kSpinNanoseconds = 20000, kYieldNanoseconds = 200000;
-constexpr int64_t kPartsPerThread =
-    4;  // so that a thread which lost its core for a while holds up a quarter of its share
+// So that a thread which lost its core for a while holds up a quarter of its share.
+constexpr int64_t kPartsPerThread = 4;
 
 struct Job {
   void (*body)(const void*, int64_t, int64_t);

@@ -1,25 +1,13 @@
 // SPDX-License-Identifier: MIT
-// kw_layer_norm and its backward pass: check their arguments, then run on the CPU or plan a launch of
-// csrc/cuda/layer_norm.cu.
+// The C functions of layer_norm: each says what its arguments are called.
 #include <kernelwright/layer_norm.h>
 
-#include "../error.h"
-#include "norm_backward_launch.h"
-#include "norm_checks.h"
-#include "norm_launch.h"
+#include "norm_op.h"
 
 namespace kw {
 namespace {
 
-Module module{"layer_norm"};
-Kernel kernels[3][norm_plan::kShapes] = KW_NORM_KERNELS("layer_norm");
-NormBackwardKernels backward_kernels = KW_NORM_BACKWARD_KERNELS("layer_norm");
-
-kw_status backward_workspace(int32_t device, int64_t rows, int64_t cols, int64_t* bytes) {
-  if (device != KW_CPU) return norm_backward_workspace(module, device, rows, cols, true, bytes);
-  *bytes = cpu::norm_backward_workspace(rows, cols, true);
-  return KW_OK;
-}
+NormOp op = KW_NORM_OP(layer_norm, true);
 
 }  // namespace
 }  // namespace kw
@@ -28,8 +16,6 @@ KW_API kw_status kw_layer_norm(int32_t device, void* stream, void* y, int64_t y_
                                const void* x, int64_t x_stride, const void* residual, int64_t residual_stride,
                                const void* weight, const void* bias, float* mean, float* rstd, int64_t rows,
                                int64_t cols, int32_t dtype, int32_t weight_dtype, double eps) {
-  constexpr const char* kName = "kw_layer_norm";
-  KW_TRY(kw::norm_checks::check_device(kName, device));
   kw::Norm a{};
   a.y = y, a.y_stride = y_stride;
   a.sum = sum, a.sum_stride = sum_stride;
@@ -39,19 +25,11 @@ KW_API kw_status kw_layer_norm(int32_t device, void* stream, void* y, int64_t y_
   a.mean = mean, a.rstd = rstd;
   a.rows = rows, a.cols = cols;
   a.dtype = dtype, a.weight_dtype = weight_dtype;
-  a.eps = static_cast<float>(eps);
-  a.centered = true;
-  KW_TRY(kw::norm_checks::check(kName, a, eps));
-  if (rows == 0) return KW_OK;
-  return device == KW_CPU ? kw::cpu::layer_norm(a) : kw::launch_norm(kName, kw::module, kw::kernels, device, stream, a);
+  return kw::run_norm("kw_layer_norm", kw::op, device, stream, a, eps);
 }
 
 KW_API kw_status kw_layer_norm_backward_workspace(int32_t device, int64_t rows, int64_t cols, int64_t* bytes) {
-  constexpr const char* kName = "kw_layer_norm_backward_workspace";
-  KW_TRY(kw::norm_checks::check_device(kName, device));
-  KW_TRY(kw::norm_checks::check_sizes(kName, rows, cols));
-  if (bytes == nullptr) return kw::fail(KW_ERROR_INVALID_ARGUMENT, "%s: bytes is NULL", kName);
-  return kw::backward_workspace(device, rows, cols, bytes);
+  return kw::run_norm_backward_workspace("kw_layer_norm_backward_workspace", kw::op, device, rows, cols, bytes);
 }
 
 KW_API kw_status kw_layer_norm_backward(int32_t device, void* stream, void* dx, int64_t dx_stride, void* dweight,
@@ -59,8 +37,6 @@ KW_API kw_status kw_layer_norm_backward(int32_t device, void* stream, void* dx, 
                                         int64_t dsum_stride, const void* h, int64_t h_stride, const void* weight,
                                         const float* mean, const float* rstd, void* workspace, int64_t workspace_bytes,
                                         int64_t rows, int64_t cols, int32_t dtype, int32_t weight_dtype, double eps) {
-  constexpr const char* kName = "kw_layer_norm_backward";
-  KW_TRY(kw::norm_checks::check_device(kName, device));
   kw::NormBackward a{};
   a.dx = dx, a.dx_stride = dx_stride;
   a.dweight = dweight, a.dbias = dbias;
@@ -71,16 +47,5 @@ KW_API kw_status kw_layer_norm_backward(int32_t device, void* stream, void* dx, 
   a.workspace = workspace;
   a.rows = rows, a.cols = cols;
   a.dtype = dtype, a.weight_dtype = weight_dtype;
-  a.eps = static_cast<float>(eps);
-  a.centered = true;
-  KW_TRY(kw::norm_checks::check(kName, a, eps));
-  if (kw::norm_checks::wants_weight_grads(a)) {
-    int64_t needed = 0;
-    KW_TRY(kw::backward_workspace(device, rows, cols, &needed));
-    KW_TRY(kw::norm_checks::check_workspace(kName, workspace, workspace_bytes, needed));
-  } else if (rows == 0) {
-    return KW_OK;
-  }
-  if (device == KW_CPU) return kw::cpu::layer_norm_backward(a);
-  return kw::launch_norm_backward(kName, kw::module, kw::backward_kernels, device, stream, a);
+  return kw::run_norm_backward("kw_layer_norm_backward", kw::op, device, stream, a, workspace_bytes, eps);
 }
