@@ -4,7 +4,7 @@
 A container is 16 bytes (magic, version, size of this header, size of what follows) and entries until its end. An entry
 is a header of at least 64 bytes, as long as it says itself, and one image: machine code (SASS, an ELF file), PTX, or
 code for link-time optimization. The header says for which GPU the image is, how it is packed, how large it is packed
-and unpacked. None of this is in NVIDIA's documentation: it was read from what nvcc 13.0 and fatbinary write, and
+and unpacked. None of this is in NVIDIA's documentation: it was read from what nvcc and fatbinary of CUDA 13 write, and
 compared with what cuobjdump says of the same files.
 """
 

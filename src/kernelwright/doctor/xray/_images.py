@@ -64,7 +64,7 @@ def cubin(head: bytes) -> Image:
 
 
 def release(head: bytes) -> str | None:
-    """The compiler's version, such as "12.8.93", where the image has its note."""
+    """The compiler's version, three numbers, where the image has its note."""
     found = _RELEASE.search(head)
     return found[2].decode() if found else None
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ORDER = ("runs", "compiles", "partly", "fails")
 UNKNOWN = "unknown"
 
-# Drivers unpack Zstandard from this CUDA level on (550.54.14); LZ4 they always did.
+# Drivers unpack Zstandard from this CUDA level on; LZ4 they always did.
 _ZSTD_FROM = (12, 4)
 _SERVERS = re.compile(r"\bsbsa\b")
 _CUDA_LIBRARY = re.compile(r"^lib(cud|cub|cusp|cuso|cufft|curand|cupti|cufile|nv|nccl|npp)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from kernelwright import _files
@@ -42,6 +43,7 @@ class Place:
     """This machine, where files can be looked for."""
 
 
+@cache
 def table() -> dict[str, Any]:
     return _files.read(_files.TARGETS)
 

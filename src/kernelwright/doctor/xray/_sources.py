@@ -12,6 +12,7 @@ import os
 import stat
 import tempfile
 import zipfile
+import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -29,6 +30,9 @@ _IN_MEMORY = 64 << 20
 _MOST_UNPACKED = 16 << 30  # bytes of one wheel
 _MOST_GROWTH = 100  # a library shrinks to a half or a fifth; a bomb to a thousandth
 _CHUNK = 1 << 20
+
+# What opening and unpacking a damaged member ends with.
+UNREADABLE = (OSError, EOFError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass
@@ -83,7 +87,10 @@ class Opened:
     def text(self, ending: str) -> str | None:
         """A small text file of a wheel, such as WHEEL."""
         found = next((one for one in self.items if PurePosixPath(one.name).match(ending)), None)
-        return found.head().decode("utf-8", errors="replace") if found else None
+        try:
+            return found.head().decode("utf-8", errors="replace") if found else None
+        except UNREADABLE:  # told when it is its turn among the members
+            return None
 
 
 @contextmanager
