@@ -24,6 +24,12 @@ def build(session: nox.Session) -> None:
 
 
 @nox.session
+def install(session: nox.Session) -> None:
+    """Take a wheel --from a directory or an address, by its listed sha256, else build it; install it."""
+    toolchain(session, "install")
+
+
+@nox.session
 def tests(session: nox.Session) -> None:
     """Install the wheel and run its tests: --torch none|installed|SPEC, the rest goes to pytest."""
     toolchain(session, "tests")

@@ -65,3 +65,9 @@ class BusyError(KwError):
     """Another build holds this tree."""
 
     exit_code = 18
+
+
+class WheelRefused(KwError):
+    """A wheel on offer is not the one that its list, its name or the person says it is."""
+
+    exit_code = 21

@@ -128,6 +128,18 @@ def written(op: Any, overload: str) -> list[int]:
     return [i for i, a in enumerate(arguments) if a.alias_info is not None and a.alias_info.is_write]
 
 
+def free(op: Any, overload: str) -> list[bool]:
+    """Of each argument whether its element type may be any: that of codes and scales is the operator's own."""
+    fixed = op.overload(overload).fixed
+    return [argument.name not in fixed for argument in target(op, overload)._schema.arguments]
+
+
+def changed(op: Any, overload: str, args: Any, change: Any) -> list[Any]:
+    """The arguments with `change` made to the tensors whose element type may be any."""
+    pairs = zip(args, free(op, overload), strict=True)
+    return [change(a) if of_any and isinstance(a, torch.Tensor) else a for a, of_any in pairs]
+
+
 def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Also where NaN is equal to nothing."""
     bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[a.element_size()]

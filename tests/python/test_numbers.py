@@ -68,7 +68,7 @@ def test_each_argument_in_a_layout_of_its_own(op, overload, device, seed, monkey
     choose = torch.Generator().manual_seed(seed)
     names = ("plain", *LAYOUTS)
     for case in cases[:: max(1, len(cases) // 24)]:
-        picks = torch.randint(len(names), (8,), generator=choose).tolist()
+        picks = torch.randint(len(names), (16,), generator=choose).tolist()
         plain = op.make(case, device, tensors.generator(seed, device))
         args = [tensors.laid_out(a, names[pick]) for a, pick in zip(plain, picks, strict=False)]
         check(op, overload.name, args, f"{case}, layouts {[names[p] for p in picks[: len(args)]]}", monkeypatch)
@@ -77,12 +77,13 @@ def test_each_argument_in_a_layout_of_its_own(op, overload, device, seed, monkey
 @pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)
 def test_values_at_the_edges(op, overload, device, monkeypatch):
     """Zeros, infinities, NaN, the largest float16, and numbers whose square is below float16 and near float32's least."""
-    for dtype in ("float32", "float16", "bfloat16"):
-        case = next(c for c in op.cases if c.overload == overload.name and c.dtype == dtype and c.shape == (3, 64))
+    cases = [c for c in op.cases if c.overload == overload.name and c.shape == (3, 64)]
+    for dtype, case in {c.dtype: c for c in reversed(cases)}.items():  # the first of each type
         for value in (0.0, torch.inf, -torch.inf, torch.nan, 65504.0, 2.0**-14, 1e-20):
             for everywhere in (True, False):
                 args = list(op.make(case, device, tensors.generator(1, device)))
-                (args[0] if everywhere else args[0][1:2, 5:6]).fill_(value)
+                first = next(a for a in args if isinstance(a, torch.Tensor) and a.is_floating_point())
+                (first if everywhere else first.view(-1)[first.numel() // 2 :][:1]).fill_(value)
                 check(
                     op, overload.name, args, f"{dtype}, {value} {'everywhere' if everywhere else 'once'}", monkeypatch
                 )
@@ -91,11 +92,12 @@ def test_values_at_the_edges(op, overload, device, monkeypatch):
 @pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)
 def test_double_is_the_reference(op, overload, device, monkeypatch):
     case = next(c for c in op.cases if c.overload == overload.name and c.shape == (3, 33))
-    args = [tensors.wide(a) for a in op.make(case, device, tensors.generator(2, device))]
+    args = tensors.changed(op, overload.name, op.make(case, device, tensors.generator(2, device)), tensors.wide)
+    args = [torch.float64 if isinstance(a, torch.dtype) else a for a in args]
     expected, _ = expectation(op, overload.name, args)
     found = tensors.outputs(
         tensors.target(op, overload.name)(*[a.clone() if isinstance(a, torch.Tensor) else a for a in args])
     )
     for a, b in zip(found, expected, strict=True):
-        assert a.dtype == torch.float64
+        assert a.dtype == b.dtype
         assert torch.equal(a, b)

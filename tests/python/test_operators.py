@@ -29,8 +29,8 @@ def small(op, overload, device, dtype="float32", *, number=0, grad=False, least=
     ]
     case = cases[number % len(cases)]
     args = op.make(case, device, tensors.generator(number, device))
-    args = [a.to(getattr(torch, dtype)) if isinstance(a, torch.Tensor) else a for a in args]
-    return [a.requires_grad_() if grad and isinstance(a, torch.Tensor) else a for a in args]
+    args = tensors.changed(op, overload.name, args, lambda a: a.to(getattr(torch, dtype)))
+    return tensors.changed(op, overload.name, args, lambda a: a.requires_grad_(grad))
 
 
 def copies(args):
@@ -45,7 +45,7 @@ def test_opcheck(op, overload, dtype, grad, device):
         pytest.skip("this overload has no gradients")
     for number, layout in enumerate(("plain", *tensors.LAYOUTS)):
         args = [tensors.laid_out(a, layout) for a in small(op, overload, device, dtype, number=7 * number)]
-        args = [a.detach().requires_grad_(grad) if isinstance(a, torch.Tensor) else a for a in args]
+        args = tensors.changed(op, overload.name, args, lambda a: a.detach().requires_grad_(grad))
         torch.library.opcheck(tensors.target(op, overload.name), args)
 
 
@@ -74,9 +74,10 @@ def test_compile(op, overload, backend, device, request):
     if backend == "inductor":
         request.getfixturevalue("inductor")
     call, targets = tensors.target(op, overload.name), tensors.written(op, overload.name)
+    of_any = tensors.free(op, overload.name)
 
     def program(*args):
-        scaled = [a * 1.5 if isinstance(a, torch.Tensor) else a for a in args]
+        scaled = [a * 1.5 if isinstance(a, torch.Tensor) and any_type else a for a, any_type in zip(args, of_any)]  # noqa: B905 - dynamo knows no strict
         return [*tensors.outputs(call(*scaled)), *[scaled[i] + 1 for i in targets]]
 
     torch._dynamo.reset()
@@ -111,7 +112,7 @@ def test_compiled_gradients(op, overload, device):
     loss(*args).backward()
     torch.compile(loss, fullgraph=True, backend="aot_eager")(*again).backward()
     for a, b in zip(args, again, strict=True):
-        if isinstance(a, torch.Tensor):
+        if isinstance(a, torch.Tensor) and a.requires_grad:
             torch.testing.assert_close(b.grad, a.grad, rtol=1e-5, atol=1e-6)
 
 
@@ -119,11 +120,17 @@ def test_compiled_gradients(op, overload, device):
 def test_export(op, overload, device):
     call = tensors.target(op, overload.name)
 
+    whole = small(op, overload, device, number=1)
+    types = {i: a for i, a in enumerate(whole) if isinstance(a, torch.dtype)}  # torch.export takes no such input
+
     class Program(torch.nn.Module):
         def forward(self, *args):
-            return call(*[a + 0 if isinstance(a, torch.Tensor) else a for a in args])
+            given = list(args)
+            for place, dtype in types.items():
+                given.insert(place, dtype)
+            return call(*[a + 0 if isinstance(a, torch.Tensor) else a for a in given])
 
-    args = tuple(small(op, overload, device, number=1))
+    args = tuple(a for i, a in enumerate(whole) if i not in types)
     program = torch.export.export(Program(), args)
     assert f"kernelwright.{op.name}.{overload.name}" in str(program.graph)
     for a, b in zip(tensors.outputs(program.module()(*args)), tensors.outputs(Program()(*args)), strict=True):
@@ -146,7 +153,8 @@ def test_gradients_of_the_kernel(op, overload, dtype, device):
     relative = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}[dtype]
     # A norm of few columns hardly depends on them: its gradient is small beside the terms it is a difference of.
     plain = small(op, overload, device, dtype, number=4, least=16)
-    places = [i for i, a in enumerate(plain) if isinstance(a, torch.Tensor)]
+    of_any = tensors.free(op, overload.name)
+    places = [i for i, a in enumerate(plain) if isinstance(a, torch.Tensor) and of_any[i]]
     for wanted in [*[{i} for i in places], set(places)]:
         args = [a.clone().requires_grad_(i in wanted) if i in places else a for i, a in enumerate(plain)]
         exact = [a.detach().double().requires_grad_(i in wanted) if i in places else a for i, a in enumerate(plain)]
@@ -173,7 +181,7 @@ def test_gradients_that_do_not_exist_are_refused(op, overload, device):
     arguments = call._schema.arguments
     plain = small(op, overload, device, number=4)
     for index, value in enumerate(plain):
-        if isinstance(value, torch.Tensor):
+        if isinstance(value, torch.Tensor) and value.is_floating_point():
             args = [a.clone().requires_grad_() if i == index else a for i, a in enumerate(plain)]
             with pytest.raises(errors.Unsupported, match=f"{arguments[index].name!r} requires them"):
                 call(*args)

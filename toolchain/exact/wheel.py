@@ -59,6 +59,10 @@ class Wheel:
         return dict(json.loads(self.members.get(self.info + statement.NAME, b"{}")))
 
     @property
+    def manifest(self) -> dict[str, Any]:
+        return dict(json.loads(self.members.get("kernelwright/manifest.json", b"{}")))
+
+    @property
     def recipe(self) -> dict[str, Any]:
         return dict(self.statement.get("predicate", {}))
 

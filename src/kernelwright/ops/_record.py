@@ -43,6 +43,9 @@ class Overload:
     terms: Callable[..., tuple[Any, ...]] | None = None
     """For each output how large the terms are that it is a sum of, element by element: float32 errs in proportion to
     those, and a difference of two large ones may be small. None: errors are in proportion to the outputs themselves."""
+    fixed: tuple[str, ...] = ()
+    """Tensors whose element type is the operator's own, whatever that of the others: codes, scales. No gradients are
+    taken by them, and the reference takes them in float64 too, which has their values exactly."""
 
 
 @dataclass(frozen=True)

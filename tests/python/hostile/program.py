@@ -30,7 +30,7 @@ MOST = 20
 
 
 def calls() -> st.SearchStrategy[Call]:
-    oddity = st.tuples(st.integers(0, 7), st.integers(0, 199))
+    oddity = st.tuples(st.integers(0, 59), st.integers(0, 199))
     return st.builds(
         Call, st.sampled_from(entries()), st.integers(0, 199), st.lists(oddity, max_size=3), st.integers(0, 2**20)
     )

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: MIT
+"""A linear layer whose weight is held in 4 bits."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+from kernelwright.errors import InvalidArgument, Unsupported
+from kernelwright.ops import _four_bit as four_bit
+from kernelwright.ops import _four_bit_cases as cases
+from kernelwright.ops import _four_bit_reference as reference
+from kernelwright.ops import _four_bit_selfcheck as selfcheck
+from kernelwright.ops._four_bit_launch import scale_pointers
+from kernelwright.ops._record import Backward, Op, Overload
+from kernelwright.ops._tensors import dtype_codes, placement, refuse_tangents, require_dtype, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torch import Tensor
+
+    from kernelwright._library import Library
+
+_NAME = "matmul_4bit"
+
+
+def matmul_4bit(
+    x: Tensor,
+    packed: Tensor,
+    absmax: Tensor | four_bit.QuantizedAbsmax,
+    n: int,
+    blocksize: int = 64,
+    quant_type: str = "nf4",
+    bias: Tensor | None = None,
+) -> Tensor:
+    """`x @ weight.T + bias` with a weight that quantize_4bit has packed; summed in float32.
+
+    x           float32, float16 or bfloat16, [..., k], on the CPU or a GPU. float64 works too, for checking gradients:
+                it is computed in plain torch. Rows (the last dimension) that do not lie evenly are copied first
+    packed      the weight [n, k], two elements a byte, in any shape (bitsandbytes' is [n * k / 2, 1])
+    absmax      the scales of its blocks, float32, or a QuantizedAbsmax
+    n           rows of the weight; its columns are those of x
+    blocksize, quant_type    as it was quantized
+    bias        [n], of x's dtype, or None
+
+    Returns [..., n] of x's dtype. Differentiable by x and bias; the weight is frozen.
+
+    >>> packed, absmax = kernelwright.quantize_4bit(weight)
+    >>> y = kernelwright.matmul_4bit(x, packed, absmax, weight.shape[0])
+    """
+    import torch
+
+    if torch.autograd.forward_ad._current_level >= 0:  # noqa: SLF001 - the public way to ask costs a microsecond
+        refuse_tangents(_NAME, x, bias)
+    op = torch.ops.kernelwright.matmul_4bit
+    scales = four_bit.split_scales(_NAME, absmax)
+    function = op.default if len(scales) == 1 else op.nested
+    result: Tensor = function(x, packed, *scales, bias, n, blocksize, quant_type)
+    return result
+
+
+def _check(
+    x: Tensor, packed: Tensor, scales: Sequence[Tensor], bias: Tensor | None, n: Any, blocksize: int, quant_type: str
+) -> None:
+    if not x.shape:
+        raise InvalidArgument(f"{_NAME}: x has shape (), but must have at least one dimension")
+    require_dtype(_NAME, "x", x, four_bit.dtypes(four_bit.FLOATS))
+    if n < 0:
+        raise InvalidArgument(f"{_NAME}: n is {n}, but must not be negative")
+    four_bit.check_weight(_NAME, packed, scales, (n, x.shape[-1]), blocksize, quant_type, x)
+    if bias is not None:
+        dtype = str(x.dtype).partition(".")[2]
+        four_bit.check_held(_NAME, "bias", bias, dtype, n, "one for each row of the weight", x)
+
+
+def _fake_any(
+    x: Tensor, packed: Tensor, scales: Sequence[Tensor], bias: Tensor | None, n: Any, blocksize: int, quant_type: str
+) -> Tensor:
+    import torch
+
+    _check(x, packed, scales, bias, n, blocksize, quant_type)
+    return torch.empty((*x.shape[:-1], n), dtype=x.dtype, device=x.device)
+
+
+def _fake(
+    x: Tensor, packed: Tensor, absmax: Tensor, bias: Tensor | None, n: Any, blocksize: int, quant_type: str
+) -> Tensor:
+    return _fake_any(x, packed, (absmax,), bias, n, blocksize, quant_type)
+
+
+def _fake_nested(
+    x: Tensor,
+    packed: Tensor,
+    codes: Tensor,
+    absmax2: Tensor,
+    map: Tensor,  # noqa: A002 - the schema's
+    offset: Tensor,
+    bias: Tensor | None,
+    n: Any,
+    blocksize: int,
+    quant_type: str,
+) -> Tensor:
+    return _fake_any(x, packed, (codes, absmax2, map, offset), bias, n, blocksize, quant_type)
+
+
+# --- the kernels ----------------------------------------------------------------
+
+
+def _workspace(library: Library) -> Callable[..., tuple[Tensor | None, int | None, int]]:
+    """workspace(x, device, *sizes): scratch memory for a call, its address and size."""
+    import torch
+
+    def workspace(x: Tensor, device: int, *sizes: int) -> tuple[Tensor | None, int | None, int]:
+        size = ctypes.c_int64()
+        library.call("kw_matmul_4bit_workspace", device, *sizes, ctypes.addressof(size))
+        if not size.value:
+            return None, None, 0
+        scratch = torch.empty(size.value, dtype=torch.uint8, device=x.device)
+        return scratch, scratch.data_ptr(), size.value
+
+    return workspace
+
+
+def _bind(library: Library, key: str) -> Callable[..., Tensor]:
+    numbers = dtype_codes(library, ("float32", "float16", "bfloat16"))
+    types = {name: library.constants[f"KW_{name.upper()}"] for name in four_bit.VALUES}
+    place, workspace = placement(library, key), _workspace(library)
+
+    def run(x: Tensor, packed: Tensor, *rest: Any) -> Tensor:
+        *scales, bias, n, blocksize, quant_type = rest
+        y = _fake_any(x, packed, scales, bias, n, blocksize, quant_type)
+        number = numbers.get(x.dtype)
+        if number is None:  # float64
+            return reference.product(x, packed, scales, bias, n, blocksize, quant_type)
+        if y.numel():
+            k, m = x.shape[-1], y.numel() // n
+            x, stride = rows(x) if k else (x, 0)
+            packed = packed.contiguous()
+            bias = bias if bias is None else bias.contiguous()
+            device, stream = place(x)
+            _scratch, scratch_at, scratch_bytes = workspace(x, device, m, n, k, blocksize, number)
+            _kept, pointers = scale_pointers(scales)
+            # fmt: off
+            library.call(
+                "kw_matmul_4bit", device, stream, y.data_ptr(), n, x.data_ptr(), stride, packed.data_ptr(), *pointers,
+                None if bias is None else bias.data_ptr(), scratch_at, scratch_bytes, m, n, k, blocksize,
+                types[quant_type], number,
+            )
+            # fmt: on
+        return y
+
+    return run
+
+
+# --- gradients --------------------------------------------------------------------
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG001 - torch passes it by name
+    x, packed, *scales, bias, n, blocksize, quant_type = inputs
+    for place, scale in enumerate(scales):
+        if ctx.needs_input_grad[2 + place]:
+            name = "absmax" if len(scales) == 1 else four_bit.QuantizedAbsmax._fields[place]
+            raise Unsupported(
+                f"{_NAME}: {name} requires gradients, but only x and bias have them: the weight is frozen; "
+                f"give it without (.detach()), a tensor of shape {tuple(scale.shape)}"
+            )
+    ctx.save_for_backward(packed, *scales)
+    ctx.rest = (n, x.shape[-1]), blocksize, quant_type
+    ctx.wanted = ctx.needs_input_grad[0], bias is not None and ctx.needs_input_grad[2 + len(scales)]
+
+
+def _gradients(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+    import torch
+
+    packed, *scales = ctx.saved_tensors
+    op = torch.ops.kernelwright.dequantize_4bit
+    function = op.default if len(scales) == 1 else op.nested
+    by_x = by_bias = None
+    if ctx.wanted[0]:
+        by_x = torch.matmul(grad, function(packed, *scales, *ctx.rest, grad.dtype))
+    if ctx.wanted[1]:
+        by_bias = grad.reshape(-1, grad.shape[-1]).sum(0)
+    return (by_x, None, *(None for _ in scales), by_bias, None, None, None)
+
+
+OP = Op(
+    name=_NAME,
+    doc="linear layer with an NF4 or FP4 weight, plain or 8-bit scales",
+    function=matmul_4bit,
+    overloads=(
+        Overload(
+            name="default",
+            schema="(Tensor x, Tensor packed, Tensor absmax, Tensor? bias, SymInt n, int blocksize, str quant_type)"
+            " -> Tensor",
+            bind=_bind,
+            fake=_fake,
+            reference=reference.matmul,
+            backward=Backward(_save, _gradients),
+            terms=reference.terms_of_matmul,
+            fixed=("packed", "absmax"),
+        ),
+        Overload(
+            name="nested",
+            schema="(Tensor x, Tensor packed, Tensor codes, Tensor absmax2, Tensor map, Tensor offset, Tensor? bias,"
+            " SymInt n, int blocksize, str quant_type) -> Tensor",
+            bind=_bind,
+            fake=_fake_nested,
+            reference=reference.matmul_nested,
+            backward=Backward(_save, _gradients),
+            terms=reference.terms_of_matmul,
+            fixed=("packed", "codes", "absmax2", "map", "offset"),
+        ),
+    ),
+    cases=cases.MATMUL,
+    benchmarks=cases.MATMUL_BENCHMARKS,
+    make=cases.make_matmul,
+    bytes=cases.matmul_traffic,
+    flops=cases.matmul_flops,
+    tolerances=cases.SUMS,
+    selfcheck=selfcheck.matmul,
+    eager=cases.EAGER,
+)

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: MIT
+"""`./kw install` behind its options: a wheel that is offered if it is the right one, else one that is built here."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolchain import source
+from toolchain.building import clean
+from toolchain.building.options import Options
+from toolchain.building.prebuilt import Place, Wanted, take, wanted
+from toolchain.building.run import build
+from toolchain.errors import GateError, RequestError, WheelRefused
+from toolchain.exact import wheel as wheels
+from toolchain.providers import pip
+from toolchain.request import DEFAULT_PROVIDER, Request, resolve
+from toolchain.targets import ROOT, Table
+
+KEPT = ROOT / ".kw" / "wheels"  # what was taken; dist/ has what was made here
+_OPEN = ("locked", "auto")  # providers that are decided only for a build
+
+
+@dataclass(frozen=True)
+class Got:
+    """A wheel and, in words, where it is from and why from there."""
+
+    wheel: Path
+    words: str
+
+
+def request_of(options: Options, table: Table) -> Request:
+    """What is asked for, as far as a wheel's name says it; the compilers for it need not be here."""
+    given = options.settings()
+    provider = DEFAULT_PROVIDER if options.provider in _OPEN else options.provider
+    return resolve(
+        table, target=options.target, toolkit=options.toolkit, archs=options.archs, ops=options.ops, provider=provider,
+        debug=given["debug"] == "yes",
+    )  # fmt: skip
+
+
+def _is_what_was_asked_for(path: Path, want: Wanted) -> str:
+    """Its commit, in words; WheelRefused if the wheel itself says that it is another one than its name does."""
+    given = wheels.read(path)
+    manifest = given.manifest
+    for key, value in (("version", want.version), ("target", want.target), ("toolkit", want.toolkit)):
+        if manifest.get(key) != value:
+            path.unlink()
+            raise WheelRefused(
+                f"{want.name}: its manifest says {key} {manifest.get(key)}, and {value} was asked for. It is listed, "
+                "but was given another wheel's name"
+            )
+    made, here = given.recipe.get("source", {}), source.state(ROOT)
+    if made.get("sha256") == here.sha256:
+        return "made from the sources of this tree"
+    return f"made from commit {made.get('commit') or 'unknown'}, not from what this tree holds now"
+
+
+def get(options: Options, table: Table, place: str | None, version: str | None, sha256: str | None) -> Got:
+    """The wheel that the options mean: from the place if it has it, else built."""
+    why = "no --from was given"
+    if place is not None:
+        want = wanted(request_of(options, table), version, sha256)
+        taken, why = take(Place(place), want, KEPT)
+        if taken is not None:
+            return Got(taken, f"prebuilt: {why}; {_is_what_was_asked_for(taken, want)}")
+    own = build_version_of(options, table)
+    if version not in (None, own):
+        raise RequestError(
+            f"version {version} was asked for, and {why}. This tree is {own}: check {version} out to build it"
+        )
+    print(f"building: {why}", flush=True)
+    made = build(options, table).wheel
+    digest = wheels.read(made).sha256
+    if sha256 not in (None, digest):
+        raise WheelRefused(f"{made.name} was built here with sha256 {digest}, and {sha256} was asked for")
+    return Got(made, f"built here: {why}")
+
+
+def build_version_of(options: Options, table: Table) -> str:
+    return wanted(request_of(options, table), None, None).version.partition("+")[0]
+
+
+def environment(named: str | None) -> Path | None:
+    """The Python to install into: the named one, else that of the active environment; None if none is active."""
+    if named:
+        return Path(named)
+    home = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX")
+    return Path(home) / "bin" / "python" if home else None
+
+
+def install(path: Path, python: Path, request: Request) -> str:
+    """Installs the wheel and lets it check itself there; what it said last."""
+    if request.target.machine != platform.machine():
+        raise RequestError(
+            f"{path.name} is for {request.target.machine}, and this machine is {platform.machine()}; it lies in "
+            f"{path.parent}, to be copied there"
+        )
+    how = ["install", "--quiet", "--no-index", "--no-deps", "--force-reinstall", str(path)]
+    pip.run_pip(["--python", str(python), *how], f"installing {path.name} into {python}")
+    command = [str(python), "-I", "-m", "kernelwright", "doctor", "--self"]
+    done = subprocess.run(command, env=clean.environment(), capture_output=True, text=True, check=False)
+    said = (done.stdout + done.stderr).strip()
+    if done.returncode:
+        raise GateError(f"{path} was installed, but its self-check failed (exit code {done.returncode}):\n{said}")
+    return said.splitlines()[-1]
