@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _VERBS = {
     "doctor": "kernelwright.doctor.report.command",
     "explain": "kernelwright.doctor.explain._print",
+    "xray": "kernelwright.doctor.xray.command",
 }
 
 
