@@ -73,7 +73,9 @@ def test_which_layers(made, skip, expected, device):
 
     model = made().to(device)
     ids = torch.randint(0, 20, (2, 5), device=device)
-    plain = {name: module.weight.detach().clone() for name, module in model.named_modules() if hasattr(module, "weight")}
+    plain = {
+        name: module.weight.detach().clone() for name, module in model.named_modules() if hasattr(module, "weight")
+    }
     before = model(ids)
     assert nn.quantize_(model, skip) is model
     assert quantized(model) == sorted(expected)
@@ -109,15 +111,17 @@ def test_settings_reach_the_layers():
 def test_what_is_refused():
     from kernelwright import nn
 
-    with pytest.raises(errors.InvalidArgument, match="skip has 'haed', but no module is called so; its modules are emb"):
+    with pytest.raises(
+        errors.InvalidArgument, match="skip has 'haed', but no module is called so; its modules are emb"
+    ):
         nn.quantize_(Model(), ["haed"])
     with pytest.raises(errors.InvalidArgument, match=r"skip='head' is a string, but .* skip=\['head'\]"):
         nn.quantize_(Model(), "head")
-    with pytest.raises(errors.InvalidArgument, match="ReLU has no torch.nn.Linear to quantize"):
+    with pytest.raises(errors.InvalidArgument, match=r"ReLU has no torch\.nn\.Linear to quantize"):
         nn.quantize_(torch.nn.ReLU())
     with pytest.raises(errors.InvalidArgument, match=r"besides those that skip=\['0'\]"):
         nn.quantize_(torch.nn.Sequential(torch.nn.Linear(4, 4)), ["0"])
-    with pytest.raises(errors.InvalidArgument, match="itself one torch.nn.Linear"):
+    with pytest.raises(errors.InvalidArgument, match=r"itself one torch\.nn\.Linear"):
         nn.quantize_(torch.nn.Linear(4, 4))
     with pytest.raises(errors.InvalidArgument, match="on the meta device"):
         nn.quantize_(torch.nn.Sequential(torch.nn.Linear(64, 64, device="meta")))
@@ -138,7 +142,12 @@ def test_the_bar_is_for_terminals(tqdm, monkeypatch):
         return items
 
     monkeypatch.setattr(_progress, "_tqdm", lambda: bar if tqdm else None)
-    for stream, show, said in ((Terminal(), None, True), (io.StringIO(), None, False), (io.StringIO(), True, True), (Terminal(), False, False)):
+    for stream, show, said in (
+        (Terminal(), None, True),
+        (io.StringIO(), None, False),
+        (io.StringIO(), True, True),
+        (Terminal(), False, False),
+    ):
         monkeypatch.setattr(sys, "stderr", stream)
         nn.quantize_(Model(), show_progress=show)
         words = stream.getvalue()

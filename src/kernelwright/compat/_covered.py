@@ -20,8 +20,6 @@ def refuse_others(module: str, names: Sequence[str], otherwise: str) -> Callable
     def refuse(name: str) -> Any:
         if name.startswith("__"):  # Python itself asks for such, and expects the plain answer
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        raise NotCovered(
-            f"{module} does not cover {name!r}; it has {', '.join(names)}. {otherwise}", name=name
-        )
+        raise NotCovered(f"{module} does not cover {name!r}; it has {', '.join(names)}. {otherwise}", name=name)
 
     return refuse

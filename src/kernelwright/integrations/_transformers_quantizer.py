@@ -12,7 +12,8 @@ from transformers.quantizers.quantizer_bnb_4bit import Bnb4BitHfQuantizer
 from transformers.quantizers.quantizers_utils import get_module_from_name, should_convert_module
 
 from kernelwright.errors import InvalidArgument
-from kernelwright.nn import Linear4bit, Params4bit
+from kernelwright.nn.linear_4bit import Linear4bit
+from kernelwright.nn.params_4bit import Params4bit
 
 
 class Quantizer(Bnb4BitHfQuantizer):
@@ -25,11 +26,11 @@ class Quantizer(Bnb4BitHfQuantizer):
         """Nothing has to be installed. What bitsandbytes refuses is refused: layers on the disk, half of a model."""
         places = set(device_map.values()) if isinstance(device_map, dict) else set()
         offload = self.quantization_config.llm_int8_enable_fp32_cpu_offload
-        if not offload and places & {"cpu", "disk"} and places != {"cpu"}:
+        slow = places & {"cpu", "disk"}
+        if not offload and slow and places != {"cpu"}:
             raise InvalidArgument(
-                f"device_map puts some modules on {', '.join(sorted(map(str, places & {'cpu', 'disk'})))} and others on "
-                "a GPU: give the GPU all of them, or set llm_int8_enable_fp32_cpu_offload=True, which leaves those on "
-                "the CPU unquantized"
+                f"device_map puts some modules on {', '.join(sorted(slow))} and others on a GPU: give the GPU all "
+                "of them, or set llm_int8_enable_fp32_cpu_offload=True, which leaves those on the CPU unquantized"
             )
 
     def param_needs_quantization(self, model: Any, param_name: str, **_: Any) -> bool:
@@ -38,7 +39,8 @@ class Quantizer(Bnb4BitHfQuantizer):
 
     def _process_model_before_weight_loading(self, model: Any, device_map: Any = None, **_: Any) -> None:
         config = self.quantization_config
-        stay = self.get_modules_to_not_convert(model, config.llm_int8_skip_modules, model._keep_in_fp32_modules)  # noqa: SLF001
+        in_full = model._keep_in_fp32_modules  # noqa: SLF001 - what transformers' own quantizers ask
+        stay = self.get_modules_to_not_convert(model, config.llm_int8_skip_modules, in_full)
         if config.llm_int8_enable_fp32_cpu_offload and isinstance(device_map, dict):
             stay = [*stay, *(name for name, place in device_map.items() if place in ("cpu", "disk"))]
         self.modules_to_not_convert = stay
@@ -55,9 +57,10 @@ class Quantizer(Bnb4BitHfQuantizer):
     def _layer(self, module: Any) -> Linear4bit:
         """The layer that takes a linear layer's place, without values yet."""
         config = self.quantization_config
-        shape = module.weight.shape if isinstance(module, Conv1D) else module.weight.shape[::-1]
+        columns, rows = module.weight.shape if isinstance(module, Conv1D) else module.weight.shape[::-1]
         layer = Linear4bit(
-            *shape,
+            columns,
+            rows,
             module.bias is not None,
             config.bnb_4bit_compute_dtype,
             compress_statistics=config.bnb_4bit_use_double_quant,
@@ -74,6 +77,7 @@ class Quantizer(Bnb4BitHfQuantizer):
         return model
 
     def _dequantize(self, model: Any, dtype: Any = None) -> Any:
+        dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype  # a configuration read from a file has names
         for name, module in list(model.named_modules()):
             if isinstance(module, Linear4bit):
                 weight = module.weight.dequantize()

@@ -2,8 +2,9 @@
 """transformers' 4-bit models on kernelwright's layers, with or without bitsandbytes installed.
 
 transformers picks what quantizes a model from a table, by the configuration's name. After `enable()` that table has
-kernelwright's quantizer for `BitsAndBytesConfig(load_in_4bit=True)`, for models quantized while they are loaded and for
-checkpoints that bitsandbytes made. Programs and checkpoints stay as they are; what is saved loads with bitsandbytes too.
+kernelwright's quantizer for `BitsAndBytesConfig(load_in_4bit=True)`: for models that are quantized while they are
+loaded, and for checkpoints that bitsandbytes made. Programs and checkpoints stay as they are; what is saved loads with
+bitsandbytes too.
 
 >>> import kernelwright.integrations.transformers as quantizer
 >>> quantizer.enable()

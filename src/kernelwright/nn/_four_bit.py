@@ -67,7 +67,7 @@ def quantize(
     check_settings(quant_type, blocksize, quant_storage)
     if weight.dtype not in _FLOATS:
         raise InvalidDtype(
-            f"a 4-bit weight: it has dtype {weight.dtype}, but must have {' or '.join(map(str, _FLOATS))} to be quantized"
+            f"a 4-bit weight: it has dtype {weight.dtype}, but must have {' or '.join(map(str, _FLOATS))}"
         )
     op = torch.ops.kernelwright.quantize_4bit
     packed, absmax = op.default(weight.detach(), blocksize, quant_type)
@@ -100,7 +100,7 @@ def linear(x: Tensor, packed: Tensor, state: QuantState, bias: Tensor | None) ->
     n, k = state.shape  # type: ignore[misc]
     if x.shape[-1] != k:
         raise InvalidArgument(
-            f"matmul_4bit: x has shape {tuple(x.shape)}, but its last dimension must be {k}, as the weight is [{n}, {k}]"
+            f"matmul_4bit: x has shape {tuple(x.shape)}, but its last dimension must be {k}: the weight is [{n}, {k}]"
         )
     op = torch.ops.kernelwright.matmul_4bit
     settings = (bias, n, state.blocksize, state.quant_type)
@@ -110,11 +110,11 @@ def linear(x: Tensor, packed: Tensor, state: QuantState, bias: Tensor | None) ->
 
 def scales(state: QuantState) -> Tensor:
     """One float32 a block, of plain or of quantized scales."""
-    second = state.state2
-    if second is None:
+    if state.state2 is None:
         return state.absmax
-    each = second.absmax.repeat_interleave(four_bit.SCALES_A_BLOCK)[: state.absmax.numel()]
-    result: Tensor = second.code[state.absmax.int()] * each + state.offset
+    codes, absmax2, table, offset = _scales(state)
+    each = absmax2.repeat_interleave(four_bit.SCALES_A_BLOCK)[: codes.numel()]
+    result: Tensor = table[codes.int()] * each + offset
     return result
 
 

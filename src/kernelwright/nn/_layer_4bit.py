@@ -113,9 +113,11 @@ class Layer4bit(torch.nn.Module):
         if parts:
             data = weight if assign else weight.clone()
             made = Params4bit.from_prequantized(data, parts, device=device)
-            shape = tuple(made.quant_state.shape)
+            shape = tuple(made.quant_state.shape)  # type: ignore[union-attr,arg-type]
             if shape != self._unpacked_shape():
-                raise InvalidArgument(f"is of shape {shape} in the checkpoint, but {self._unpacked_shape()} in the layer")
+                raise InvalidArgument(
+                    f"is of shape {shape} in the checkpoint, but {self._unpacked_shape()} in the layer"
+                )
             self.quant_storage = made.quant_storage
         elif tuple(weight.shape) == self._unpacked_shape() and isinstance(old, Params4bit) and (state or assign):
             made = old._with(weight.detach(), quant_state=None, bnb_quantized=False)  # noqa: SLF001
@@ -131,4 +133,3 @@ class Layer4bit(torch.nn.Module):
         made.module = self
         self.weight = made
         return True
-

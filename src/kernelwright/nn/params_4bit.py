@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Params4bit"]
 
-# What a parameter holds beside its tensor. Loaders (transformers, accelerate) make a new one of an old one's `__dict__`.
+# What a parameter holds beside its tensor. Loaders (transformers, accelerate) make one of another's `__dict__`.
 _SETTINGS = (
     "quant_state",
     "blocksize",
@@ -44,18 +44,22 @@ class Params4bit(torch.nn.Parameter):
                     it wants that of the other parameters here
     module          a layer that gets the quant_state too, when this weight is quantized
 
-    Unlike bitsandbytes' it keeps its codes when a model is converted to another type: `.half()` and `.to(dtype)` change
-    no quantized weight, whatever its quant_storage is.
+    Unlike bitsandbytes' it keeps its codes when a model is converted to another type: `.half()` and `.to(dtype)`
+    change no quantized weight, whatever its quant_storage is.
 
     >>> weight = Params4bit(torch.randn(64, 128), quant_type="nf4").to("cpu")
     >>> weight
     >>> weight.dequantize().shape
     """
 
+    data: Any
+    quant_state: QuantState | None
+    module: Any
+
     # Operators take it as the tensor it is; results are plain tensors. Going through Python would cost microseconds.
     __torch_function__ = torch._C._disabled_torch_function_impl  # noqa: SLF001
 
-    def __new__(
+    def __new__(  # noqa: PYI034 - typing has no Self before Python 3.11
         cls,
         data: Tensor | None = None,
         requires_grad: bool = False,
@@ -104,7 +108,7 @@ class Params4bit(torch.nn.Parameter):
             data.dtype,
             module,
         )
-        made._tell_module()  # noqa: SLF001
+        made._tell_module()
         return made
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
@@ -134,10 +138,9 @@ class Params4bit(torch.nn.Parameter):
                 quant_state=copy.deepcopy(self.quant_state, memo),
                 module=memo.get(id(self.module)),
             )
-            made.grad = copy.deepcopy(self.grad, memo)
             memo[id(self)] = made
-        made = memo[id(self)]
-        return made
+        found: Params4bit = memo[id(self)]
+        return found
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         settings = {name: self.__dict__.get(name) for name in _SETTINGS if name != "module"}
@@ -159,7 +162,8 @@ class Params4bit(torch.nn.Parameter):
             quant_storage=self.quant_storage,
         )
         state.dtype = dtype or state.dtype
-        self.data, self.quant_state, self.bnb_quantized = packed, state, True
+        self.data = packed
+        self.quant_state, self.bnb_quantized = state, True
         self._tell_module()
         return self
 

@@ -87,7 +87,9 @@ class QuantState:
             return NotImplemented
         mine, theirs = self.as_dict(), other.as_dict()
         return mine.keys() == theirs.keys() and all(
-            torch.equal(value, theirs[key].to(value.device)) if isinstance(value, torch.Tensor) else value == theirs[key]
+            torch.equal(value, theirs[key].to(value.device))
+            if isinstance(value, torch.Tensor)
+            else value == theirs[key]
             for key, value in mine.items()
         )
 

@@ -46,9 +46,20 @@ def quantize_(
     >>> model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8))
     >>> quantize_(model, skip=["2"])
     """
+    settings = {"quant_type": quant_type, "compress_statistics": compress_statistics, "quant_storage": quant_storage}
     _four_bit.check_settings(quant_type, blocksize, quant_storage)
-    skipped = _skipped(model, skip)
-    shared = _shared(model)
+    for name, old in progress(_found(model, skip), "quantizing", show_progress):
+        parent, _, last = name.rpartition(".")
+        made = _quantized(old, device, blocksize, compute_dtype=compute_dtype, **settings)
+        setattr(model.get_submodule(parent), last, made)
+    return model
+
+
+def _found(model: torch.nn.Module, skip: Iterable[str] | None) -> list[tuple[str, torch.nn.Linear]]:
+    """The layers to quantize, by name."""
+    if type(model) is torch.nn.Linear:
+        raise InvalidArgument("quantize_: the model is itself one torch.nn.Linear; use kernelwright.nn.Linear4bit")
+    skipped, shared = _skipped(model, skip), _shared(model)
     found = [
         (name, module)
         for name, module in model.named_modules()
@@ -59,24 +70,7 @@ def quantize_(
             f"quantize_: {type(model).__name__} has no torch.nn.Linear to quantize"
             + (f" besides those that skip={sorted(skipped)} and shared weights leave" if skipped or shared else "")
         )
-    for name, old in progress(found, "quantizing", show_progress):
-        if not name:
-            raise InvalidArgument("quantize_: the model is itself one torch.nn.Linear; use kernelwright.nn.Linear4bit")
-        parent, _, last = name.rpartition(".")
-        setattr(
-            model.get_submodule(parent),
-            last,
-            _quantized(
-                old,
-                device,
-                blocksize,
-                compute_dtype=compute_dtype,
-                compress_statistics=compress_statistics,
-                quant_type=quant_type,
-                quant_storage=quant_storage,
-            ),
-        )
-    return model
+    return found
 
 
 def _quantized(old: torch.nn.Linear, device: Any, blocksize: int, **settings: Any) -> Linear4bit:

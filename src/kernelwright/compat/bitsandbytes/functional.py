@@ -10,7 +10,8 @@ import torch
 
 from kernelwright.compat._covered import refuse_others
 from kernelwright.errors import InvalidArgument
-from kernelwright.nn import QuantState, _four_bit
+from kernelwright.nn import _four_bit
+from kernelwright.nn.quant_state import QuantState
 
 if TYPE_CHECKING:
     from typing import Any
