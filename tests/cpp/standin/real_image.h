@@ -33,7 +33,7 @@ static inline int read_real(struct real_image* image, const char* code) {
     image->arch = atoi(target + strlen("\n.target sm_"));
     image->is_ptx = 1;
   }
-  image->bytes = malloc(image->size + 1);  // whoever loads may free it
+  image->bytes = (char*)malloc(image->size + 1);  // whoever loads may free it
   memcpy(image->bytes, code, image->size);
   image->bytes[image->size] = '\0';
   return 1;

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: MIT
+"""Compiles the emulating driver, and images of kernels for it: csrc/cuda translated to C++, for the host.
+
+python -m tests.emulator.build FOLDER CODE…      those of the installed package
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from tests.emulator.translate import translate
+from toolchain.targets import ROOT, load
+
+HERE = Path(__file__).parent
+PLAIN = ["-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti"]
+STRICT = ["-Wall", "-Wextra", "-Werror"]
+
+
+class NoCompiler(Exception):
+    """Neither zig nor c++ is at hand."""
+
+
+def compiler() -> list[str]:
+    """zig as in the other tests of C++, else the system's."""
+    given = os.environ.get("KW_ZIG") or shutil.which("zig")
+    if given is None and (spec := importlib.util.find_spec("ziglang")) and spec.submodule_search_locations:
+        given = str(Path(next(iter(spec.submodule_search_locations))) / "zig")
+    if given and Path(given).is_file():
+        return [given, "c++", "-fno-sanitize=undefined"]
+    system = shutil.which("c++")
+    if system is None:
+        raise NoCompiler("no zig (KW_ZIG, PATH, the module ziglang) and no c++ on PATH")
+    return [system]
+
+
+def _run(*command: str | Path) -> None:
+    words = [str(word) for word in command]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise AssertionError(f"{' '.join(words)}\n{done.stdout}{done.stderr}")
+
+
+def build_driver(to: Path) -> Path:
+    """The emulating libcuda.so.1 in a folder of its own."""
+    to.mkdir(parents=True, exist_ok=True)
+    library = to / "libcuda.so.1"
+    sources = sorted((HERE / "runtime").glob("*.cpp"))
+    _run(
+        *compiler(),
+        *PLAIN,
+        *STRICT,
+        "-O2",
+        "-shared",
+        "-Wl,-soname,libcuda.so.1",
+        "-nostdlib++",
+        *sources,
+        "-o",
+        library,
+        "-ldl",
+    )
+    return library
+
+
+def _instrumented(command: list[str]) -> list[str]:
+    """A call before each load and store of memory that others see, of which runtime/plain.cpp has the functions."""
+    options = ["-fsanitize=thread"]
+    if command[1:2] == ["c++"]:  # zig's compiler is clang
+        options += ["-mllvm", "-tsan-instrument-func-entry-exit=0", "-mllvm", "-tsan-instrument-read-before-write=1"]
+    return options
+
+
+def _unit(source: Path, kernels: Mapping[str, int], stage: Path) -> Path:
+    """A translated .cu, and after it the rows that tell of its kernels."""
+    rows = "".join(f"    EMULATED_KERNEL({name}, {threads})\n" for name, threads in sorted(kernels.items()))
+    unit = stage / f"{source.stem}.cpp"
+    unit.write_text(
+        f'#define EMULATED_IMAGE\n#include "image.h"\n#include "{source.name}"\n'
+        f'extern "C" const EmulatedKernel emulated_{source.stem}[] = {{\n{rows}    {{}}}};\n',
+        encoding="utf-8",
+    )
+    return unit
+
+
+def _compile(unit: Path, features: Iterable[str]) -> Path:
+    command = compiler()
+    _run(
+        *command, *PLAIN, "-w", "-O1", "-ffp-contract=off",
+        *_instrumented(command), *(f"-DKW_HAS_{feature.upper()}=1" for feature in features),
+        "-I", HERE / "device", "-I", unit.parent, "-c", unit, "-o", unit.with_suffix(".o"),
+    )  # fmt: skip
+    return unit.with_suffix(".o")
+
+
+def build_image(
+    code: str, kernels: Mapping[Path, Mapping[str, int]], headers: Iterable[Path], driver: Path, to: Path
+) -> Path:
+    """The kernels of these .cu files (their names, and the most threads of a block) with the features of the code."""
+    stage = to / code
+    translate([*kernels, *headers], stage)
+    units = [_unit(source, names, stage) for source, names in kernels.items()]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        objects = list(pool.map(lambda unit: _compile(unit, load().codes[code].features), units))
+    table = stage / "table.cpp"
+    names = [f"emulated_{source.stem}" for source in kernels]
+    table.write_text(
+        '#include "image.h"\nextern "C" {\n'
+        + "".join(f"extern const EmulatedKernel {name}[];\n" for name in names)
+        + '__attribute__((visibility("default"))) extern const EmulatedKernel* const emulated_kernels[];\n'
+        + f"const EmulatedKernel* const emulated_kernels[] = {{{', '.join(names)}, nullptr}};\n}}\n",
+        encoding="utf-8",
+    )
+    library = to / f"{''.join(filter(str.isdigit, code))}.so"
+    _run(
+        *compiler(),
+        *PLAIN,
+        "-shared",
+        "-nostdlib++",
+        "-I",
+        HERE / "device",
+        table,
+        *objects,
+        driver,
+        "-o",
+        library,
+        "-lm",
+    )
+    return library
+
+
+def headers() -> list[Path]:
+    """What every .cu may include."""
+    return sorted(path for path in (ROOT / "csrc/cuda/include").iterdir() if path.suffix in (".h", ".cuh"))
+
+
+def build_operators(manifest: Mapping[str, Any], codes: Iterable[str], driver: Path, to: Path) -> None:
+    """The operators of a wheel, each .cu with the kernels that the manifest has of it."""
+    for code in codes:
+        kernels = {
+            ROOT / f"csrc/cuda/{image['op']}.cu": {k["name"]: k["max_threads"] for k in image["kernels"]}
+            for image in manifest["images"]
+            if image["code"] == code
+        }
+        build_image(code, kernels, headers(), driver, to)
+
+
+def main() -> None:
+    from kernelwright import _files
+
+    folder = Path(sys.argv[1])
+    build_operators(_files.read(_files.MANIFEST), sys.argv[2:], build_driver(folder), folder)
+
+
+if __name__ == "__main__":
+    main()

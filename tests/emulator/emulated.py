@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: MIT
+"""The emulated GPU as Python sees it: memory to the byte, and operators bound to it.
+
+The C library finds the emulating driver by its name, so a process that opens it first can see no real GPU any more.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+POISON = 0xFF  # NaN in every type of float
+
+
+class Driver:
+    """The emulating libcuda.so.1."""
+
+    def __init__(self, library: Path) -> None:
+        self._library = ctypes.CDLL(str(library))
+        self._library.emulator_launched.restype = ctypes.c_char_p
+        self._library.emulator_run.restype = ctypes.c_char_p
+
+    def tell(self, address: int, size: int, name: str, *, written: bool, writable: bool) -> None:
+        """This memory is the device's: kernels may read what was written, and write if they may."""
+        full = self._library.emulator_memory(
+            ctypes.c_void_p(address), ctypes.c_size_t(size), written, writable, name.encode()
+        )
+        assert not full, "the emulator knows no more memory: forget()"
+
+    def forget(self) -> None:
+        self._library.emulator_forget()
+
+    def temper(self, kind: int) -> None:
+        """1: the last threads run first; 2: copies take effect late; -1: each launch the next of the four."""
+        self._library.emulator_temper(kind)
+
+    def launched(self) -> set[str]:
+        """The kernels that ran."""
+        names: set[str] = set()
+        index = 0
+        while name := self._library.emulator_launched(index):
+            names.add(name.decode())
+            index += 1
+        return names
+
+    def run(
+        self,
+        image: Path,
+        kernel: str,
+        parameters: ctypes.Structure,
+        *,
+        threads: int,
+        blocks: int = 1,
+        cluster: int = 1,
+        shared: int = 0,
+        overlap: bool = False,
+    ) -> str | None:
+        """One kernel of an image; what was wrong."""  # fmt: skip
+        said = self._library.emulator_run(
+            str(image).encode(), kernel.encode(), blocks, threads, cluster, shared, overlap, ctypes.byref(parameters)
+        )
+        return said.decode() if said else None
+
+
+@dataclass
+class Memory:
+    """Tensors in memory that the driver was told of, each exactly as long as it is and `offset` elements off 64 bytes."""
+
+    driver: Driver
+    offset: int = 0
+    kept: list[Any] = field(default_factory=list)
+    made: int = 0
+
+    def _place(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        import torch
+
+        count = 1
+        for size in shape:
+            count *= size
+        item = torch.tensor([], dtype=dtype).element_size()
+        room = (ctypes.c_ubyte * (count * item + 64 + self.offset * item))()
+        ctypes.memset(room, POISON, len(room))
+        self.kept.append(room)
+        start = -ctypes.addressof(room) % 64 + self.offset * item
+        if count == 0:
+            return torch.zeros(shape, dtype=dtype)
+        return torch.frombuffer(room, dtype=dtype, count=count, offset=start).view(shape)
+
+    def given(self, value: Any, name: str, *, writable: bool) -> Any:
+        """A copy of a tensor; anything else as it is."""
+        import torch
+
+        if not isinstance(value, torch.Tensor):
+            return value
+        tensor = self._place(tuple(value.shape), value.dtype).copy_(value)
+        if tensor.numel():
+            self.driver.tell(tensor.data_ptr(), tensor.nbytes, name, written=True, writable=writable)
+        return tensor
+
+    def empty(self, *size: Any, dtype: Any = None, **_: Any) -> Any:
+        """In the place of torch.empty."""
+        import torch
+
+        shape = tuple(size[0] if len(size) == 1 and not isinstance(size[0], int) else size)
+        offset, self.offset = self.offset, 0 if dtype is torch.uint8 else self.offset  # scratch memory is aligned
+        tensor = self._place(shape, dtype or torch.float32)
+        self.offset = offset
+        if tensor.numel():
+            self.made += 1
+            self.driver.tell(tensor.data_ptr(), tensor.nbytes, f"result {self.made}", written=False, writable=True)
+        return tensor
+
+    def empty_like(self, like: Any, *, dtype: Any = None, **_: Any) -> Any:
+        """In the place of torch.empty_like."""
+        return self.empty(tuple(like.shape), dtype=dtype or like.dtype)
+
+
+@contextmanager
+def memory(driver: Driver, offset: int) -> Iterator[Memory]:
+    """Within: what operators allocate is the device's."""
+    import torch
+
+    made = Memory(driver, offset)
+    own = torch.empty, torch.empty_like
+    torch.empty, torch.empty_like = made.empty, made.empty_like  # type: ignore[assignment]
+    try:
+        yield made
+    finally:
+        torch.empty, torch.empty_like = own
+        driver.forget()
+
+
+class OnDevice:
+    """The open library, whose tensors of the CPU are those of an emulated device."""
+
+    def __init__(self, library: Any, ordinal: int) -> None:
+        self._library = library
+        self.constants = {**library.constants, "KW_CPU": ordinal}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._library, name)
+
+    def bind(self, overload: Any) -> Callable[..., Any]:
+        """The implementation of an operator's overload."""
+        call: Callable[..., Any] = overload.bind(self, "CPU")
+        return call

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+"""The kernels of kernels/ on the emulated GPU, in a process of their own: what each gives, or what is wrong with it.
+
+    python -m tests.emulator.machine DRIVER IMAGE
+
+Prints a JSON: for each kernel of machine.cu, four times (each way of the emulator to order things), null if its result
+is right, "other numbers", or the emulator's message; for each of matrices.cu how far off its product is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import random
+import re
+import struct
+import sys
+from pathlib import Path
+
+from tests.emulator.emulated import Driver
+
+KERNELS = Path(__file__).parent / "kernels"
+
+
+class MachineParams(ctypes.Structure):
+    _fields_ = (("from", ctypes.c_void_p), ("to", ctypes.c_void_p), ("count", ctypes.c_int))
+
+
+class MatrixParams(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_void_p) for name in "abcd")
+
+
+def kernels() -> dict[str, str]:
+    """Those of machine.cu, and how each is launched: BLOCK, WARP, OVERLAPPING or CLUSTER."""
+    text = (KERNELS / "machine.cu").read_text(encoding="utf-8")
+    return {name: how for how, name in re.findall(r"^([A-Z]+)_KERNEL\((\w+)\)", text, re.MULTILINE)}
+
+
+def array(driver: Driver, kind: type, values: list[float], name: str, *, writable: bool = False) -> ctypes.Array:
+    """Values that the device may read, or room for as many that it may write."""
+    made = (kind * (len(values) + 16))()  # ctypes aligns to the element; kernels want 16 bytes
+    start = -ctypes.addressof(made) % 16
+    place = (kind * len(values)).from_buffer(made, start)
+    place[:] = values
+    driver.tell(ctypes.addressof(place), ctypes.sizeof(place), name, written=not writable, writable=writable)
+    return place
+
+
+def rotated(driver: Driver, image: Path, kernel: str, how: str, temper: int) -> str | None:
+    """One kernel of machine.cu."""
+    cluster = 2 if how == "CLUSTER" else 1
+    count = 32 if how == "WARP" else 64
+    driver.temper(temper)
+    given = array(driver, ctypes.c_float, [random.random() for _ in range(count)], "in")
+    found = array(driver, ctypes.c_float, [0.0] * count, "out", writable=True)
+    parameters = MachineParams(ctypes.addressof(given), ctypes.addressof(found), count)
+    said = driver.run(
+        image, kernel, parameters,
+        blocks=cluster, threads=count // cluster, cluster=cluster, overlap=how == "OVERLAPPING",
+    )  # fmt: skip
+    driver.forget()
+    if said:
+        return said
+    return None if list(found) == [*given[1:], given[0]] else "other numbers"
+
+
+def bits(kind: str, values: list[float]) -> list[int]:
+    """Values that the type has exactly, as it has them."""
+    if kind == "float16":
+        return [struct.unpack("<H", struct.pack("<e", value))[0] for value in values]
+    return [struct.unpack("<I", struct.pack("<f", value))[0] >> 16 for value in values]
+
+
+def product(driver: Driver, image: Path, kind: str) -> float:
+    """How far D is from A * B + C; quarters, so that every sum is exact."""
+    a, b, c = ([random.randrange(-16, 17) / 4 for _ in range(16 * width)] for width in (16, 8, 8))
+    arrays = [array(driver, ctypes.c_uint16, bits(kind, values), name) for name, values in (("a", a), ("b", b))]
+    arrays.append(array(driver, ctypes.c_float, c, "c"))
+    arrays.append(array(driver, ctypes.c_float, [0.0] * 128, "d", writable=True))
+    said = driver.run(image, f"product_{kind}", MatrixParams(*map(ctypes.addressof, arrays)), threads=32)
+    driver.forget()
+    assert said is None, said
+    expected = [
+        sum(a[row * 16 + k] * b[k * 8 + column] for k in range(16)) + c[row * 8 + column]
+        for row in range(16)
+        for column in range(8)
+    ]
+    return max(abs(x - y) for x, y in zip(arrays[3], expected, strict=True))
+
+
+def main() -> None:
+    driver, image = Driver(Path(sys.argv[1])), Path(sys.argv[2])
+    said = {
+        kernel: [rotated(driver, image, kernel, how, temper) for temper in range(4)]
+        for kernel, how in kernels().items()
+    }
+    off = {kind: product(driver, image, kind) for kind in ("float16", "bfloat16")}
+    print(json.dumps({"said": said, "off": off}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+// The emulated GPU. It runs one cluster of blocks at a time; a thread is a stack of its own, which runs until it has
+// to wait for others. One operating system thread does all, so nothing here is locked but a launch (driver.cpp).
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../device/image.h"
+
+namespace emulator {
+
+constexpr unsigned kWarp = 32;
+constexpr unsigned kMaxThreads = 1024;
+constexpr unsigned kMaxCluster = 16;
+constexpr unsigned kBarriers = 16;
+constexpr size_t kStackBytes = 64 << 10;
+// A block's shared memory: static variables from the first on, then a gap, then the dynamic part.
+constexpr size_t kArenaBytes = 512 << 10;
+constexpr size_t kFirstStatic = 1 << 10;
+constexpr size_t kMostStatic = 48 << 10;
+constexpr size_t kDynamicAt = (64 << 10) + 16;  // on 16 bytes, and on no more
+constexpr int kPoison = 0xff;                   // NaN in every type of float
+
+struct Block;
+
+// A copy that has begun and not ended.
+struct Copy {
+  unsigned to, bytes, given, group;
+  uint64_t from;
+};
+
+struct Thread {
+  void* stack_pointer;
+  Block* block;
+  unsigned index;
+  enum { kRuns, kWaits, kEnded } state;
+  bool (*may_go_on)(const void* condition);
+  const void* condition;
+  const char* waits_for;
+  unsigned detail;  // lanes, or a barrier's number
+  bool met;         // in a warp
+  bool previous_done, in_cluster, arrived;
+  unsigned cluster_phase, group;
+  Copy* copies;
+  unsigned copy_count, copy_room;
+};
+
+// Lanes on their way to one instruction.
+struct Meeting {
+  const char* what;  // null: no meeting
+  unsigned lanes, here;
+  void* brought[kWarp];
+};
+
+struct Barrier {
+  unsigned arrived, asked, phase;
+};
+
+struct Static {
+  const void* key;
+  size_t offset, bytes;
+};
+
+struct Block {
+  unsigned index, rank, live;
+  Thread* threads;
+  Meeting meetings[kMaxThreads / kWarp][kWarp];
+  Barrier barriers[kBarriers];
+  Static statics[16];
+  unsigned static_count;
+  size_t static_end, static_bytes;
+  unsigned char* shared;  // kArenaBytes
+  unsigned char* flying;  // for each of these, whether a copy to it is on its way
+};
+
+// In what order things happen that CUDA leaves open. Each launch takes the next of the four, unless a test chose one.
+struct Temper {
+  bool from_last;  // the last warps and lanes run first
+  bool late;       // copies take effect when they are waited for, not at once
+};
+
+struct Launch {
+  const EmulatedKernel* kernel;
+  const void* parameters;
+  unsigned grid, threads, cluster, shared;
+  bool overlap;  // it may begin before the kernel before it has ended
+  Temper temper;
+};
+
+extern Launch launch;
+extern Thread* current;
+extern Block blocks[kMaxCluster];  // of the cluster that runs
+
+// Runs all blocks; false where something was wrong, which message() says.
+bool run(const Launch& wanted);
+const char* message();
+// Something is wrong: in the thread that runs, which goes no further; or nobody's fault.
+[[noreturn]] void fault(const char* format, ...) __attribute__((format(printf, 1, 2)));
+void complain(const char* format, ...) __attribute__((format(printf, 1, 2)));
+
+// Lets others run until the condition holds.
+void wait_until(const char* what, unsigned detail, bool (*may_go_on)(const void*), const void* condition);
+
+// async.cpp: what is still on its way; and the end of a thread.
+bool deliver();
+bool something_flies();
+void finish_copies(Thread* thread);
+void begin_cluster(unsigned live);
+void thread_leaves_cluster();
+
+// memory.cpp
+void forget_flights();
+void begin_block(Block* block);
+void image_lies_at(const void* something_in_it);
+void check_plain(const void* address, size_t bytes, bool written);
+unsigned char* shared_bytes(const char* what, Block* block, size_t offset, size_t bytes);
+bool in_stacks(const void* address);
+extern unsigned char *stacks, *stacks_end, *arenas, *arenas_end;
+
+}  // namespace emulator

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT
+"""The emulator itself: kernels that are right give the right numbers, and each kind of fault is seen and named."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.emulator import build
+from tests.emulator.machine import KERNELS, kernels
+from toolchain.targets import ROOT
+
+pytestmark = pytest.mark.slow
+CODE = "sm_90"
+
+# What the emulator says of each faulty kernel; "other numbers" where the fault shows in the result alone.
+FAULTS = {
+    "reads_past_the_end": ["ld.global.u32 reads 4 bytes, 4 past the end of in (256 bytes)"],
+    "reads_before_the_beginning": ["ld.global.u32 reads 4 bytes, 4 before the beginning of in (256 bytes)"],
+    "plainly_reads_past_the_end": ["a plain load reads 4 bytes, 4 past the end of in (256 bytes)"],
+    "reads_what_was_never_written": ["of out, where nothing was ever written"],
+    "writes_its_input": ["a plain store writes to in, which is not to be written"],
+    "loads_a_vector_off_16_bytes": ["ld.global.v4.u32: the address", "is no multiple of 16"],
+    "lacks_a_barrier": ["other numbers"],
+    "reads_past_shared": ["a plain load: 4 bytes at byte", "are in no variable of the block"],
+    "leaves_a_lane_out": ["wait for others that never come", "at shfl.sync.idx", "thread 7 of block 0 at bar.sync"],
+    "a_lane_ends_early": ["which has ended", "ends while lanes"],
+    "waits_at_different_barriers": ["wait for others that never come", "at bar.sync"],
+    "does_not_wait_for_copies": ["a copy to these 4 bytes of shared memory was not waited for"],
+    "waits_for_its_own_copies_alone": ["a copy to these 4 bytes of shared memory was not waited for", "other numbers"],
+    "begins_too_early": ["touches in before griddepcontrol.wait"],
+    "never_waits_for_the_kernel_before": ["ends without griddepcontrol.wait"],
+    "writes_to_a_block_before_it_begins": [
+        "of the cluster may not have begun: no barrier said so",
+        "never initialised",
+    ],
+    "does_not_wait_for_other_blocks": ["has ended", "a copy to these 4 bytes", "other numbers"],
+}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What machine.py printed."""
+    try:
+        build.compiler()
+    except build.NoCompiler as error:
+        pytest.skip(str(error))
+    folder = tmp_path_factory.mktemp("emulator")
+    driver = build.build_driver(folder)
+    sources = {
+        KERNELS / "machine.cu": dict.fromkeys(kernels(), 64),
+        KERNELS / "matrices.cu": {"product_float16": 32, "product_bfloat16": 32},
+    }
+    image = build.build_image(CODE, sources, build.headers(), driver, folder)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.emulator.machine", driver, image],
+        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def test_every_kernel_is_right_or_has_a_fault_named_here(found: dict[str, Any]):
+    assert {name for name in found["said"] if not name.startswith("right_")} == set(FAULTS)
+
+
+def test_right_kernels_give_the_right_numbers(found: dict[str, Any]):
+    """In whatever order things happen."""
+    right = {name: said for name, said in found["said"].items() if name.startswith("right_")}
+    assert len(right) >= 5
+    assert right == dict.fromkeys(right, [None] * 4)
+
+
+@pytest.mark.parametrize("kernel", FAULTS)
+def test_a_fault_is_seen(found: dict[str, Any], kernel: str):
+    """In one of the four orders at least, and everything that is said is about this fault."""
+    said = [words for words in found["said"][kernel] if words is not None]
+    assert said
+    for words in said:
+        assert any(part in words for part in FAULTS[kernel]), words
+        assert words == "other numbers" or words.startswith(f"kernel {kernel}"), words
+
+
+def test_products_of_matrices(found: dict[str, Any]):
+    assert found["off"] == {"float16": 0.0, "bfloat16": 0.0}
