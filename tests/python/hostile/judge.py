@@ -152,7 +152,7 @@ def judge(call: Call) -> bool:
         _fake_agrees(call, error, None)
         return False
     overload, names = call.entry.picked(arguments)
-    schema = {argument.name: argument for argument in schema_of(call.entry.op, overload)}
+    schema = {argument.name: argument for argument in schema_of(call.entry.op, call.entry.op.overload(overload))}
     values, copies = ([_converted(home[n], schema.get(n)) for n in names] for home in (arguments, before))
     storages = {values[i].untyped_storage().data_ptr() for i in written(call.entry.op, overload)}
     aliases = {n for n, v in arguments.items() if _plain(v) and v.untyped_storage().data_ptr() in storages}
