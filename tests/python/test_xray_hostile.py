@@ -197,6 +197,16 @@ def test_names_that_lead_outside_and_names_twice(tmp_path):
     assert sorted(tmp_path.iterdir()) == [path]
 
 
+def test_a_member_without_a_name(tmp_path):
+    path = wheel(tmp_path / "a.whl", {"x": LIBRARY, "p/y.so": LIBRARY})
+    data = bytearray(path.read_bytes())
+    at = data.find(b"PK\x01\x02")
+    # Its one letter becomes an extra field that nobody knows: the list stays as long as it was.
+    struct.pack_into("<HH", data, at + 28, 0, 1)
+    path.write_bytes(bytes(data))
+    assert any("a member has no name" in line for line in look(path))
+
+
 def test_a_list_of_members_that_would_fill_the_memory(tmp_path, monkeypatch):
     path = wheel(tmp_path / "a.whl", {f"p/{number}.py": b"" for number in range(100)})
     monkeypatch.setattr(_zip, "_MOST_DIRECTORY", 1000)

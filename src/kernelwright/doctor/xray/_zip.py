@@ -59,7 +59,10 @@ def members(opened: zipfile.ZipFile) -> tuple[list[zipfile.ZipInfo], list[str]]:
     end = 0
     for info in sorted(opened.infolist(), key=lambda one: one.header_offset):
         name = info.filename
-        if info.is_dir():
+        if name.endswith("/"):
+            continue
+        if not name:
+            problems.append("a member has no name; it was left out")
             continue
         if name.startswith("/") or ".." in PurePosixPath(name).parts or "\\" in name:
             problems.append(f"{name!r} leads out of the wheel")

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,7 @@ _SHOWN = 5  # of a long list
 
 def plain(text: str) -> str:
     """Without what would steer a terminal: names in a file may be anything."""
-    return re.sub(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", "?", text)
+    return "".join(each if each.isprintable() else "?" for each in text)
 
 
 def amount(size: int) -> str:
