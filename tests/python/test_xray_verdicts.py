@@ -221,7 +221,7 @@ def test_every_target_of_the_table_can_be_asked_for(tmp_path):
 def test_what_the_tag_promises(tmp_path, tag, needs, wrong):
     path = wheel(tmp_path / "a.whl", {"p/x.so": Library(versions=(("libc.so.6", (needs,)),)).bytes()}, tag)
     found = [one["code"] for one in examine(path, WORKSTATION.at(tmp_path / "root"))["findings"]]
-    assert found == (["KW-090"] if wrong else [])
+    assert found == (["KW-110"] if wrong else [])
 
 
 def test_gpus_of_the_machine_are_those_of_its_driver(tmp_path):

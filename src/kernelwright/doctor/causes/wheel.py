@@ -7,14 +7,14 @@ from kernelwright.doctor._cause import Area, Cause
 
 CAUSES = (
     Cause(
-        code="KW-090",
+        code="KW-110",
         title="the wheel's tag promises an older C library than its files need",
         area=Area.LIBRARIES,
         why="pip installs a wheel wherever its tag fits; there its libraries then fail to load.",
         fix="Take another release, or a system with the glibc named here; its makers: auditwheel repair sets the tag that is true.",
     ),
     Cause(
-        code="KW-091",
+        code="KW-111",
         title="the wheel tells about the machine that built it",
         area=Area.LIBRARIES,
         why="Names of temporary files hold the process id of the build, paths its user and directories: such a file differs "
@@ -22,7 +22,7 @@ CAUSES = (
         fix="Nothing has to be done to use it; its makers: nvcc -objtemp, -ffile-prefix-map, strip.",
     ),
     Cause(
-        code="KW-092",
+        code="KW-112",
         title="a file is damaged, or made to mislead",
         area=Area.LIBRARIES,
         why="What it says of its own contents cannot be so: it was cut short, or somebody wrote it to harm what reads it.",

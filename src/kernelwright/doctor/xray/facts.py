@@ -135,16 +135,16 @@ def _general(wheel: dict[str, Any] | None, files: list[dict[str, Any]], problems
     promised, needed = _tag.promised_glibc(wheel["tags"]) if wheel else None, _tag.needed_glibc(files)
     if promised and needed and _serve.numbers(needed[0]) > promised:
         evidence = f"the tag says glibc {promised[0]}.{promised[1]}, {needed[1]} needs {needed[0]}"
-        told.append(Finding("KW-090", Grade.WARNS, evidence))
+        told.append(Finding("KW-110", Grade.WARNS, evidence))
     leaks = [(file["name"], leak) for file in files for leak in file.get("leaks", [])]
     if leaks:
         name, first = leaks[0]
         told.append(
-            Finding("KW-091", Grade.WARNS, f"{len(leaks)} names and paths, such as {first['text'][:120]} in {name}")
+            Finding("KW-111", Grade.WARNS, f"{len(leaks)} names and paths, such as {first['text'][:120]} in {name}")
         )
     damaged = [*problems, *(f"{file['name']}: {problem}" for file in files for problem in file["problems"])]
     if damaged:
-        told.append(Finding("KW-092", Grade.WARNS, "; ".join(text[:200] for text in damaged[:3])))
+        told.append(Finding("KW-112", Grade.WARNS, "; ".join(text[:200] for text in damaged[:3])))
     return told
 
 
