@@ -82,6 +82,7 @@ class _Fake:
 
     def residual_(self, x: Tensor, residual: Tensor, parameters: tuple[Tensor | None, ...], eps: float) -> Tensor:
         checks.check(self.name, self.parameters, x, residual, parameters, eps)
+        checks.refuse_inference(self.name, "residual", residual)
         checks.refuse_overlap(self.name, "residual", residual)
         return _like(x)
 
@@ -143,6 +144,7 @@ def _bind_residual_(norm: Norm, reference: Reference, library: Library, key: str
 
     def run(x: Tensor, residual: Tensor, parameters: tuple[Tensor | None, ...], eps: float) -> Tensor:
         check(name, names, x, residual, parameters, eps)
+        checks.refuse_inference(name, "residual", residual)
         if not residual.is_contiguous():
             checks.refuse_overlap(name, "residual", residual)
         if x.dtype is double:
