@@ -42,10 +42,10 @@ def build_wheel(settings: dict[str, str], tools: HostTools, workspace: Path, out
             [str(tools.python), "-m", "toolchain.wheel", given],
             cwd=ROOT, env=_environment(tools, jobs), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
-        answer = ""
+        lines = []
         for line in child.stdout or ():
             kept.write(line)
-            answer = line if line.startswith(ANSWER) else answer
+            lines.append(line)
             if step := _STEP.match(line):
                 shown = f"[{step[1]}/{step[2]}] {step[3]}"[:100]
                 print(f"\r\x1b[K{shown}", end="", file=sys.stderr, flush=True) if terminal else print(
@@ -54,14 +54,14 @@ def build_wheel(settings: dict[str, str], tools: HostTools, workspace: Path, out
         code = child.wait()
     if terminal:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    answer = next((line for line in reversed(lines) if line.startswith(ANSWER)), None)
     if code or not answer:
-        raise _failure(code, log)
+        raise _failure(code, "".join(lines), log)
     return out / answer.removeprefix(ANSWER).strip()
 
 
-def _failure(code: int, log: Path) -> KwError:
+def _failure(code: int, text: str, log: Path) -> KwError:
     """What the child refused, in its own class; or else its log from where it first went wrong."""
-    text = log.read_text(encoding="utf-8")
     refused = re.search(r"^error: ((?:.|\n)*)", text, re.MULTILINE)
     kind = next((kind for kind in KwError.__subclasses__() if kind.exit_code == code), None)
     if refused and kind:
