@@ -20,13 +20,18 @@ if(KW_JOBS)
   list(APPEND kw_device_command -j "${KW_JOBS}")
 endif()
 
+# A file that is gone makes nothing newer; the list of those that are here does.
+list(JOIN kw_device_sources "\n" kw_device_list)
+set(kw_device_names "${PROJECT_BINARY_DIR}/device-sources.txt")
+file(CONFIGURE OUTPUT "${kw_device_names}" CONTENT "${kw_device_list}\n" @ONLY)
+
 set(kw_device_stamp "${PROJECT_BINARY_DIR}/device.stamp")
 add_custom_command(
   OUTPUT "${kw_device_stamp}"
   BYPRODUCTS "${KW_PACKAGE}/kw_images.inc"
   COMMAND ${kw_device_command}
   COMMAND "${CMAKE_COMMAND}" -E touch "${kw_device_stamp}"
-  DEPENDS ${kw_device_sources} ${kw_toolchain} targets.toml pyproject.toml
+  DEPENDS ${kw_device_sources} ${kw_toolchain} "${kw_device_names}" targets.toml pyproject.toml
   WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
   COMMENT "Compiling device images"
   USES_TERMINAL VERBATIM

@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 
+PART = ".part-"  # how the names of files begin that are being written, or were when their writer was killed
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Gives `path` these bytes in one step; the directory is made if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".part-")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=PART)
     try:
         with os.fdopen(handle, "wb") as part:
             part.write(data)

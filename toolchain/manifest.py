@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from toolchain.device import Built, DeviceCompiler, Image
     from toolchain.request import Request
-    from toolchain.targets import Code, Table
+    from toolchain.targets import Code, Table, Target
 
 SCHEMA = 1
 PROJECT = "kernelwright"
@@ -127,6 +127,11 @@ def images_inc(request: Request, table: Table, version: str, images: tuple[Image
     return ("\n".join(lines) + "\n").encode()
 
 
+def _system(target: Target) -> dict[str, str] | None:
+    has = target.system
+    return {"glibc": str(has.glibc), "cuda": str(has.cuda), "userland": has.userland} if has else None
+
+
 def targets_json(table: Table) -> bytes:
     """targets.json: the table as loader and diagnosis need it, in the table's order."""
     codes = {
@@ -146,6 +151,7 @@ def targets_json(table: Table) -> bytes:
         kit.name: {
             "release": str(kit.release),
             "driver": {"cuda": str(kit.driver.cuda), "linux": kit.driver.linux},
+            "ptx": str(kit.ptx),
         }
         for kit in table.toolkits.values()
     }
@@ -156,6 +162,7 @@ def targets_json(table: Table) -> bytes:
             "platform_tag": target.platform_tag,
             "toolkit": target.toolkit,
             "codes": [*target.cubins, *target.ptx],
+            "system": _system(target),
             "about": target.about,
         }
         for target in table.targets.values()

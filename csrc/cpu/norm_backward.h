@@ -19,6 +19,7 @@ struct Only {
   const T* x;
   Vec at(int64_t i) const { return load(x + i); }
   Vec part(int64_t i, int64_t n) const { return load_part(x + i, n); }
+  Two two(int64_t i) const { return load_two(x + i); }
 };
 
 // Rows that are worked on together.

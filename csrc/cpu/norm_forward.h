@@ -25,6 +25,12 @@ struct Writer {
   T* y;
   T* sum;
 
+  void two(int64_t i) const {
+    const Two h = in.two(i);
+    if constexpr (In::kStoresSum) store_two(sum + i, h);
+    store_two(y + i, scale.two(y, i, Two{unit.at(h.a), unit.at(h.b)}));
+  }
+
   void full(int64_t i) const {
     const Vec h = in.at(i);
     if constexpr (In::kStoresSum) store(sum + i, h);
@@ -39,6 +45,7 @@ struct Writer {
 
   void run(int64_t cols) const {
     int64_t i = 0;
+    for (; i + 2 * kLanes <= cols; i += 2 * kLanes) two(i);
     for (; i + kLanes <= cols; i += kLanes) full(i);
     if (i < cols) part(i, cols - i);
   }

@@ -21,6 +21,7 @@ struct Plain {
   void go_to(const Norm& args, int64_t row) { x = static_cast<const T*>(args.x) + row * args.x_stride; }
   Vec at(int64_t i) const { return load(x + i); }
   Vec part(int64_t i, int64_t n) const { return load_part(x + i, n); }
+  Two two(int64_t i) const { return load_two(x + i); }
 };
 
 template <class T>
@@ -35,6 +36,10 @@ struct Added {
   }
   Vec at(int64_t i) const { return add(load(x + i), load(residual + i)); }
   Vec part(int64_t i, int64_t n) const { return add(load_part(x + i, n), load_part(residual + i, n)); }
+  Two two(int64_t i) const {
+    const Two a = load_two(x + i), b = load_two(residual + i);
+    return {add(a.a, b.a), add(a.b, b.b)};
+  }
 };
 
 // The vector with all but its first n lanes 0.
@@ -49,10 +54,11 @@ template <class Sum, class In>
 Sum sum_block(const In& in, Sum empty, int64_t i, int64_t end) {
   Sum s0 = empty, s1 = empty, s2 = empty, s3 = empty;
   for (; i + 4 * kLanes <= end; i += 4 * kLanes) {
-    s0.take(in.at(i));
-    s1.take(in.at(i + kLanes));
-    s2.take(in.at(i + 2 * kLanes));
-    s3.take(in.at(i + 3 * kLanes));
+    const Two first = in.two(i), second = in.two(i + 2 * kLanes);
+    s0.take(first.a);
+    s1.take(first.b);
+    s2.take(second.a);
+    s3.take(second.b);
   }
   for (; i + kLanes <= end; i += kLanes) s0.take(in.at(i));
   if (i < end) s1.take_part(in.part(i, end - i), end - i);

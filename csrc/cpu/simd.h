@@ -18,7 +18,8 @@
 //
 // and, where its own way is faster, what this file has for all:
 //   load_part, store_part            fewer than kLanes elements
-//   load_two, store_two              2 * kLanes elements
+//   load_two, store_two              2 * kLanes elements, for what is done to each alone
+//   load_two_as                      float32 in the order in which load_two has elements of another type
 //   exp_short(v)                     exp for results of 16 bits
 #pragma once
 
@@ -71,11 +72,16 @@ inline Vec exp(Vec v) {
 inline Vec exp_short(Vec v) { return exp_inside(v); }
 #endif
 
-// 2 * kLanes elements, each in any lane of the two: for what is done to each alone. A 16-bit NaN must be one that
-// arithmetic gave for values of that type: its bits past theirs are 0.
+// 2 * kLanes elements, each in any lane of the two.
 template <class T>
 inline Two load_two(const T* p) {
   return {load(p), load(p + kLanes)};
+}
+
+// Of type W, in the order of load_two(const T*).
+template <class T, class W>
+inline Two load_two_as(const T*, const W* p) {
+  return load_two(p);
 }
 
 template <class T>

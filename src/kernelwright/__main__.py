@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -15,7 +16,24 @@ if TYPE_CHECKING:
 _VERBS = {
     "doctor": "kernelwright.doctor.report.command",
     "explain": "kernelwright.doctor.explain._print",
+    "xray": "kernelwright.doctor.xray.command",
 }
+
+
+def _print_anything() -> None:
+    """A path of undecodable bytes, or a terminal that knows ASCII only, must not end a report."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _unwritten(error: OSError) -> int:
+    """What is printed cannot be written: the reader, such as `| head`, went away, or the disk is full."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if not isinstance(error, BrokenPipeError):
+        print(f"kernelwright cannot write its report: {error}", file=sys.stderr)
+    return 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,10 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"kernelwright has no verb {verb!r}; it has {', '.join(_VERBS)} (each with --help)", file=sys.stderr)
         return 2
     try:
-        return int(importlib.import_module(_VERBS[verb]).main(given))
-    except BrokenPipeError:  # the reader, such as `| head`, went away
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        _print_anything()
+        code = int(importlib.import_module(_VERBS[verb]).main(given))
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        return _unwritten(error)
+    return code
 
 
 if __name__ == "__main__":

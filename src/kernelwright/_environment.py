@@ -12,12 +12,14 @@ DISABLE = "KERNELWRIGHT_DISABLE"
 KERNELS = "KERNELWRIGHT_KERNELS"
 ARCH = "KERNELWRIGHT_ARCH"
 CACHE = "KERNELWRIGHT_CACHE"
+BITSANDBYTES = "KERNELWRIGHT_BITSANDBYTES"
 
 MEANINGS = {
     DISABLE: "1: every operator runs its reference in plain torch, no kernel is loaded",
     KERNELS: "a directory to load kernel files from instead of the installed ones; their hashes are not checked",
     ARCH: "the one image to load, by its name in the list of images; refused on a GPU that cannot run it",
     CACHE: "where building from source keeps compiled kernels; the installed package does not use it",
+    BITSANDBYTES: "1: `import bitsandbytes` puts kernelwright's kernels under its 4-bit operators",
 }
 
 _YES = ("1", "true", "yes", "on")
@@ -35,17 +37,27 @@ class Settings:
 
 def read() -> Settings:
     """The environment as it is now. Operators are registered once: a later change has no effect on them."""
-    answer = os.environ.get(DISABLE, "").strip().lower()
-    if answer not in _YES + _NO:
-        raise InvalidEnvironment(
-            f"{DISABLE}={os.environ[DISABLE]!r} is neither yes ({', '.join(_YES)}) nor no (0, false, no, off)"
-        )
+    disable = _switch(DISABLE)
     kernels = os.environ.get(KERNELS, "")
     if kernels and not os.path.isdir(kernels):  # noqa: PTH112 - pathlib is a slow import
         raise InvalidEnvironment(
             f"{KERNELS}={kernels!r} is not a directory: give the one that holds <code>/<op>.cubin, or unset it"
         )
-    return Settings(disable=answer in _YES, kernels=kernels, arch=os.environ.get(ARCH, "").strip())
+    return Settings(disable=disable, kernels=kernels, arch=os.environ.get(ARCH, "").strip())
+
+
+def under_bitsandbytes() -> bool:
+    """Whether bitsandbytes is to run on kernelwright; asked whenever bitsandbytes is imported."""
+    return _switch(BITSANDBYTES)
+
+
+def _switch(name: str) -> bool:
+    answer = os.environ.get(name, "").strip().lower()
+    if answer not in _YES + _NO:
+        raise InvalidEnvironment(
+            f"{name}={os.environ[name]!r} is neither yes ({', '.join(_YES)}) nor no (0, false, no, off)"
+        )
+    return answer in _YES
 
 
 def describe() -> list[tuple[str, str | None, str]]:

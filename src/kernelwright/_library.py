@@ -124,6 +124,10 @@ class Library:
             self.call("kw_set_num_threads", count)
             self._threads = count
 
+    def share_openmp(self) -> bool:
+        """Makes the CPU path run on torch's OpenMP threads; False where it keeps to its own, which work as well."""
+        return not self.functions["kw_share_openmp"]()
+
 
 def _apply(library: Library, settings: _environment.Settings) -> None:
     for option, value, variable in (

@@ -102,6 +102,10 @@ class LibraryMismatch(KernelwrightError, ImportError):
     """libkernelwright.so cannot be loaded, or is not the one these Python files belong to."""
 
 
+class NotCovered(KernelwrightError, AttributeError):
+    """A module that stands in for another library's lacks this name of it."""
+
+
 class InvalidEnvironment(KernelwrightError, ValueError):
     """An environment variable of kernelwright has a value it cannot have."""
 

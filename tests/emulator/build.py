@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Compiles the emulating driver, and images of kernels for it: csrc/cuda translated to C++, for the host.
 
-    python -m tests.emulator.build FOLDER CODE…      those of the installed package
+python -m tests.emulator.build FOLDER CODE…      those of the installed package
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from kernelwright import ops
+from kernelwright.ops._record import Tolerance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,13 +56,24 @@ def expected(op: Any, case: Any, arguments: tuple[Any, ...]) -> list[Any]:
     return [*tensors, *(a for a in wide if isinstance(a, torch.Tensor))]
 
 
+def written(op: Any, case: Any) -> list[bool]:
+    """For each argument whether the overload writes to it."""
+    parsed = torch._C.parse_schema(f"kernelwright::{op.name}{op.overload(case.overload).schema}").arguments
+    return [a.alias_info is not None and a.alias_info.is_write for a in parsed]
+
+
 def bounds(op: Any, case: Any, exact: list[Any], expected: list[Any], dtypes: list[Any]) -> Iterator[Any]:
-    """How far off each may be: of the results what the record allows, of arguments the tolerance of their type."""
+    """How far off each may be: of the results what the record allows, of arguments that are written the tolerance of
+    their type. Where nothing is allowed it is next to nothing, so that a share of it can be told."""
     count = len(expected) - sum(isinstance(a, torch.Tensor) for a in exact)
-    yield from op.allowed(case.overload, exact, expected[:count], dtypes[:count])
-    for wide, dtype in zip(expected[count:], dtypes[count:], strict=True):
-        tolerance = op.tolerances[str(dtype).partition(".")[2]]
-        yield tolerance.absolute + tolerance.relative * wide.abs()
+    nothing = torch.tensor(1e-300, dtype=torch.float64)
+    for bound in op.allowed(case.overload, exact, expected[:count], dtypes[:count]):
+        yield bound.double().clamp(min=nothing.to(bound.device))
+    pairs = zip(written(op, case), exact, strict=False)  # trailing defaults may have been left out
+    writes = [write for write, a in pairs if isinstance(a, torch.Tensor)]
+    for wide, dtype, write in zip(expected[count:], dtypes[count:], writes, strict=True):
+        tolerance = op.tolerances[str(dtype).partition(".")[2]] if write else Tolerance(0.0, 0.0)
+        yield (tolerance.absolute + tolerance.relative * wide.abs()).clamp(min=nothing.to(wide.device))
 
 
 def numbers() -> None:

@@ -79,7 +79,9 @@ def variables_are_few(tree: Tree) -> Iterator[str]:
         for place, line in tree.lines(path):
             for name in _VARIABLE.findall(line):
                 # Guards, CMake variables and macros are not read from the environment.
-                if not path.endswith((".h", ".cuh", ".inc", ".cmake", ".in", "CMakeLists.txt")):
+                if not name.endswith("_H") and not path.endswith(
+                    (".h", ".cuh", ".inc", ".cmake", ".in", "CMakeLists.txt")
+                ):
                     names.setdefault(name, place)
     if len(names) > MOST_VARIABLES:
         listed = ", ".join(f"{name} ({place})" for name, place in sorted(names.items()))

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The log explainer: every text of tests/corpus gets its label, or silence; and the command's forms.
 
-A text is called <code>-<what>.log, or none-<what>.log where no cause may be named. All were read while the signs were
-written, so they say that nothing got lost, and little about logs that nobody has seen.
+A text is called <code>-<what>.log, or none-<what>.log where no cause may be named. Those of `shown` were read while the
+signs were written, so they say that nothing got lost, and little about logs that nobody has seen. Those of `held` were
+written first and tried before any sign was changed for them: 35 of the 43 were named rightly then, 4 wrongly and 4 not at
+all. The signs were mended after that, so that today `held` guards like `shown`.
 """
 
 from __future__ import annotations
@@ -46,7 +48,10 @@ def test_a_text_of_the_corpus(path):
 def test_the_corpus_is_broad():
     labels = {label(path) for path in TEXTS}
     assert labels - {"none"} <= set(all_causes())
-    assert len(labels) > 25
+    assert len(labels) > 50
+    assert len(TEXTS) >= 80
+    assert len([path for path in TEXTS if path.parent.name == "held"]) * 3 >= len(TEXTS)
+    assert len([path for path in TEXTS if label(path) == "none"]) >= 12
 
 
 def test_records():
@@ -63,6 +68,8 @@ def test_records():
             "GPU",
             "NumPy",
             "Nix",
+            "Secure",
+            "Triton",
         }, cause.title
         assert not cause.title.endswith(".")
         assert cause.why.endswith(".")

@@ -48,6 +48,38 @@ def test_fork():
     assert done.stdout == "True [0, 0, 0]\n", done.stderr
 
 
+THREADS = """
+import os, torch, kernelwright
+
+def own():
+    return sum(open(f"/proc/self/task/{{t}}/comm").read() == "kernelwright\\n" for t in os.listdir("/proc/self/task"))
+
+torch.set_num_threads(2)
+x = torch.randn(512, 4096)
+expected = x / (x.square().mean(-1, keepdim=True) + torch.finfo(x.dtype).eps).sqrt()
+{before}
+y = kernelwright.rms_norm(x)
+torch.set_num_threads(1)  # torch's own team is of no use in a forked child
+print(own(), bool((y - expected).abs().max() < 1e-5))
+"""
+
+FORK_FIRST = """
+if child := os.fork():
+    os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not torch.backends.openmp.is_available(), reason="this torch was built without OpenMP")
+@pytest.mark.parametrize(
+    ("before", "own"), [("", 0), (FORK_FIRST, 1), ("kernelwright.rms_norm(x)" + FORK_FIRST, 1)],
+    ids=["one process", "registered in the child", "registered before"],
+)  # fmt: skip
+def test_torch_threads_are_shared(before, own):
+    """Two sets would take the cores from each other. In a forked child nobody has torch's."""
+    done = run(THREADS.format(before=before))
+    assert done.stdout == f"{own} True\n", done.stderr
+
+
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_other_ways_to_start_a_process(method, tmp_path):
     script = tmp_path / "script.py"

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ from kernelwright.doctor.report.text import lines
 from tests.python.made_up import H100, WORKSTATION
 from tests.python.support import REPORT, WITHOUT_TORCH, copy_package, run
 
+SITE = Path(kernelwright.__path__[0]).parent
 HOMES = "/" + "home"  # in one word it would be a path of somebody's machine
 
 
@@ -43,6 +46,55 @@ def test_report():
     for name in _environment.MEANINGS:
         assert any(line.startswith("environment") and name in line for line in lines), name
     assert {"gpus", "torch", *ops.names()} <= set(facts)
+
+
+def test_the_console_script():
+    """`kernelwright explain` is `python -m kernelwright explain`."""
+    [script] = [
+        entry for entry in metadata.distribution("kernelwright").entry_points if entry.group == "console_scripts"
+    ]
+    assert (script.name, script.value) == ("kernelwright", "kernelwright.__main__:main")
+    assert script.load() is report.main
+
+
+def test_an_import_of_torch_is_not_waited_for(tmp_path):
+    """The report is there within a second, however long torch takes; --torch waits."""
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch/version.py").write_text("__version__ = '2.9.0'\ncuda = None\n")
+    (tmp_path / "torch/__init__.py").write_text("import time\ntime.sleep(3)\nraise ImportError('not whole')\n")
+    path = f"{tmp_path}{os.pathsep}{SITE}"
+    told = json.loads(run(REPORT, "--json", PYTHONPATH=path).stdout)
+    assert told["torch"]["import"] == {"waited_for": False}
+    assert "KW-088" not in [found["code"] for found in told["findings"]]
+    told = json.loads(run(REPORT, "--json", "--torch", PYTHONPATH=path).stdout)
+    assert told["torch"]["import"] == {"error": "ImportError: not whole"}
+    assert "KW-088" in [found["code"] for found in told["findings"]]
+
+
+@pytest.mark.parametrize("place", ["/dev/full", "closed"])
+def test_a_report_that_cannot_be_written(place):
+    command = f"{sys.executable} -m kernelwright"
+    done = subprocess.run(
+        ["sh", "-c", f"{command} >&-" if place == "closed" else f"{command} > {place}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    assert done.returncode in {0, 1}
+
+
+def test_a_terminal_that_knows_ascii_only(tmp_path):
+    log = tmp_path / "log"
+    log.write_text("\u2570\u2500\u25b6 nvcc fatal   : Unsupported gpu architecture 'compute_120'\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "kernelwright", "explain", str(log)],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"\\u2570" in done.stdout
 
 
 def test_without_torch():

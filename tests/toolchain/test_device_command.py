@@ -89,6 +89,19 @@ def test_images_of_an_earlier_request_go(fill, tmp_path):
     assert not (tmp_path / "out/kernels/sm_80").exists()
 
 
+def test_what_a_killed_build_or_another_tree_left_goes(fill, root, tmp_path):
+    """All of `include` and `kernels` is packed, so a header of an operator that is gone would be in the wheel."""
+    (root / "csrc/include/kernelwright/one.h").write_text("KW_API int32_t kw_one(void);\n")
+    fill(archs="89")
+    for name in ("include/kernelwright/gone.h", "include/kernelwright/.part-x", "kernels/sm_89/.part-y", ".part-z"):
+        (tmp_path / "out" / name).write_text("half")
+    copied = tmp_path / "out/include/kernelwright/one.h"  # by CMake
+    copied.write_text("KW_API int32_t kw_one(void);\n")
+    fill(archs="89")
+    images = {"kernels/sm_89/one.cubin", "kernels/sm_89/two.cubin"}
+    assert found(tmp_path / "out") == FILES | images | {"include/kernelwright/one.h"}
+
+
 def test_files_of_others_stay(fill, tmp_path):
     note = tmp_path / "out/kernels/sm_80/README"
     note.parent.mkdir(parents=True)

@@ -166,8 +166,14 @@ def test_targets_json_has_what_loader_and_diagnosis_need(table):
         "toolkits": {"first": "11.4", "last": None},
     }
     assert found["codes"]["sm_70"]["toolkits"]["last"] == "12.9"
-    assert found["toolkits"]["cu122"] == {"release": "12.2", "driver": {"cuda": "12.2", "linux": "535.54.03"}}
+    assert found["toolkits"]["cu122"] == {
+        "release": "12.2",
+        "driver": {"cuda": "12.2", "linux": "535.54.03"},
+        "ptx": "8.2",
+    }
     assert found["targets"]["l4t-r36"]["codes"] == ["sm_87"]
+    assert found["targets"]["l4t-r36"]["system"] == {"glibc": "2.35", "cuda": "12.2", "userland": "tegra"}
+    assert found["targets"]["linux-aarch64"]["system"] is None
 
 
 def test_report_says_what_the_build_took(make):

@@ -75,6 +75,11 @@ WRONG: list[tuple[str, Any, str]] = [
     ("cubin.sm_89.runs_on", ["8.9", "nine"], "runs_on = 'nine' is not a dotted version"),
     ("cubin.sm_89.runs_on", ["8"], "runs_on = '8' should be major.minor"),
     ("target.l4t-r36.glibc", "2", "glibc = '2' should be major.minor"),
+    ("target.l4t-r36.system.glibc", "two", "glibc = 'two' is not a dotted version"),
+    ("target.l4t-r36.system.userland", "windows", "userland: 'windows' is not of the form"),
+    ("target.l4t-r36.system.cuda", DELETE, "key 'cuda' is missing"),
+    ("target.l4t-r36.system.gpu", "8.7", "unknown key 'gpu'"),
+    ("toolkit.cu122.ptx", "8", "ptx = '8' should be major.minor"),
     ("gcc.sysroot", "two", "sysroot = 'two' is not a dotted version"),
     # toolkits
     ("toolkit.cu122.release", "12.3", "release = 12.3 is not the one of its name"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from toolchain import abi, manifest
 from toolchain.device import build_images
-from toolchain.files import write_if_changed
+from toolchain.files import PART, write_if_changed
 from toolchain.request import DEFAULT_PROVIDER, find_target, resolve
 from toolchain.targets import ROOT, load
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from toolchain.targets import Table
 
 HEADERS = Path("csrc/include/kernelwright")
-SUFFIXES = (".cubin", ".ptx")
+SUFFIXES = (".cubin", ".ptx", ".h")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,7 +73,7 @@ def write_outputs(
     root: Path = ROOT,
     given_label: str | None = None,
 ) -> None:
-    """Fills `out`; images of an earlier request that are not of this one go."""
+    """Fills `out`; what an earlier request left there goes."""
     version = manifest.build_version(root, request, given_label)
     headers = abi.read_headers(root / HEADERS)
     files = {manifest.image_path(image, request): image.data for image in built.images}
@@ -87,8 +87,14 @@ def write_outputs(
     }
     for name, data in files.items():
         write_if_changed(out / name, data)
-    for path in (out / "kernels").glob("*/*"):
-        if path.suffix in SUFFIXES and path.relative_to(out).as_posix() not in files:
+    _sweep(out, {*files, *(f"include/kernelwright/{name}" for name in headers.headers)})
+
+
+def _sweep(out: Path, mine: set[str]) -> None:
+    """Removes what an earlier request or tree left, and what a killed writer left half: all of it would be packed."""
+    for path in [*(out / "kernels").glob("*/*"), *(out / "include").glob("*/*"), *out.rglob(f"{PART}*")]:
+        kept = path.suffix not in SUFFIXES and not path.name.startswith(PART)
+        if path.is_file() and not kept and path.relative_to(out).as_posix() not in mine:
             path.unlink()
     for directory in (out / "kernels").iterdir():
         if not any(directory.iterdir()):

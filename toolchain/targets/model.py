@@ -58,6 +58,7 @@ class Toolkit:
     name: str
     release: Version
     driver: Driver
+    ptx: Version
     gcc: GccRange
     components: Mapping[str, str]
     pypi: Mapping[str, str]
@@ -110,8 +111,17 @@ class Code:
 
 
 @dataclass(frozen=True)
+class System:
+    """What boards come with: the C library, the CUDA level of the oldest driver, and whose driver it is."""
+
+    glibc: Version
+    cuda: Version
+    userland: str
+
+
+@dataclass(frozen=True)
 class Target:
-    """What a wheel is built for."""
+    """What a wheel is built for. `system` is None where the machines differ."""
 
     name: str
     machine: str
@@ -125,6 +135,7 @@ class Target:
     host: Mapping[str, str]
     redist: str
     release: bool
+    system: System | None
     about: str
 
     @property

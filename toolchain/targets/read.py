@@ -20,6 +20,7 @@ from toolchain.targets.model import (
     Gcc,
     GccRange,
     Span,
+    System,
     Table,
     Target,
     Toolkit,
@@ -88,6 +89,7 @@ def _toolkit(row: Row, name: str, machines: frozenset[str]) -> Toolkit:
         name=name,
         release=row.release("release"),
         driver=Driver(driver.release("cuda"), driver.text("linux", DOTTED)),
+        ptx=row.release("ptx"),
         gcc=GccRange(gcc.take("min", int), gcc.take("max", int)),
         components=row.table("components", ("nvcc", "nvrtc", "cudart", "cccl"), DOTTED),
         pypi=row.table("pypi", ("meta", "nvrtc", "cudart", "cccl")),
@@ -104,6 +106,15 @@ def _toolkit(row: Row, name: str, machines: frozenset[str]) -> Toolkit:
     return toolkit
 
 
+def _system(row: Row) -> System | None:
+    if not row.has("system"):
+        return None
+    sub = row.sub("system")
+    system = System(sub.release("glibc"), sub.release("cuda"), sub.text("userland", "tegra|sbsa"))
+    sub.done()
+    return system
+
+
 def _target(row: Row, name: str) -> Target:
     target = Target(
         name=name,
@@ -118,6 +129,7 @@ def _target(row: Row, name: str) -> Target:
         host=row.table("host", PROVIDERS, "|".join(COMPILERS)),
         redist=row.text("redist", r"linux-[a-z0-9_]+"),
         release=row.take("release", bool),
+        system=_system(row),
         about=row.text("about"),
     )
     for key, value in (("triple", target.triple), ("zig", target.zig)):

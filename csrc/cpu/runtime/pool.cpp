@@ -13,7 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "modes.h"
+#include "fork_mark.h"
+#include "team.h"
 
 namespace kw::cpu {
 namespace {
@@ -25,13 +26,6 @@ constexpr uint32_t kWaiting = 1u << 30;  // gate: the caller sleeps until the la
 constexpr int64_t kSpinNanoseconds = 20000, kYieldNanoseconds = 200000;
 // So that a thread which lost its core for a while holds up a quarter of its share.
 constexpr int64_t kPartsPerThread = 4;
-
-struct Job {
-  void (*body)(const void*, int64_t, int64_t);
-  const void* context;
-  int64_t count, part;
-  Modes modes;
-};
 
 struct Pool {
   alignas(64) pid_t owner;     // the process of the caller that has the pool; 0: nobody has
@@ -74,15 +68,6 @@ bool spin_until_not(const uint32_t* word, uint32_t value) {
     if (waited > kSpinNanoseconds) sched_yield();
   }
   return false;
-}
-
-void take_parts() {
-  const Job& job = pool.job;
-  for (;;) {
-    const int64_t begin = __atomic_fetch_add(&pool.next, job.part, __ATOMIC_RELAXED);
-    if (begin >= job.count) return;
-    job.body(job.context, begin, job.part < job.count - begin ? begin + job.part : job.count);
-  }
 }
 
 bool enter() {
@@ -136,17 +121,9 @@ void* work(void* first) {
     leave_callers_core(allowed);
     if (!enter()) continue;
     set_modes(pool.job.modes);
-    take_parts();
+    take_parts(pool.job, &pool.next);
     leave();
   }
-}
-
-// Page whose first byte the kernel clears in a forked child (since Linux 4.14); nullptr where there is no memory.
-uint8_t* fork_mark() {
-  void* page = mmap(nullptr, 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (page == MAP_FAILED) return nullptr;
-  madvise(page, 1, MADV_WIPEONFORK);
-  return static_cast<uint8_t*>(page);
 }
 
 // Forgets the workers of another process, or of none so far.
@@ -218,7 +195,7 @@ void run(const Job& job, int workers) {
   __atomic_store_n(&pool.gate, kOpen, __ATOMIC_RELEASE);
   __atomic_add_fetch(&pool.calls, 1, __ATOMIC_SEQ_CST);
   if (__atomic_load_n(&pool.asleep, __ATOMIC_SEQ_CST) != 0) wake(&pool.calls, workers);
-  take_parts();
+  take_parts(pool.job, &pool.next);
   wait_for_workers();
 }
 
@@ -248,13 +225,16 @@ void parallel_for(int64_t count, int64_t grain, void (*body)(const void*, int64_
   if (parts < 2) return body(context, 0, count);
   const int64_t most = kw_num_threads();
   const int64_t threads = parts < most ? parts : most;
-  if (threads < 2 || !own()) return body(context, 0, count);
+  if (threads < 2) return body(context, 0, count);
+  // As many for each thread: where parts are few, one more than the others have would hold up the end.
+  const int64_t each = parts / threads < kPartsPerThread ? parts / threads : kPartsPerThread;
+  const int64_t share = each * threads;
+  const Job job{body, context, count, (count + share - 1) / share, modes()};
+  if (run_on_team(job, static_cast<int>(threads))) return;
+  if (!own()) return body(context, 0, count);
   const int workers = ensure_workers(static_cast<int>(threads) - 1);
   if (workers > 0) {
-    // As many for each thread: where parts are few, one more than the others have would hold up the end.
-    const int64_t each = parts / threads < kPartsPerThread ? parts / threads : kPartsPerThread;
-    const int64_t share = each * threads;
-    run(Job{body, context, count, (count + share - 1) / share, modes()}, workers);
+    run(job, workers);
   } else {
     body(context, 0, count);
   }

@@ -77,4 +77,41 @@ inline void store(float* p, Vec v) { _mm256_storeu_ps(p, v); }
 inline void store(Half* p, Vec v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), half_bits(v)); }
 inline void store(BFloat16* p, Vec v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bfloat16_bits(v)); }
 
+// The even elements in one vector and the odd ones in the other: a shift or a mask each, where neighbours would have to
+// be permuted.
+inline Two load_two(const BFloat16* p) {
+  const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  const __m256i upper = _mm256_set1_epi32(static_cast<int>(0xffff0000u));
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(bits, 16)), _mm256_castsi256_ps(_mm256_and_si256(bits, upper))};
+}
+
+// float32 in that order.
+inline Two load_two_as(const BFloat16*, const float* p) {
+  const __m256 first = _mm256_loadu_ps(p), second = _mm256_loadu_ps(p + kLanes);
+  const __m256 low = _mm256_permute2f128_ps(first, second, 0x20), high = _mm256_permute2f128_ps(first, second, 0x31);
+  return {_mm256_shuffle_ps(low, high, 0x88), _mm256_shuffle_ps(low, high, 0xdd)};
+}
+
+// NaN with no bits past those of a bfloat16, which rounding would carry into its sign.
+inline Vec short_nan(Vec v) {
+  const __m256 upper = _mm256_and_ps(v, _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(0xffff0000u))));
+  const __m256 quiet = _mm256_or_ps(upper, _mm256_castsi256_ps(_mm256_set1_epi32(0x400000)));
+  return _mm256_blendv_ps(v, quiet, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+}
+
+// To nearest even, in the upper half of each lane. A NaN without bits below stays as it is.
+inline __m256i upper_rounded(Vec v) {
+  const __m256i bits = _mm256_castps_si256(v);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  return _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+}
+
+inline void store_two(BFloat16* p, Two v) {
+  if (__builtin_expect(_mm256_movemask_ps(_mm256_cmp_ps(v.a, v.b, _CMP_UNORD_Q)) != 0, 0)) {
+    v = {short_nan(v.a), short_nan(v.b)};
+  }
+  const __m256i even = _mm256_srli_epi32(upper_rounded(v.a), 16);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_blend_epi16(even, upper_rounded(v.b), 0xaa));
+}
+
 }  // namespace kw::cpu::avx2

@@ -117,6 +117,22 @@ inline Two load_two(const BFloat16* p) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(bits, 16)), _mm512_castsi512_ps(_mm512_and_si512(bits, upper))};
 }
 
+// float32 in that order.
+inline Two load_two_as(const BFloat16*, const float* p) {
+  const __m512 first = _mm512_loadu_ps(p), second = _mm512_loadu_ps(p + kLanes);
+  const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+  const __m512i odd = _mm512_set_epi32(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
+  return {_mm512_permutex2var_ps(first, even, second), _mm512_permutex2var_ps(first, odd, second)};
+}
+
+// NaN with no bits past those of a bfloat16, which rounding would carry into its sign.
+inline Vec short_nan(Vec v) {
+  const __m512i bits = _mm512_castps_si512(v);
+  const __m512i upper = _mm512_and_si512(bits, _mm512_set1_epi32(static_cast<int>(0xffff0000u)));
+  const __m512i quiet = _mm512_or_si512(upper, _mm512_set1_epi32(0x400000));
+  return _mm512_castsi512_ps(_mm512_mask_mov_epi32(bits, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), quiet));
+}
+
 // To nearest even, in the upper half of each lane. A NaN without bits below stays as it is.
 inline __m512i upper_rounded(Vec v) {
   const __m512i bits = _mm512_castps_si512(v);
@@ -126,6 +142,7 @@ inline __m512i upper_rounded(Vec v) {
 }
 
 inline void store_two(BFloat16* p, Two v) {
+  if (__builtin_expect(_mm512_cmp_ps_mask(v.a, v.b, _CMP_UNORD_Q) != 0, 0)) v = {short_nan(v.a), short_nan(v.b)};
   const __m512i even = _mm512_srli_epi32(upper_rounded(v.a), 16);
   _mm512_storeu_si512(p, _mm512_mask_blend_epi16(0xaaaaaaaau, even, upper_rounded(v.b)));
 }

@@ -12,6 +12,7 @@ struct Float32 {
 };
 
 struct Float16 {
+  static constexpr bool kIsHalf = true;
   static constexpr int kSize = 2;
   static __device__ __forceinline__ float low(u32 pair) { return float_of_half_low(pair); }
   static __device__ __forceinline__ float high(u32 pair) { return float_of_half_high(pair); }
@@ -19,6 +20,7 @@ struct Float16 {
 };
 
 struct BFloat16 {
+  static constexpr bool kIsHalf = false;
   static constexpr int kSize = 2;
   static __device__ __forceinline__ float low(u32 pair) { return float_of_bits(pair << 16); }
   static __device__ __forceinline__ float high(u32 pair) { return float_of_bits(pair & 0xffff0000u); }

@@ -54,6 +54,26 @@ __device__ __forceinline__ float reciprocal_of_normal(float value) {
   return result;
 }
 
+// Subnormal factors and products are 0.
+__device__ __forceinline__ float multiply_flushed(float a, float b) {
+  float product;
+  asm("mul.ftz.f32 %0, %1, %2;" : "=f"(product) : "f"(a), "f"(b));
+  return product;
+}
+
+// A product and a sum that compilers do not make one operation of, which would round once.
+__device__ __forceinline__ float multiply_rounded(float a, float b) {
+  float product;
+  asm("mul.rn.f32 %0, %1, %2;" : "=f"(product) : "f"(a), "f"(b));
+  return product;
+}
+
+__device__ __forceinline__ float add_rounded(float a, float b) {
+  float sum;
+  asm("add.rn.f32 %0, %1, %2;" : "=f"(sum) : "f"(a), "f"(b));
+  return sum;
+}
+
 __device__ __forceinline__ float float_of_half_low(u32 pair) {
   float value;
   asm("{ .reg .b16 lo, hi; mov.b32 {lo, hi}, %1; cvt.f32.f16 %0, lo; }" : "=f"(value) : "r"(pair));

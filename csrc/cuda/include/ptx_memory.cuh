@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Loads and stores of global memory, one wrapper an instruction. Each moves kBytes (16, 4 or 2) to or from 32-bit
-// words.
+// Loads and stores of global memory, one wrapper an instruction. Each moves kBytes (16, 4, 2 or 1) to or
+// from 32-bit words.
 #pragma once
 
 #include "types.cuh"
@@ -11,13 +11,15 @@ namespace kw {
 // L1::no_allocate made a copy on an H200 2.5 % slower.
 template <int kBytes>
 __device__ __forceinline__ void load(const void* from, u32* word) {
-  static_assert(kBytes == 16 || kBytes == 4 || kBytes == 2, "no such load");
+  static_assert(kBytes == 16 || kBytes == 4 || kBytes == 2 || kBytes == 1, "no such load");
   if constexpr (kBytes == 16) {
     asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
                  : "l"(from));
   } else if constexpr (kBytes == 4) {
     asm volatile("ld.global.u32 %0, [%1];" : "=r"(word[0]) : "l"(from));
+  } else if constexpr (kBytes == 1) {
+    asm volatile("ld.global.u8 %0, [%1];" : "=r"(word[0]) : "l"(from));
   } else {
     u16 half;
     asm volatile("ld.global.u16 %0, [%1];" : "=h"(half) : "l"(from));
@@ -76,13 +78,15 @@ __device__ __forceinline__ void load_vector(const void* from, u32* word, u64 pol
 // Written lines leave L2 first (.cs): 3 % more bandwidth on an H200.
 template <int kBytes>
 __device__ __forceinline__ void store(void* to, const u32* word) {
-  static_assert(kBytes == 16 || kBytes == 4 || kBytes == 2, "no such store");
+  static_assert(kBytes == 16 || kBytes == 4 || kBytes == 2 || kBytes == 1, "no such store");
   if constexpr (kBytes == 16) {
     asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(word[0]), "r"(word[1]), "r"(word[2]),
                  "r"(word[3])
                  : "memory");
   } else if constexpr (kBytes == 4) {
     asm volatile("st.global.u32 [%0], %1;" ::"l"(to), "r"(word[0]) : "memory");
+  } else if constexpr (kBytes == 1) {
+    asm volatile("st.global.u8 [%0], %1;" ::"l"(to), "r"(word[0]) : "memory");
   } else {
     asm volatile("st.global.u16 [%0], %1;" ::"l"(to), "h"(static_cast<u16>(word[0])) : "memory");
   }

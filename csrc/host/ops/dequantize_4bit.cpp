@@ -1,17 +1,41 @@
 // SPDX-License-Identifier: MIT
-// kw_dequantize_4bit: checks its arguments, then runs on the CPU.
+// kw_dequantize_4bit: checks its arguments, then runs on the CPU or launches csrc/cuda/dequantize_4bit.cu.
 #include <kernelwright/dequantize_4bit.h>
+#include <string.h>
 
 #include "four_bit_checks.h"
+#include "four_bit_launch.h"
 
 namespace kw {
 namespace {
 
 using namespace four_bit_checks;
 
-kw_status run_on_device(const char* name, int32_t device) {
-  return fail(KW_ERROR_UNSUPPORTED, "%s: device is %d, but this build has no 4-bit kernels for GPUs; use KW_CPU (-1)",
-              name, device);
+// As in csrc/cuda/include/dequantize_4bit.cuh.
+constexpr int kThreads = 256;
+constexpr int64_t kSlots = 4;
+
+Module module{"dequantize_4bit"};
+Kernel kernels[3] = {{"dequantize_4bit_float32"}, {"dequantize_4bit_float16"}, {"dequantize_4bit_bfloat16"}};
+
+kw_status run_on_device(int32_t device, void* stream, const Dequantize4bit& a) {
+  Context context;
+  KW_TRY(module_context(module, device, &context));
+  const int64_t count = kVectorBytes / size_of(a.dtype);
+  KwDequantize4bitParams p{};
+  p.y = static_cast<char*>(a.y);
+  p.packed = bytes_of(a.packed);
+  p.scales = scales_of(a.scales, a.blocksize);
+  p.count = a.count;
+  p.aligned = aligned_to(a.y, kVectorBytes) && aligned_to(a.packed, count / 2);
+  memcpy(p.values, kCodeValues4bit[a.quant_type], sizeof p.values);
+  const int64_t blocks = ratio_up(a.count, count * kThreads * kSlots);
+  if (blocks > kMaxBlocks)
+    return fail(KW_ERROR_UNSUPPORTED, "kw_dequantize_4bit: count is %lld; a GPU is given at most %lld at once",
+                (long long)a.count, (long long)(kMaxBlocks * count * kThreads * kSlots));
+  Launch how{static_cast<uint32_t>(blocks), kThreads};
+  how.overlap = true;
+  return launch(context, kernels[a.dtype], how, stream, &p, sizeof p);
 }
 
 kw_status check(const char* name, int32_t device, const Dequantize4bit& a) {
@@ -34,8 +58,7 @@ KW_API kw_status kw_dequantize_4bit(int32_t device, void* stream, void* y, const
                                     int64_t count, int32_t blocksize, int32_t quant_type, int32_t dtype) {
   constexpr const char* kName = "kw_dequantize_4bit";
   const kw::Dequantize4bit args{y, packed, {absmax, codes, absmax2, map, offset}, count, blocksize, quant_type, dtype};
-  (void)stream;
   KW_TRY(kw::check(kName, device, args));
   if (count == 0) return KW_OK;
-  return device == KW_CPU ? kw::cpu::dequantize_4bit(args) : kw::run_on_device(kName, device);
+  return device == KW_CPU ? kw::cpu::dequantize_4bit(args) : kw::run_on_device(device, stream, args);
 }

@@ -1,17 +1,109 @@
 // SPDX-License-Identifier: MIT
-// kw_matmul_4bit: checks its arguments, then runs on the CPU.
+// kw_matmul_4bit: checks its arguments, then runs on the CPU or plans launches of csrc/cuda/matmul_4bit.cu.
 #include <kernelwright/matmul_4bit.h>
+#include <string.h>
 
 #include "four_bit_checks.h"
+#include "matmul_4bit_plan.h"
 
 namespace kw {
 namespace {
 
 using namespace four_bit_checks;
 
-kw_status run_on_device(const char* name, int32_t device) {
-  return fail(KW_ERROR_UNSUPPORTED, "%s: device is %d, but this build has no 4-bit kernels for GPUs; use KW_CPU (-1)",
-              name, device);
+using namespace matmul_4bit_plan;
+
+#define KW_TILES(type)                                                                         \
+  {                                                                                            \
+    {"matmul_4bit_tile8_" type}, {"matmul_4bit_tile16_" type}, {"matmul_4bit_tile32_" type}, { \
+      "matmul_4bit_tile64_" type                                                               \
+    }                                                                                          \
+  }
+
+Module module{"matmul_4bit"};
+Kernel tile_kernels[2][kKinds] = {KW_TILES("float16"), KW_TILES("bfloat16")};
+Kernel any_kernels[3] = {{"matmul_4bit_any_float32"}, {"matmul_4bit_any_float16"}, {"matmul_4bit_any_bfloat16"}};
+Kernel words_kernel{"matmul_4bit_words_float32"};
+
+KwMatmul4bitParams params_of(const Matmul4bit& a, float factor) {
+  const int64_t size = size_of(a.dtype);
+  KwMatmul4bitParams p{};
+  p.y = static_cast<char*>(a.y);
+  p.x = static_cast<const char*>(a.x);
+  p.packed = bytes_of(a.packed);
+  p.bias = static_cast<const char*>(a.bias);
+  p.scales = scales_of(a.scales, a.blocksize);
+  p.y_pitch = a.y_stride * size;
+  p.x_pitch = a.x_stride * size;
+  p.m = a.m, p.n = a.n, p.k = a.k;
+  for (int i = 0; i < 16; ++i) p.values[i] = kCodeValues4bit[a.quant_type][i] * factor;
+  p.by = 1.0f / factor;
+  return p;
+}
+
+// The same from a later row of x on.
+Matmul4bit later(Matmul4bit a, int64_t row) {
+  const int64_t size = size_of(a.dtype);
+  a.x = static_cast<const char*>(a.x) + row * a.x_stride * size;
+  a.y = static_cast<char*>(a.y) + row * a.y_stride * size;
+  a.m -= row;
+  return a;
+}
+
+// One launch, of at most the rows that a kernel can take.
+kw_status run_tile(const Context& context, void* stream, const Matmul4bit& a) {
+  const Tile plan = plan_for(a, *context.device);
+  if (plan.row_warps == 0) {
+    Matmul4bit first = a;
+    first.m = a.m / 2;
+    KW_TRY(run_tile(context, stream, first));
+    return run_tile(context, stream, later(a, first.m));
+  }
+  KwMatmul4bitParams p = params_of(a, kFactors[a.dtype][a.quant_type]);
+  p.tiles = static_cast<unsigned>(plan.tiles);
+  p.steps = static_cast<unsigned>(ratio_up(a.k, depth(plan)));
+  p.row_warps = static_cast<unsigned>(plan.row_warps);
+  p.k_warps_log2 = static_cast<unsigned>(plan.k_warps_log2);
+  p.subs_log2 = static_cast<unsigned>(plan.subs_log2);
+  p.stages = static_cast<unsigned>(plan.stages);
+  Launch how{static_cast<uint32_t>(plan.grid), static_cast<uint32_t>(plan.row_warps << plan.k_warps_log2) * 32};
+  how.shared = static_cast<uint32_t>(plan.shared);
+  how.overlap = true;
+  return launch(context, tile_kernels[a.dtype - KW_FLOAT16][plan.kind], how, stream, &p, sizeof p);
+}
+
+kw_status run_any(const Context& context, void* stream, const Matmul4bit& a) {
+  constexpr int64_t kWarpsABlock = kAnyThreads / 32;
+  // Of more rows of x than a launch has blocks for, each half is a launch.
+  const int64_t blocks = ratio_up(ratio_up(a.m, kAnyRows) * a.n, kWarpsABlock);
+  if (blocks > kMaxBlocks && a.m > kAnyRows) {
+    Matmul4bit first = a;
+    first.m = a.m / 2;
+    KW_TRY(run_any(context, stream, first));
+    return run_any(context, stream, later(a, first.m));
+  }
+  if (blocks > kMaxBlocks)
+    return fail(KW_ERROR_UNSUPPORTED,
+                "kw_matmul_4bit: n is %lld; a GPU is given at most %lld rows of the weight at once", (long long)a.n,
+                (long long)(kMaxBlocks * kWarpsABlock));
+  const bool words = a.dtype == KW_FLOAT32 && a.k % 8 == 0 && aligned_to(a.packed, 4);
+  const KwMatmul4bitParams p = params_of(a, 1.0f);
+  Launch how{static_cast<uint32_t>(blocks), kAnyThreads};
+  how.overlap = true;
+  return launch(context, words ? words_kernel : any_kernels[a.dtype], how, stream, &p, sizeof p);
+}
+
+kw_status run_on_device(int32_t device, void* stream, const Matmul4bit& a) {
+  Context context;
+  KW_TRY(module_context(module, device, &context));
+  if (!tiled(a, context.features)) return run_any(context, stream, a);
+  constexpr int64_t kWidest = kCols[kKinds - 1];
+  for (int64_t row = 0; row < a.m; row += kWidest) {
+    Matmul4bit slice = later(a, row);
+    if (slice.m > kWidest) slice.m = kWidest;
+    KW_TRY(run_tile(context, stream, slice));
+  }
+  return KW_OK;
 }
 
 kw_status check_sizes(const char* name, int64_t m, int64_t n, int64_t k) {
@@ -26,15 +118,13 @@ kw_status check_sizes(const char* name, int64_t m, int64_t n, int64_t k) {
   return KW_OK;
 }
 
-kw_status workspace(const char* name, int32_t device, int64_t m, int64_t k, int64_t* bytes) {
-  if (device != KW_CPU) return run_on_device(name, device);
-  *bytes = cpu::matmul_4bit_workspace(m, k);
-  return KW_OK;
+// The kernels of a GPU need none.
+int64_t workspace_bytes(int32_t device, int64_t m, int64_t k) {
+  return device == KW_CPU ? cpu::matmul_4bit_workspace(m, k) : 0;
 }
 
 kw_status check_workspace(const char* name, int32_t device, const Matmul4bit& a, int64_t bytes) {
-  int64_t needed = 0;
-  KW_TRY(workspace(name, device, a.m, a.k, &needed));
+  const int64_t needed = workspace_bytes(device, a.m, a.k);
   if (bytes < needed)
     return fail(KW_ERROR_INVALID_ARGUMENT,
                 "%s: workspace_bytes is %lld; this call needs %lld (kw_matmul_4bit_workspace tells)", name,
@@ -79,11 +169,10 @@ KW_API kw_status kw_matmul_4bit(int32_t device, void* stream, void* y, int64_t y
   a.bias = bias, a.workspace = workspace;
   a.m = m, a.n = n, a.k = k;
   a.blocksize = blocksize, a.quant_type = quant_type, a.dtype = dtype;
-  (void)stream;
   KW_TRY(kw::check(kName, device, a));
   if (m == 0 || n == 0) return KW_OK;
   KW_TRY(kw::check_workspace(kName, device, a, workspace_bytes));
-  return kw::cpu::matmul_4bit(a);
+  return device == KW_CPU ? kw::cpu::matmul_4bit(a) : kw::run_on_device(device, stream, a);
 }
 
 KW_API kw_status kw_matmul_4bit_workspace(int32_t device, int64_t m, int64_t n, int64_t k, int32_t blocksize,
@@ -94,5 +183,6 @@ KW_API kw_status kw_matmul_4bit_workspace(int32_t device, int64_t m, int64_t n, 
   KW_TRY(kw::four_bit_checks::check_blocksize(kName, blocksize));
   KW_TRY(kw::check_sizes(kName, m, n, k));
   if (bytes == nullptr) return kw::fail(KW_ERROR_INVALID_ARGUMENT, "%s: bytes is NULL", kName);
-  return kw::workspace(kName, device, m, k, bytes);
+  *bytes = kw::workspace_bytes(device, m, k);
+  return KW_OK;
 }

@@ -1,17 +1,48 @@
 // SPDX-License-Identifier: MIT
-// kw_quantize_4bit and kw_quantize_4bit_absmax: check their arguments, then run on the CPU.
+// kw_quantize_4bit and kw_quantize_4bit_absmax: check their arguments, then run on the CPU or launch
+// csrc/cuda/quantize_4bit.cu.
 #include <kernelwright/quantize_4bit.h>
 
 #include "four_bit_checks.h"
+#include "quantize_4bit_plan.h"
 
 namespace kw {
 namespace {
 
 using namespace four_bit_checks;
 
-kw_status run_on_device(const char* name, int32_t device) {
-  return fail(KW_ERROR_UNSUPPORTED, "%s: device is %d, but this build has no 4-bit kernels for GPUs; use KW_CPU (-1)",
-              name, device);
+Module module{"quantize_4bit"};
+Kernel kernels[3] = {{"quantize_4bit_float32"}, {"quantize_4bit_float16"}, {"quantize_4bit_bfloat16"}};
+Kernel absmax_kernel{"quantize_4bit_absmax"};
+
+kw_status launch_blocks(const char* name, int32_t device, void* stream, Kernel& kernel, int64_t blocks, int threads,
+                        const void* params, size_t size) {
+  if (blocks > kMaxBlocks)
+    return fail(KW_ERROR_UNSUPPORTED,
+                "%s: count would take %lld blocks of threads, but a GPU runs at most %lld at once", name,
+                (long long)blocks, (long long)kMaxBlocks);
+  Context context;
+  KW_TRY(module_context(module, device, &context));
+  Launch how{static_cast<uint32_t>(blocks), static_cast<uint32_t>(threads)};
+  how.overlap = true;
+  return launch(context, kernel, how, stream, params, size);
+}
+
+kw_status run_on_device(const char* name, int32_t device, void* stream, const Quantize4bit& a) {
+  const KwQuantize4bitParams p = quantize_4bit_plan::params_of(a);
+  return launch_blocks(name, device, stream, kernels[a.dtype], quantize_4bit_plan::blocks_of(a),
+                       quantize_4bit_plan::kThreads, &p, sizeof p);
+}
+
+kw_status run_on_device(const char* name, int32_t device, void* stream, const QuantizeAbsmax4bit& a) {
+  constexpr int kThreads = quantize_4bit_plan::kAbsmaxThreads;
+  const KwQuantizeAbsmax4bitParams p{static_cast<char*>(static_cast<void*>(a.codes)),
+                                     static_cast<char*>(static_cast<void*>(a.absmax2)),
+                                     bytes_of(a.absmax),
+                                     bytes_of(a.offset),
+                                     bytes_of(a.map),
+                                     a.count};
+  return launch_blocks(name, device, stream, absmax_kernel, ratio_up(a.count, kThreads), kThreads, &p, sizeof p);
 }
 
 kw_status check(const char* name, int32_t device, const Quantize4bit& a) {
@@ -44,18 +75,16 @@ KW_API kw_status kw_quantize_4bit(int32_t device, void* stream, uint8_t* packed,
                                   int64_t count, int32_t blocksize, int32_t quant_type, int32_t dtype) {
   constexpr const char* kName = "kw_quantize_4bit";
   const kw::Quantize4bit args{packed, absmax, x, count, blocksize, quant_type, dtype};
-  (void)stream;
   KW_TRY(kw::check(kName, device, args));
   if (count == 0) return KW_OK;
-  return device == KW_CPU ? kw::cpu::quantize_4bit(args) : kw::run_on_device(kName, device);
+  return device == KW_CPU ? kw::cpu::quantize_4bit(args) : kw::run_on_device(kName, device, stream, args);
 }
 
 KW_API kw_status kw_quantize_4bit_absmax(int32_t device, void* stream, uint8_t* codes, float* absmax2,
                                          const float* absmax, const float* offset, const float* map, int64_t count) {
   constexpr const char* kName = "kw_quantize_4bit_absmax";
   const kw::QuantizeAbsmax4bit args{codes, absmax2, absmax, offset, map, count};
-  (void)stream;
   KW_TRY(kw::check(kName, device, args));
   if (count == 0) return KW_OK;
-  return device == KW_CPU ? kw::cpu::quantize_4bit_absmax(args) : kw::run_on_device(kName, device);
+  return device == KW_CPU ? kw::cpu::quantize_4bit_absmax(args) : kw::run_on_device(kName, device, stream, args);
 }

@@ -71,6 +71,14 @@ KW_API kw_status kw_set_num_threads(int32_t threads);
 /* Threads the CPU path would use now. */
 KW_API int32_t kw_num_threads(void);
 
+/*
+ * Makes the CPU path run on the threads of the OpenMP runtime that the process has loaded (torch's, or that of a
+ * program compiled with -fopenmp), as many as kw_num_threads(), instead of threads of its own beside them. A forked
+ * child falls back to its own. KW_ERROR_UNSUPPORTED where there is no such runtime, or this process itself was forked:
+ * the library's own threads go on.
+ */
+KW_API kw_status kw_share_openmp(void);
+
 /* Which instruction set the CPU path picked: "avx512", "avx2", "neon" or "scalar". */
 KW_API const char* kw_cpu_isa(void);
 

@@ -35,8 +35,13 @@ class Sign:
 
 
 def sign(pattern: str, weight: int = 3) -> Sign:
-    """A sign from a regular expression, searched for anywhere in a line, in any case."""
-    return Sign(re.compile(pattern, re.IGNORECASE), weight)
+    r"""A sign from a regular expression, searched for anywhere in a line, in any case; `^` and `$` are a line's ends.
+
+    Logs are searched in lower case, and so are the letters of the pattern (those behind a `\\` mean something else):
+    `re.IGNORECASE` takes four times as long.
+    """
+    small = re.sub(r"\\.|[A-Z]", lambda found: found[0] if len(found[0]) > 1 else found[0].lower(), pattern)
+    return Sign(re.compile(small, re.MULTILINE), weight)
 
 
 @dataclass(frozen=True)

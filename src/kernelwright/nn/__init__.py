@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Modules that are parameters plus operator calls: drop-in for torch's. Each file here exports its `__all__`."""
+"""Modules that are parameters plus operator calls: drop-in for torch's, the 4-bit ones for bitsandbytes'.
+
+Each file here that does not begin with an underscore exports its `__all__`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from kernelwright import ops
 ops.register()
 
 __all__: list[str] = []
-for _name in sorted(m.name for m in pkgutil.iter_modules(__path__)):
+for _name in sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")):
     _module = importlib.import_module(f"{__name__}.{_name}")
     __all__ += _module.__all__
     globals().update({name: getattr(_module, name) for name in _module.__all__})

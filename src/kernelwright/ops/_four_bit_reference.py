@@ -171,10 +171,11 @@ def terms_of_quantize(x: Tensor, blocksize: int, quant_type: str) -> tuple[Tenso
 
 
 def terms_of_quantize_absmax(absmax: Tensor, offset: Tensor, map: Tensor) -> tuple[Tensor, Tensor]:  # noqa: A002
+    """Any code may be another where the map is not in order."""
     moved = absmax.reshape(-1).float() - offset.reshape(()).float()
     absmax2, scaled = _scaled(_in_blocks(moved, four_bit.SCALES_A_BLOCK))
     table = map.reshape(-1).float()
-    near = _near(scaled, (table[:-1] + table[1:]) * 0.5) | _unclear(absmax2)
+    near = _near(scaled, (table[:-1] + table[1:]) * 0.5) | _unclear(absmax2) | ~(table[:-1] <= table[1:]).all()
     return (255.0 * near.view(-1)[: absmax.numel()]).view(absmax.shape), absmax2.new_zeros(absmax2.shape)
 
 

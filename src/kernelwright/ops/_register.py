@@ -148,6 +148,8 @@ def register(records: Iterable[Op]) -> None:
             return
         torch = _torch()
         native = None if _environment.read().disable else _library.load()
+        if native:
+            native.share_openmp()
         library = torch.library.Library(NAMESPACE, "DEF")
         done = {}
         for op in records:

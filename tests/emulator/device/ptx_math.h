@@ -50,6 +50,14 @@ inline float without_subnormal(float value) {
   return fabsf(value) < 0x1p-126f ? copysignf(0.0f, value) : value;  // also of a NaN, which no comparison holds for
 }
 
+// Every NaN that comes of a sum or a product is this one.
+inline float one_nan(float value) { return value != value ? bits<float>(0x7fffffffu) : value; }
+inline void mul_rn_f32(float& to, float a, float b) { to = one_nan(a * b); }
+inline void add_rn_f32(float& to, float a, float b) { to = one_nan(a + b); }
+inline void mul_ftz_f32(float& to, float a, float b) {
+  to = without_subnormal(one_nan(without_subnormal(a) * without_subnormal(b)));
+}
+
 inline void rsqrt_approx_f32(float& to, float of) { to = static_cast<float>(1.0 / sqrt(static_cast<double>(of))); }
 inline void rsqrt_approx_ftz_f32(float& to, float of) { rsqrt_approx_f32(to, without_subnormal(of)); }
 inline void ex2_approx_f32(float& to, float of) { to = static_cast<float>(exp2(static_cast<double>(of))); }

@@ -27,6 +27,13 @@ PLACES, ROOM = 12, 1 << 16  # buffers, and bytes of each
 NEVER = (-1, -(2**63), 2**63 - 1, -(2**31))  # no size
 ENUMS = (1, 2, 3, 4, -1, 2**31 - 1, -(2**31))
 DEVICES = (-2, 64, 1 << 20, 2**31 - 1, -(2**31))  # a GPU that is there would write to host memory
+NAMED: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {  # what is right, what is odd
+    "device": ((-1,), DEVICES),
+    "threads": ((0, 1, 2, 3), (-1, -(2**31))),
+    "quant_type": ((0, 1), ENUMS[1:]),
+    "blocksize": ((32, 64, 4096), (0, 1, 16, 48, 8192, *ENUMS)),
+    "count": ((1, 2, 40, 257, 4097), (0, *NEVER)),
+}
 NUMBERS = (0.0, -1.0, float("nan"), float("inf"), 1e300, -0.0)
 TEXTS = (None, b"", b"threads", b"kernels", b"arch", b"cpu_isa", b"rms_norm", b"\xff\xfe", b"x" * 5000, b"%s%n%d", b"0")
 VALUES = (None, b"", b"0", b"1", b"-1", b"x", b"scalar", b"99999999999999999999", b"/nowhere", b"\xff", b"%n")
@@ -59,16 +66,14 @@ class Maker:
         return self.pick((address,), (None, None, address + 1, address + 2, address + 8, None))
 
     def integer(self, name: str) -> int:
-        if name == "device":
-            return self.pick((-1,), DEVICES)
+        if name in NAMED:
+            return self.pick(*NAMED[name])
         if name.endswith("dtype"):
             return self.pick((0, 0, 1, 2), ENUMS)
         if name.endswith("_stride"):
             return self.pick((STRIDE, -STRIDE), (COLS, 0, 1, self.draw.randint(-STRIDE, STRIDE)))
         if name.endswith("_bytes"):
             return self.pick((ROOM // 4,), (0, -1, 1, 16, -(2**63)))
-        if name == "threads":
-            return self.pick((0, 1, 2, 3), (-1, -(2**31)))
         most = COLS if name == "cols" else ROWS
         return self.pick((1, most, self.draw.randint(1, most)), (0, *NEVER))
 

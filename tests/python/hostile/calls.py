@@ -92,6 +92,11 @@ NUMBERS: dict[str, Any] = {
     "a list": [1e-6], "an object": object(),
 }  # fmt: skip
 FLAGS: dict[str, Any] = {"True": True, "False": False, "None": None, "text": "yes", "2": 2, "0.5": 0.5, "a list": []}
+# Not numbers: torch takes any for the type of that number.
+TYPES: dict[str, Any] = {
+    **{str(t): t for t in (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int8, torch.complex64)},
+    "None": None, "text": "float32", "a list": [torch.float32], "an object": object(),
+}  # fmt: skip
 OBJECTS: dict[str, Any] = {
     "None": None, "a list": [1.0, 2.0], "a number": 1.5, "text": "x", "an object": object(), "a type": torch.float32,
     "a tuple of tensors": (torch.ones(2), torch.ones(2)), "a module": torch.nn.Identity(), "a size": torch.Size([2, 3]),
@@ -124,7 +129,7 @@ class Call:
 
     def _odd(self, kind: str, name: str, values: list[Any], place: int, choice: int, draw: random.Random) -> Any:
         if "Tensor" not in kind:
-            odd = FLAGS if kind == "bool" else NUMBERS
+            odd = TYPES if name == "dtype" else FLAGS if kind == "bool" else NUMBERS
             word = list(odd)[choice % len(odd)]
             self.notes.append(f"{name}={word}")
             return odd[word]

@@ -31,6 +31,12 @@ CAUSES = (
                 r"failed to (call|initialize).{0,20}(cuinit|nvml|cuda driver).{0,80}(no_device|not found|unknown error)",
                 2,
             ),
+            sign(r"libcuda\.so\S* can ?not (be )?found"),
+            sign(r"could not find cuda drivers on your machine", 2),
+            sign(
+                r"cuda driver library (is )?(not found|missing)|no cuda driver (is )?(found|installed)|nvidia driver (is )?not (found|installed)"
+            ),
+            sign(r"cudasupporterror: error at driver init", 2),
         ),
         unless=(
             sign(r"/nix/store"),
@@ -38,7 +44,16 @@ CAUSES = (
             sign(r"\b(ld|lld|collect2)\b.{0,20}cannot find -lcuda"),
             sign(r"driver is too old|insufficient"),
         ),
-        yields_to=("KW-002", "KW-007", "KW-008", "KW-009"),
+        yields_to=(
+            "KW-002",
+            "KW-007",
+            "KW-008",
+            "KW-009",
+            "KW-014",
+            "KW-102",
+            "KW-103",
+            "KW-104",
+        ),
     ),
     Cause(
         code="KW-002",
@@ -56,6 +71,7 @@ CAUSES = (
             sign(r"OCI runtime create failed.{0,200}nvidia", 2),
             sign(r"legacy:.{0,40}load library failed: libnvidia-ml\.so"),
         ),
+        yields_to=("KW-003",),
     ),
     Cause(
         code="KW-003",
@@ -78,6 +94,9 @@ CAUSES = (
             sign(r"unsatisfied condition: cuda ?>= ?\d+"),
             sign(r"driver is too old \(found version \d+\)"),
             sign(r"libcuda\.so\S*:? undefined symbol:? ?cu[A-Z]\w+"),
+            sign(
+                r"cuda (driver|runtime) version .{0,20}(is )?(insufficient|too old)|driver (does not|doesn't) support .{0,20}cuda"
+            ),
         ),
         unless=(sign(r"unsupported toolchain|ptx"),),
     ),
@@ -142,11 +161,13 @@ CAUSES = (
             sign(r"libcuda\.so.{0,120}/nix/store|/nix/store.{0,160}libcuda\.so.{0,60}(cannot|not found|no such)"),
             sign(r"/run/opengl-driver(/lib)?.{0,60}(no such file|not found|does not exist|cannot)"),
             sign(
-                r"(found no nvidia driver|cuda (is )?available\S*:? *false|no cuda-capable device|cuinit.{0,30}fail|libcuda\.so)",
-                1,
+                r"found no nvidia driver|(could not|cannot|unable to|failed to) (dlopen|load|find|open).{0,40}libcuda\.so|libcuda\.so\S* (=> )?not found",
+                2,
             ),
+            sign(r"libcuda\.so\S*: cannot open shared object|cuda\.is_available\S*\W{1,40}\bfalse\b", 2),
+            sign(r"cuda (is )?available\S*:? *false|no cuda-capable device|cuinit.{0,30}fail", 1),
         ),
-        needs=(sign(r"/nix/store|nix(os|-shell| develop| run)|nixpkgs|opengl-driver"),),
+        needs=(sign(r"/nix/store|\bnix(os\b|-shell|-build| develop| run)|nixpkgs|opengl-driver"),),
         unless=(sign(r"unfree|hash mismatch"),),
     ),
     Cause(
@@ -182,6 +203,9 @@ CAUSES = (
             sign(r"failed to initialize nvml: unknown error"),
             sign(r"unable to determine the device handle for gpu"),
             sign(r"fabric ?manager.{0,60}(not running|fail|error|version mismatch)", 2),
+            sign(r"nvidia-smi\b.{0,40}no devices were found|^no devices were found$"),
+            sign(r"error 802: system not yet|\brminitadapter failed|uvm.{0,40}(failed|not loaded)"),
+            sign(r"failed to initialize nvml: (?!driver/library)\w+", 2),
         ),
     ),
 )

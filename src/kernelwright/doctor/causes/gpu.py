@@ -29,8 +29,17 @@ CAUSES = (
                 r"no (suitable|compatible|matching) (kernel|cubin|device code|image|binary)\b.{0,60}(device|gpu|sm_|arch)"
             ),
             sign(r"does not contain (device )?code for (the|this|your) (gpu|device|architecture)"),
+            sign(r"has no device code compatible with"),
+            sign(
+                r"(was|were|is) (only )?(compiled|built) for:? .{0,20}(sm_)?\d{2,4}\b.{0,80}(your|this|but|device|gpu)",
+                2,
+            ),
+            sign(r"sm_\d+\w? .{0,40}(is )?not (defined|included|in the list|among)", 2),
+            sign(
+                r"no cubin|(cubin|kernel)s? (is |are |was )?not (found|available) for (sm_?\d|arch|compute|this gpu|the gpu|device)"
+            ),
         ),
-        unless=(sign(r"nvcc fatal|unsupported gpu architecture"),),
+        unless=(sign(r"nvcc fatal|unsupported gpu architecture|ptxas"),),
         yields_to=("KW-011",),
     ),
     Cause(
@@ -44,7 +53,7 @@ CAUSES = (
                 r"only supports? (nvidia )?(ampere|turing|volta|hopper|ada|blackwell)\b.{0,30}(gpus?|or newer|and newer|architecture)?"
             ),
             sign(
-                r"(requires?|needs?|only supported on|supported only on|must have).{0,50}(compute capability|sm_?|cuda capability|arch\w*)\s*(of )?(at least |>= ?|>=?)?\d+(\.\d)?\b.{0,20}(or (newer|higher|later|above)|\+|$)",
+                r"(requires?|needs?|only supported on|supported only on|must have).{0,50}(compute capability|\bsm_?|cuda capability|\barch\w*)\s*(of )?(at least |>= ?|>=?)?\d+(\.\d)?\b.{0,20}(or (newer|higher|later|above)|\+|$)",
                 2,
             ),
             sign(
@@ -54,6 +63,10 @@ CAUSES = (
             sign(r"(gpu|device)\b.{0,40}\bis too old\b|pytorch no longer supports this gpu because it is too old"),
             sign(r"bfloat16 is only supported on gpus with compute capability of at least"),
             sign(r"minimum (cuda|compute) capability supported by this library is"),
+            sign(r"min(imum)?\.? (required |supported )?(compute |cuda |gpu )?capability:? (is )?\(?\d"),
+            sign(
+                r"not supported (for|on|by) (the|this|your) (current )?gpu\b|(current|your) gpu (does not|doesn't) support"
+            ),
         ),
     ),
     Cause(
@@ -95,11 +108,76 @@ CAUSES = (
         fix="sudo usermod -aG video,render $USER and log in again; in a container pass the devices (KW-002).",
         signs=(
             sign(
-                r"/dev/(nvidia|nvhost|nvmap|nvgpu|dri/renderD)\S*.{0,40}(permission denied|operation not permitted|EACCES)"
+                r"/dev/(nvidia|nvhost|nvmap|nvgpu|dri/renderd)\S*.{0,40}(permission denied|operation not permitted|EACCES)"
             ),
             sign(r"NvRmMem\w*\b.{0,40}(permission denied|error)|NvRm\w* failed.{0,30}permission denied"),
             sign(r"insufficient permissions.{0,40}(gpu|nvidia|nvml|device)"),
             sign(r"(permission denied|operation not permitted).{0,40}/dev/(nvidia|nvhost|nvmap|nvgpu)"),
+            sign(r"nvrmmem\w* failed|nvrmmemmgrinit\W+failed|nvmap: failed to open|failed to open /dev/nv"),
+        ),
+    ),
+    Cause(
+        code="KW-015",
+        title="CUDA starts but shows the program no GPU",
+        area=Area.GPU,
+        why="The driver's library answers, yet the list is empty: CUDA_VISIBLE_DEVICES or the scheduler gives this process none, the container "
+        "has no device, or the GPU fell off the bus.",
+        fix='nvidia-smi -L; echo "${CUDA_VISIBLE_DEVICES-unset}": if the first lists GPUs, unset CUDA_VISIBLE_DEVICES (under Slurm ask for '
+        "--gres=gpu:1); if not, see KW-001.",
+        signs=(
+            sign(r"no cuda gpus? (are|is) available"),
+            sign(
+                r"(no|0) (nvidia |cuda )?(gpus?|cuda devices?) (were |was |are |is )?(found|detected|visible|available)\b",
+                2,
+            ),
+            sign(
+                r"cuda(_is)?_?available\S*[ =:(]+\)?\W{0,10}false\b|is_available\(\)\W{0,20}(returned|returns|is|gives|gave|prints?|says)?\W{0,20}\bfalse\b|\bcuda available: false",
+                2,
+            ),
+            sign(r"failed to (detect|find) (a|any) (cuda|nvidia) (gpu|device)|no gpu (found|detected)", 2),
+        ),
+        unless=(sign(r"metal|rocm|amd|tpu|mps"),),
+        yields_to=(
+            *(f"KW-{number:03}" for number in (*range(1, 10), 12, 14, 16, *range(20, 22), 30, 32, 33, 50)),
+            "KW-100",
+        ),
+    ),
+    Cause(
+        code="KW-016",
+        title="another process holds the GPU",
+        area=Area.GPU,
+        why="The GPU is in exclusive mode, or MPS or another container has it; CUDA then refuses a second process.",
+        fix="nvidia-smi --query-compute-apps=pid,name --format=csv shows who; sudo nvidia-smi -c DEFAULT ends the exclusive mode.",
+        signs=(
+            sign(r"cuda-capable device\(s\) is/are busy or unavailable"),
+            sign(r"cudaErrorDevicesUnavailable|CUDA_ERROR_DEVICE_UNAVAILABLE|all cuda-capable devices are busy"),
+            sign(r"exclusive_process|exclusive mode|compute mode .{0,30}(exclusive|prohibited)", 2),
+        ),
+    ),
+    Cause(
+        code="KW-017",
+        title="the GPU's hardware reports errors",
+        area=Area.GPU,
+        why="Memory errors that the GPU cannot correct, or a broken link, end every program on it; no software changes that.",
+        fix="nvidia-smi -q -d ECC,PAGE_RETIREMENT,ROW_REMAPPER; sudo nvidia-smi -r (or a reboot); if it comes back, have the card replaced.",
+        signs=(
+            sign(r"uncorrectable (ecc|nvlink) error|CUDA_ERROR_ECC_UNCORRECTABLE|cudaErrorECCUncorrectable"),
+            sign(r"nvrm: xid .{0,40}: (48|63|64|74|94|95),"),
+            sign(r"hardware error .{0,30}(gpu|cuda)|row remap\w* .{0,20}(fail|pending)", 2),
+        ),
+    ),
+    Cause(
+        code="KW-018",
+        title="a TensorRT engine of another GPU or release",
+        area=Area.GPU,
+        why="An engine file fits the GPU and the TensorRT release that made it, and no other.",
+        fix="Delete the engine file and build it again on this machine (trtexec --onnx=<model> --saveEngine=<engine>).",
+        signs=(
+            sign(r"engine plan file is generated on an incompatible device|expecting compute \d\.\d got compute"),
+            sign(
+                r"(serialization|engine|plan).{0,60}version (mismatch|tag does not match)|engine plan file is not compatible with this version"
+            ),
+            sign(r"magictag.{0,60}(mismatch|failed)|stdversion == .{0,40}failed", 2),
         ),
     ),
 )

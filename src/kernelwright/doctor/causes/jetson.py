@@ -7,7 +7,7 @@ from kernelwright.doctor._cause import Area, Cause, sign
 
 # A Jetson gives itself away by these words.
 _ON_A_JETSON = sign(
-    r"\btegra|jetson|\bl4t\b|jetpack|\borin\b|xavier|\bR3\d\b.{0,20}release|/proc/device-tree|nvgpu|\bthor\b"
+    r"tegra|jetson|\bl4t\b|jetpack|\borin\b|xavier|\bR3\d\b.{0,20}release|/proc/device-tree|nvgpu|\bthor\b"
 )
 _ON_AARCH64 = sign(r"aarch64|arm64|\btegra|jetson|\bl4t\b|jetpack|\borin\b|xavier|grace|gh200|sbsa")
 
@@ -65,7 +65,11 @@ CAUSES = (
         signs=(
             sign(r"(uninstalling|successfully uninstalled|attempting uninstall:?) torch\b", 2),
             sign(r"torch-\d\S*(manylinux|linux)\S*aarch64\.whl", 1),
-            sign(r"\btorch\S*\+cpu\b|torch not compiled with cuda|torch\.cuda\.is_available\(\)\W{1,30}false", 2),
+            sign(r"\btorch\S*\+cpu\b|torch not compiled with cuda", 2),
+            sign(
+                r"cuda\.is_available\(\)\W{0,20}(returned|returns|is|gives|gave|prints?|says)?\W{0,20}\bfalse\b|\bcuda available: false\b",
+                2,
+            ),
             sign(r"torch-\d+\.\d+\.\d+a0\+\w+|nv\d\d\.\d\d", 1),
         ),
         needs=(_ON_A_JETSON,),

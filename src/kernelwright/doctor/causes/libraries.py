@@ -32,6 +32,8 @@ CAUSES = (
                 + _CUDA_LIBRARIES
             ),
             sign(r"could not load dynamic library ['\"]?" + _CUDA_LIBRARIES),
+            sign(r"cannot dlopen some gpu libraries|could not open \S*lib(cudnn|cublas|cudart|nvrtc)"),
+            sign(r"failed to open libnvrtc"),
         ),
         yields_to=("KW-035",),
     ),
@@ -54,6 +56,12 @@ CAUSES = (
             sign(r"CUDNN_STATUS_(SUBLIBRARY_VERSION_MISMATCH|VERSION_MISMATCH)|CUDNN_STATUS_NOT_INITIALIZED", 2),
             sign(r"nccl version .{0,20}(mismatch|!=|differs)|mismatched nccl", 2),
             sign(r"found duplicate .{0,40}(libcudart|libcublas|libcudnn|cuda)", 1),
+            sign(r"not defined in file lib(cu|nv)\S+ with link time reference"),
+            sign(
+                r"multiple cupy packages are installed|(cuda|cudnn|cublas|nccl) (library )?versions? (do not|don't) match",
+                2,
+            ),
+            sign(r"looks like your ld_library_path contains incompatible version"),
         ),
         unless=(sign(r"undefined symbol:? ?_Z"),),
         yields_to=("KW-028",),

@@ -23,6 +23,8 @@ CAUSES = (
             sign(r"\bexit (code|status):? 143\b|received a shutdown signal|the runner has received", 2),
             sign(r"^\s*killed\s*$|: line \d+:\s+\d+ killed\b", 2),
             sign(r"MAX_JOBS|NVCC_THREADS", 1),
+            sign(r"g?make\S*: \*\*\* .{0,200}\berror (9|137)\b", 2),
+            sign(r"cannot allocate memory", 2),
         ),
         needs=(
             sign(
@@ -51,7 +53,7 @@ CAUSES = (
         why="CUDA is unfree for nixpkgs, is not in its public cache, and old releases are dropped from new channels.",
         fix="nixpkgs config: allowUnfree = true; take the pinned nixpkgs of the flake (nix flake metadata) instead of the channel.",
         signs=(
-            sign(r"(package|refusing to evaluate).{0,80}(has an )?unfree license"),
+            sign(r"(package|refusing to evaluate).{0,260}(has an )?unfree license"),
             sign(
                 r"attribute ['\"]?cuda(Packages|toolkit|_)\w*['\"]? (missing|not found)|does not provide attribute.{0,60}cuda"
             ),

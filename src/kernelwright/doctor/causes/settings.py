@@ -20,7 +20,8 @@ CAUSES = (
         why="It has to be one directory with bin/nvcc in it: not a list, not a file, not a directory that has gone.",
         fix="export CUDA_HOME=/usr/local/cuda (or unset it).",
         signs=(
-            sign(r"(/bin/sh: \d+: |: )?:/\S*cuda\S*/bin/nvcc:? .{0,20}(not found|no such file)"),
+            sign(r":/?\S*/bin/nvcc['\"]?:? .{0,20}(not found|no such file)"),
+            sign(r"(not found|no such file or directory|cannot find):? ['\"]?/\S*:/?\S*/bin/nvcc"),
             sign(r"CUDA_(HOME|PATH)\b.{0,60}(does not exist|not a (valid )?directory|is invalid|no such)"),
         ),
     ),
@@ -71,6 +72,14 @@ CAUSES = (
         title="torch cannot be imported",
         area=Area.TORCH,
         why="Its files are not whole, or a library it needs is missing or of another version.",
-        fix="python -c 'import torch' shows the error; kernelwright explain names its cause.",
+        fix="pip install --force-reinstall --no-cache-dir torch, of the same version from the same index (on a Jetson NVIDIA's wheel; in "
+        'conda, where iJIT_NotifyEvent is missing: conda install "mkl<2024.1").',
+        signs=(
+            sign(r"libtorch\w*\.so\S*: undefined symbol", 2),
+            sign(r"undefined symbol:? ?iJIT_"),
+            sign(r"error loading ['\"]?\S*torch/lib/\S+", 2),
+            sign(r"failed to load pytorch c extensions|partially initialized module 'torch'"),
+        ),
+        yields_to=("KW-020", "KW-050", "KW-051", "KW-052"),
     ),
 )

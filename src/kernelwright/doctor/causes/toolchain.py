@@ -29,9 +29,18 @@ CAUSES = (
             sign(r"cmake_cuda_compiler.{0,40}(not set|notfound|not found)"),
             sign(r"(nvcc|cuda compiler).{0,40}(required|needed) (to build|for building|but)", 2),
             sign(r"tell cmake where to find the compiler by setting .{0,60}cudacxx", 2),
+            sign(r"couldn't find cuda library root|no cuda toolset found|looking for a cuda compiler - notfound"),
+            sign(r"^cuda not found$", 2),
+            sign(
+                r"cuda_home is none|\bnvcc\b.{0,20}(does not exist|doesn't exist|could not be found|cannot be found)|no nvcc\b"
+            ),
+            sign(r"failed to find nvcc|nvcc executable|cuda_nvcc_executable.{0,20}notfound|libnvvm cannot be found", 2),
         ),
         unless=(sign(r"is not able to compile|libcuda\.so"),),
-        yields_to=("KW-048",),
+        yields_to=(
+            "KW-048",
+            "KW-081",
+        ),
     ),
     Cause(
         code="KW-041",
@@ -54,6 +63,9 @@ CAUSES = (
             sign(r"minor version mismatch .{0,40}cuda", 1),
             sign(r"cuda_home\W{1,4}\S*:\S", 2),
             sign(r"was compiled with .{0,20}cuda.{0,10}\d+\.\d+.{0,60}(but|while|and).{0,40}\d+\.\d+", 1),
+            sign(
+                r"only supported on cuda \d+(\.\d+)? (and|or) (above|newer|later|higher)|requires? cuda (version )?(>=? ?)?\d+\.\d+ (and|or) (above|newer|later|higher)"
+            ),
         ),
         unless=(sign(r"cudnn|gcc|gnu|driver"),),
     ),
@@ -94,6 +106,13 @@ CAUSES = (
             sign(r"/usr/include/c\+\+/\d+\S*\(\d+\): error:", 2),
             sign(r"allow-unsupported-compiler", 1),
             sign(r"type_traits\W{0,3}\(?\d+\W.{0,6}error: (identifier|expected|type name)", 2),
+            sign(
+                r"exception specification is incompatible with that of previous function .(cospi|sinpi|rsqrt|tanpi|asinpi|acospi)"
+            ),
+            sign(
+                r"(/include/c\+\+/|bits/)\S+\W\d+\)?: error: .{0,60}(is undefined|not a type name|expected|is not a template)",
+                2,
+            ),
         ),
     ),
     Cause(
@@ -108,12 +127,13 @@ CAUSES = (
             sign(r"value '(sm|compute|lto)_\w+' is not (defined|valid) for option"),
             sign(r"unknown cuda arch"),
             sign(r"(sm_|compute_)\d+\w?\b.{0,40}(is not|isn't|not) (supported|known|recognized|a valid|recognised)"),
-            sign(r"cuda_architectures.{0,60}(is not supported|invalid|not (a )?valid|unknown|must be)"),
+            sign(r"cuda_architectures.{0,60}(is not supported|invalid|not (a )?valid|unknown)"),
             sign(r"nvrtc.{0,40}invalid value for --?gpu-architecture|invalid value for --gpu-architecture"),
             sign(r"nvcc fatal.{0,12}: .{0,60}(arch|gencode|sm_|compute_)", 2),
             sign(r"ptxas (fatal|error).{0,30}(sm_|arch|value)", 2),
         ),
         unless=(sign(r"fewer than|deprecated"),),
+        yields_to=("KW-090",),
     ),
     Cause(
         code="KW-045",
@@ -128,8 +148,8 @@ CAUSES = (
             ),
             sign(r"(cannot|could not|can't) open source file ['\"](cuda|cublas|cusparse|nv/|cub/|thrust/|cuda/std)\S*"),
             sign(r"cannot find -l(cudart|cublas|cublasLt|cusparse|cusolver|nvrtc|cudnn|nvToolsExt|cudadevrt|cuda)\b"),
-            sign(r"(the following|imported) .{0,60}CUDA::\w+.{0,60}(not found|targets? (was|were) not)", 2),
-            sign(r"target .{0,40}links to.{0,40}|CUDA::(cublas|cudart|nvToolsExt|cusparse|cufft)\b.{0,60}not found", 1),
+            sign(r"\bCUDA::\w+\b.{0,80}(not found|targets? (was|were) not|could not be found)"),
+            sign(r"caffe2: cuda cannot be found|cuda (headers|libraries|libs) (were |are )?not found", 2),
             sign(r"(cicc|ptxas|fatbinary|nvlink|cudafe\+\+|libdevice)\S*['\"]?:? .{0,20}(not found|no such file)"),
             sign(r"libdevice not found"),
         ),
@@ -171,6 +191,12 @@ CAUSES = (
             sign(r"cmake was unable to find a build program"),
             sign(r"(setuptools|scikit-build-core|meson)\S* .{0,30}(>=|or (newer|higher)).{0,20}(required|but)", 2),
             sign(r"compatibility with cmake < 3\.5 has been removed"),
+            sign(
+                r"could ?n[o']t find ninja|(no module named|error: no such file).{0,5}['\"]?(ninja|cmake|skbuild|scikit_build_core|pybind11|cython)\b",
+                2,
+            ),
+            sign(r"cmake (version )?\S+ .{0,30}(is )?too old|requires? cmake|cmake is not installed"),
+            sign(r"attempted to use ninja as the .{0,40}but we could not find ninja", 2),
         ),
     ),
     Cause(
@@ -184,10 +210,9 @@ CAUSES = (
             sign(r"cuda compiler.{0,120}is not able to compile a simple test program"),
             sign(r"the cuda compiler identification is unknown"),
             sign(r"is not able to compile a simple test program", 2),
-            sign(r"failed to detect a default cuda architecture"),
             sign(r"compiling the cuda compiler identification source file .{0,60}failed"),
         ),
-        yields_to=("KW-042", "KW-043", "KW-044", "KW-045"),
+        yields_to=("KW-040", "KW-042", "KW-043", "KW-044", "KW-045", "KW-090", "KW-099"),
     ),
     Cause(
         code="KW-049",
@@ -198,11 +223,38 @@ CAUSES = (
         signs=(
             sign(r"error building extension ['\"]"),
             sign(r"ninja: build stopped: subcommand failed", 2),
-            sign(r"command '\[?'?ninja'?.{0,40}returned non-zero exit status", 2),
+            sign(
+                r"calledprocesserror: command '?\[?['\"][^'\" ]*\b(ninja|nvcc|gcc|g\+\+|cc|c\+\+|clang(\+\+)?|cmake|make|ptxas)\b",
+                2,
+            ),
+            sign(
+                r"ninja build failed|build failed\. ninja output|failed to compile kernel|kernel compilation failed", 2
+            ),
+            sign(r"error: command '\S*(nvcc|gcc|g\+\+|c\+\+|clang)' failed with exit (code|status)", 2),
+            sign(r"fatal error: \S+\.(h|hh|hpp|hxx|cuh|inc): no such file or directory", 2),
             sign(r"(nvrtc|jit) compilation (failed|error)|NVRTC_ERROR_COMPILATION|nvrtc: error"),
             sign(r"error compiling objects for extension"),
             sign(r"failed building wheel for", 1),
+            sign(r"failed to build installable wheels|could not build wheels for|failed to build '?\w+", 2),
         ),
-        yields_to=tuple(f"KW-{number:03}" for number in (*range(20, 29), *range(40, 49), 60, 61)),
+        # It is the consequence of whatever else is found, but for what only warns.
+        yields_to=tuple(
+            f"KW-{number:03}"
+            for number in (
+                1,
+                3,
+                5,
+                10,
+                *range(20, 30),
+                *range(40, 49),
+                *range(50, 55),
+                60,
+                61,
+                62,
+                81,
+                *range(90, 102),
+                108,
+            )
+        ),
     ),
 )

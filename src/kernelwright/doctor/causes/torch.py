@@ -27,7 +27,15 @@ CAUSES = (
             sign(r"lib(torch|c10)(_\w+)?\.so: cannot open shared object file"),
             sign(r"(py)?torch (version )?\S+ (is )?(incompatible|not compatible) with (the )?(installed )?\w+", 1),
             sign(r"couldn'?t load custom c\+\+ ops|could not load (this )?library: .{0,120}\.so", 1),
+            sign(r"operator \w+::\w+ does not exist"),
+            sign(r"(pytorch|torch)\w* and \w+ (were|was|are) compiled with different"),
+            sign(r"was built for:? ?(with )?(py)?torch \S+.{0,60}\(?you have", 2),
+            sign(
+                r"can'?t load c(\+\+|pp)/cuda extensions|requires? (py)?torch \S+ but .{0,30}(found|have|installed)", 2
+            ),
         ),
+        # CUDA's own libraries say their names without C++'s decoration: see KW-051.
+        unless=(sign(r"undefined symbol:? ?_*(nvrtc|nccl|cublas|cusparse|cusolver|cudnn|cufft|nvjitlink|cuda|ijit_)"),),
     ),
     Cause(
         code="KW-021",
@@ -44,7 +52,12 @@ CAUSES = (
             sign(r"torch\.cuda\.is_available\(\)\W{1,30}false\b", 1),
             sign(r"attempting to deserialize object on a cuda device but torch\.cuda\.is_available\(\) is false", 2),
         ),
-        unless=(sign(r"bitsandbytes|llama|onnxruntime|tensorflow|opencv|ctranslate2"),),
+        unless=(
+            sign(
+                r"bitsandbytes|llama|ggml|onnx|tensorflow|opencv|ctranslate2|jax|cupy|faiss|xgboost|lightgbm|paddle|dlib|whisper\.cpp"
+            ),
+        ),
+        yields_to=("KW-033",),
     ),
     Cause(
         code="KW-022",
@@ -55,13 +68,16 @@ CAUSES = (
         fix="pip install --no-build-isolation <package>, after pip install torch setuptools wheel ninja packaging.",
         signs=(
             sign(
-                r"(ModuleNotFoundError|ImportError): no module named ['\"](torch|packaging|wheel|numpy|setuptools|ninja|pkg_resources|psutil)\b"
+                r"(ModuleNotFoundError|ImportError): no module named ['\"](torch|packaging|wheel|numpy|setuptools|ninja|psutil)\b"
             ),
+            sign(r"depends on '?\w+'?, but doesn'?t declare it as a build dependency"),
+            sign(r"extra build requirement '?torch'? was declared", 2),
+            sign(r"name '?bare_metal_version'? is not defined", 2),
         ),
         needs=(
             sign(
                 r"(getting requirements to build|get_requires_for_build|prepare_metadata|preparing metadata|build_meta|egg_info|"
-                r"build backend|build_wheel|setup\.py|build isolation|subprocess-exited-with-error|failed to build)"
+                r"build[ -]backend|build_wheel|build requirement|build dependency|setup\.py|build isolation|subprocess-exited-with-error|failed to build)"
             ),
         ),
     ),
@@ -77,7 +93,7 @@ CAUSES = (
             sign(r"_ARRAY_API not found"),
             sign(r"numpy\.(dtype|ndarray|ufunc) size changed, may indicate binary incompatibility"),
             sign(r"numpy\.core\.(multiarray|umath) failed to import"),
-            sign(r"failed to initialize numpy"),
+            sign(r"failed to initialize numpy: (?!no module)"),
             sign(r"module compiled against (abi|api) version \S+ but this version of numpy is"),
             sign(r"RuntimeError: numpy is not available", 2),
         ),
@@ -127,7 +143,12 @@ CAUSES = (
             sign(r"(max retries exceeded|failed to establish a new connection|newconnectionerror)"),
             sign(r"(connection (refused|reset|timed out)|network is unreachable|read timed out|connecttimeout)", 2),
             sign(r"\b(404|403|410|502|503)\b.{0,30}(client|server) error.{0,20}( for url)?.{0,20}http"),
-            sign(r"(ssl: )?certificate_verify_failed|certificate verify failed"),
+            sign(r"(ssl: )?certificate_verify_failed|certificate verify failed|\bsslerror\b|ssl: wrong_version_number"),
+            sign(r"proxyerror|cannot connect to proxy|tunnel connection failed|proxy authentication required"),
+            sign(r"failed to fetch:? .{0,20}https?://|error sending request for url|dns error|tcp connect error"),
+            sign(
+                r"condahttperror|unavailableinvalidchannel|http (000|40[34]|5\d\d) .{0,20}(connection|not found|error).{0,20}for url"
+            ),
         ),
         needs=(sign(r"\bpip\b|\buv\b|simple/|index|wheel|\.whl|retrying|conda|channel|https?://"),),
     ),
@@ -145,6 +166,7 @@ CAUSES = (
             ),
             sign(r"requires? .{0,20}__cuda\b"),
             sign(r"(pytorch|torch)\S*[-_ =]cpu_\S*.{0,60}(installed|selected|chosen|will be installed)", 1),
+            sign(r"__cuda\b[^\n]{0,80}(no candidates|does not exist|conflicts with|is missing)"),
         ),
     ),
     Cause(
@@ -163,6 +185,17 @@ CAUSES = (
             sign(r"libbitsandbytes_cpu\.so", 1),
             sign(r"bitsandbytes.{0,60}(cuda (setup|version)|library).{0,40}(fail|not found|missing|error)", 2),
             sign(r"\bBNB_CUDA_VERSION\b", 1),
+            sign(
+                r"cuda[ _]setup: ?(setup failed|something unexpected|required library version not found|problem|error)"
+            ),
+            sign(
+                r"'nonetype' object has no attribute 'c\w*(adam|lion|rmsprop|momentum|quantize|dequantize|get_col|igemm|gemm|extract|transform|histogram|stats)\w*'"
+            ),
+            sign(r"bitsandbytes native library.{0,160}(not found|no such file|cannot|could not)", 2),
+        ),
+        yields_to=(
+            "KW-052",
+            "KW-036",
         ),
     ),
 )

@@ -77,13 +77,15 @@ def torch_newer_than_driver(machine: Machine) -> str | None:
 @check("KW-088")
 def torch_does_not_import(machine: Machine) -> str | None:
     torch = python.torch(machine)
-    if torch is None or "error" not in machine.torch:
-        return None
+    if torch is None or "error" not in machine.torch or machine.torch.get("hung"):
+        return None  # an import that takes long is none that fails
     return f"import torch ({torch.version} in {torch.place}): {machine.torch['error']}"
 
 
 @check("KW-084", Grade.WARNS)
 def several_runtimes(machine: Machine) -> str | None:
+    if python.torch(machine) is None:
+        return None
     loaded = [place for place in machine.torch.get("libraries", []) if "/libcudart" in place]
     return f"import torch loads {' and '.join(loaded)}" if len(loaded) > 1 else None
 

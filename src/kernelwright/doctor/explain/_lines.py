@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A log as lines that can be searched: without colours, progress bars, time stamps, and repeated but once."""
+"""A log as lines that can be searched: without colours, progress bars and what CI systems put in front; once each."""
 
 from __future__ import annotations
 
@@ -9,22 +9,57 @@ from dataclasses import dataclass
 # Of a longer line the ends are searched: a compiler's command is in the way of nothing, and its message is at the end.
 HEAD, TAIL = 500, 400
 LONGEST_LOG = 8_000_000
+LONGEST_PARAGRAPH = 8
+WRAPPED_AT = 40  # a shorter line was not broken because it was too long
 
 _ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[()][A-Z0-9])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _TYPOGRAPHY = str.maketrans("\u2018\u2019\u201c\u201d`\u00a0", "''\"\"' ")
+_TIME = r"(\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d([.,]\d+)?(Z|[+-]\d\d:?\d\d)?"
+# What stands in front of a line and says who printed it and when.
+_PREFIX = re.compile(
+    r"\s?("
+    rf"{_TIME}"
+    rf"|\[[^\]]*{_TIME}[^\]]*\]"
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ [\w@.-]+(\[\d+\])?:"  # the system's journal
+    r"|\[\s*\d+\.\d{3,}\]"  # the kernel's
+    r"|#\d+ \d+\.\d+|\d+\.\d{1,4}(?=\s{1,4}\S)"  # docker build
+    r"|[\w.-]+-\d+\s+\|"  # docker compose
+    r"|\[?(rank|host|worker|task)[ -]?\d+\]?:"
+    r"|\(\w+ ?[^()]{0,20}pid=\d+\)"
+    r"|(DEBUG|INFO|WARNING|WARN|ERROR|FATAL)(?= \d\d-\d\d )|\d\d-\d\d(?= \d\d:)|\[\w+\.py:\d+\]"
+    r"|##\[\w+\]|[>\u2502|](?= )"
+    r")(?=\s|$)"
+)
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the log; `number` counts from 1 in the log as given."""
+    """One line of the log; `number` counts from 1 in the log as given. `bare` is what is searched."""
 
     number: int
     text: str
+    bare: str
+    indent: int
 
 
 def _shortened(text: str) -> str:
     return text if len(text) <= HEAD + TAIL else f"{text[:HEAD]} … {text[-TAIL:]}"
+
+
+def _without_prefix(text: str) -> str:
+    for _ in range(6):
+        match = _PREFIX.match(text)
+        if match is None:
+            break
+        text = text[match.end() :]
+    return text
+
+
+def _line(number: int, text: str) -> Line:
+    rest = _without_prefix(text)
+    bare = re.sub(r"\s+", " ", rest).strip().lower()
+    return Line(number, _shortened(text.strip()), _shortened(bare), len(rest) - len(rest.lstrip()))
 
 
 def lines_of(log: str) -> list[Line]:
@@ -33,8 +68,34 @@ def lines_of(log: str) -> list[Line]:
     seen: set[str] = set()
     for number, raw in enumerate(log[-LONGEST_LOG:].split("\n"), 1):
         text = _ESCAPES.sub("", raw).rstrip("\r").rpartition("\r")[2]
-        text = _CONTROL.sub("", text.translate(_TYPOGRAPHY)).strip()
-        if text and text not in seen:
+        text = _CONTROL.sub("", text.translate(_TYPOGRAPHY)).rstrip()
+        if text.strip() and text not in seen:
             seen.add(text)
-            found.append(Line(number, _shortened(text)))
+            found.append(_line(number, text))
+    return found
+
+
+def _continues(first: Line, before: Line, line: Line) -> bool:
+    """Whether a line goes on with the sentence of the one before."""
+    if first.bare.startswith(("cmake error", "cmake warning")):  # the message stands indented below
+        return line.indent > first.indent and not line.bare.startswith("call stack")
+    if before.bare.startswith(("\u00d7", "\u251c", "\u2570", "hint:")) or first.bare.startswith("\u2570"):  # uv, pixi
+        return line.indent > before.indent or not line.bare[:1].isalpha()
+    wrapped = len(before.bare) >= WRAPPED_AT and before.bare[-1] not in ".;)}"
+    return wrapped and line.bare[:1].isalpha() and line.text.strip()[:1].islower()
+
+
+def paragraphs_of(lines: list[Line]) -> list[list[Line]]:
+    """Sentences that were broken over several lines, by CMake, by a mail program, by a narrow terminal."""
+    found: list[list[Line]] = []
+    current: list[Line] = []
+    for line in lines:
+        if current and len(current) < LONGEST_PARAGRAPH and _continues(current[0], current[-1], line):
+            current.append(line)
+            continue
+        if len(current) > 1:
+            found.append(current)
+        current = [line]
+    if len(current) > 1:
+        found.append(current)
     return found

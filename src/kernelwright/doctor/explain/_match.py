@@ -4,21 +4,25 @@
 from __future__ import annotations
 
 import enum
+from bisect import bisect_right
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
 from kernelwright.doctor.causes import all_causes
-from kernelwright.doctor.explain._lines import Line, lines_of
+from kernelwright.doctor.explain._lines import Line, lines_of, paragraphs_of
 from kernelwright.doctor.explain._others import reason_for_silence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kernelwright.doctor._cause import Cause, Sign
 
 ENOUGH = 2  # weight below which a cause is not named: one supporting line alone says nothing
 SURE = 3
 MOST_LINES = 4
+MOST_MATCHES = 50  # of one sign: a thousand lines that say the same make nobody surer
 
 
 class Confidence(enum.Enum):
@@ -39,31 +43,56 @@ class Answer:
 
 @dataclass(frozen=True)
 class _Hit:
-    weight: int
+    sign: Sign
     line: Line
 
 
-def _any(signs: Iterable[Sign], text: str) -> bool:
-    return any(sign.pattern.search(text) for sign in signs)
+class _Text:
+    """A log to be searched as one string, which takes a quarter of the time that its lines take one by one.
+
+    A sign matches across a line's end only where it says so; sentences that were broken stand once more behind, whole.
+    """
+
+    def __init__(self, lines: Sequence[Line]) -> None:
+        whole = [[line] for line in lines] + paragraphs_of(list(lines))
+        self._entries = [(" ".join(line.bare for line in part), part) for part in whole]
+        self._starts = [0, *accumulate(len(text) + 1 for text, _ in self._entries)]
+
+    @cached_property
+    def text(self) -> str:
+        return "\n".join(text for text, _ in self._entries)
+
+    def places(self, sign: Sign) -> Iterator[tuple[str, Sequence[Line]]]:
+        """Where a sign is: the text and the lines it stands in."""
+        for match in islice(sign.pattern.finditer(self.text), MOST_MATCHES):
+            first = bisect_right(self._starts, match.start()) - 1
+            last = bisect_right(self._starts, max(match.start(), match.end() - 1)) - 1
+            entries = self._entries[first : last + 1]
+            yield "\n".join(text for text, _ in entries), [line for _, part in entries for line in part]
+
+    def has(self, signs: Iterable[Sign]) -> bool:
+        return any(sign.pattern.search(self.text) for sign in signs)
 
 
-def _hits(cause: Cause, lines: list[Line]) -> list[_Hit]:
+def _hits(cause: Cause, log: _Text) -> list[_Hit]:
     """The best sign of each line, except on lines that are about something else."""
-    found = []
-    for line in lines:
-        weight = max((s.weight for s in cause.signs if s.pattern.search(line.text)), default=0)
-        if weight and not _any(cause.unless, line.text):
-            found.append(_Hit(weight, line))
-    return found
+    best: dict[int, _Hit] = {}
+    for sign in sorted(cause.signs, key=lambda sign: -sign.weight):
+        for text, lines in log.places(sign):
+            if best.keys() & {line.number for line in lines}:
+                continue  # by a stronger sign, or this one is of the line and of its paragraph
+            if not any(other.pattern.search(text) for other in cause.unless):
+                best[lines[0].number] = _Hit(sign, lines[0])
+    return list(best.values())
 
 
-def _weigh(cause: Cause, lines: list[Line]) -> tuple[int, list[_Hit]]:
-    hits = _hits(cause, lines)
-    if not hits or (cause.needs and not any(_any(cause.needs, line.text) for line in lines)):
+def _weigh(cause: Cause, log: _Text) -> tuple[int, list[_Hit]]:
+    hits = _hits(cause, log)
+    if not hits or (cause.needs and not log.has(cause.needs)):
         return 0, []
-    # The strongest line counts in full; each further one that is not weaker than a support adds one.
-    weights = sorted((hit.weight for hit in hits), reverse=True)
-    return weights[0] + min(2, len(weights) - 1), hits
+    # The strongest line counts in full; each further sign adds one. The same sign again says nothing new.
+    signs = {hit.sign for hit in hits}
+    return max(sign.weight for sign in signs) + min(2, len(signs) - 1), hits
 
 
 @dataclass(frozen=True)
@@ -75,15 +104,16 @@ class Explanation:
 
 
 def _answer(cause: Cause, hits: list[_Hit]) -> Answer:
-    hits = sorted(hits, key=lambda hit: (-hit.weight, hit.line.number))
-    confidence = Confidence.HIGH if hits[0].weight >= SURE else Confidence.MEDIUM
+    hits = sorted(hits, key=lambda hit: (-hit.sign.weight, hit.line.number))
+    confidence = Confidence.HIGH if hits[0].sign.weight >= SURE else Confidence.MEDIUM
     return Answer(cause, confidence, tuple(hit.line for hit in hits[:MOST_LINES]))
 
 
 def explain(log: str) -> Explanation:
     """Looks for every cause in the log. A consequence is not named beside the cause it comes from."""
     lines = lines_of(log)
-    weighed = {cause.code: (cause, *_weigh(cause, lines)) for cause in all_causes().values()}
+    text = _Text(lines)
+    weighed = {cause.code: (cause, *_weigh(cause, text)) for cause in all_causes().values()}
     named = {code for code, (_, weight, _) in weighed.items() if weight >= ENOUGH}
     ranked = []
     for cause, weight, hits in weighed.values():

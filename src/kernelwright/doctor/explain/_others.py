@@ -46,6 +46,6 @@ def reason_for_silence(lines: list[Line]) -> str:
     if not lines:
         return "the log is empty"
     for pattern, reason in _OTHERS:
-        if any(re.search(pattern, line.text, re.IGNORECASE) for line in lines):
+        if any(re.search(pattern.lower(), line.bare) for line in lines):
             return reason
     return "no line shows an error that is known to come from the driver, the toolkit or the packages"

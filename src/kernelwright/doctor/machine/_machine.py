@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 _MOST = 4_000_000  # bytes of one file: what is read here is never longer, what pretends to be may be endless
-_PATIENCE = 2.0  # seconds for a program that only prints its version
+_PATIENCE = 1.0  # seconds for a program that only prints its version
+
+QUICK = {"driver": 5.0, "torch": 0.6}
+"""Seconds for each probe. torch takes some to import: an import that fails is over long before."""
+THOROUGH = QUICK | {"torch": 60.0}
+"""The same where somebody wants to wait for torch."""
 
 
 def _ask(command: Sequence[str]) -> str | None:
@@ -45,7 +50,14 @@ class Machine:
     processor: str = field(default_factory=lambda: os.uname().machine)
     kernel: str = field(default_factory=lambda: os.uname().release)
     ask: Callable[[Sequence[str]], str | None] = _ask
-    probe: Callable[[str], dict[str, Any]] = _probes.run
+    probe: Callable[[str], dict[str, Any]] = field(default_factory=lambda: _probes.Probes(QUICK))
+    _answers: dict[tuple[str, ...], str | None] = field(default_factory=dict)
+
+    def says(self, *command: str) -> str | None:
+        """What a program of that machine prints; it is run once. None if it cannot be run or takes too long."""
+        if command not in self._answers:
+            self._answers[command] = self.ask(command)
+        return self._answers[command]
 
     def path(self, name: str) -> Path:
         return self.root / name.lstrip("/")

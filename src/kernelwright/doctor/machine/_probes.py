@@ -6,7 +6,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import Any
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # {"library": path as the loader found it, "init": result of cuInit, "level": 12040, "gpus": [{"name", …}]}
 DRIVER = """
@@ -58,31 +62,69 @@ with open("/proc/self/maps") as maps:
 print(json.dumps(told))
 """
 
-_PROGRAMS = {"driver": (DRIVER, 5.0), "torch": (TORCH, 20.0)}
+_PROGRAMS = {"driver": DRIVER, "torch": TORCH}
 
 
-def run(name: str) -> dict[str, Any]:
-    """Runs a probe; {"error": …} where it crashed, hung or printed nothing."""
-    program, patience = _PROGRAMS[name]
+class Probes:
+    """The child processes, each started once and waited for only where its answer is wanted: the rest goes on beside.
+
+    `patience` has the seconds from the start after which one is ended. Calling it with a name gives the answer,
+    {"error": …} where the child crashed, hung or printed nothing.
+    """
+
+    def __init__(self, patience: Mapping[str, float]) -> None:
+        self._patience = patience
+        self._started: dict[str, tuple[subprocess.Popen[str] | None, float, str]] = {}
+
+    def start(self, name: str) -> None:
+        """Starts a probe unless that was done."""
+        if name not in self._started:
+            process, error = _begin(_PROGRAMS[name])
+            self._started[name] = (process, time.monotonic(), error)
+
+    def __call__(self, name: str) -> dict[str, Any]:
+        self.start(name)
+        process, began, error = self._started[name]
+        if process is None:
+            return {"error": f"no child process could be started: {error}"}
+        return _answer(process, self._patience[name], began)
+
+    def close(self) -> None:
+        """Ends what nobody waited for."""
+        for process, _, _ in self._started.values():
+            if process is not None and process.poll() is None:
+                process.kill()
+                process.communicate()
+
+
+def _begin(program: str) -> tuple[subprocess.Popen[str] | None, str]:
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             [sys.executable, "-c", program],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=patience,
-            check=False,
             stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
         )
-    except subprocess.TimeoutExpired:
-        return {"error": f"no answer within {patience:.0f} s", "hung": True}
-    except OSError as error:
-        return {"error": f"no child process could be started: {error}"}
-    if done.returncode < 0:
-        return {"error": f"the process was ended by signal {-done.returncode}", "crashed": True}
+    except (OSError, ValueError, TypeError) as error:  # an embedded Python has no executable at all
+        return None, str(error)
+    return process, ""
+
+
+def _answer(process: subprocess.Popen[str], patience: float, began: float) -> dict[str, Any]:
     try:
-        told = json.loads(done.stdout.strip().splitlines()[-1])
+        out, err = process.communicate(timeout=max(0.0, began + patience - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return {"error": f"no answer within {patience:g} s", "hung": True}
+    if process.returncode < 0:
+        return {"error": f"the process was ended by signal {-process.returncode}", "crashed": True}
+    try:
+        told = json.loads(out.strip().splitlines()[-1])
     except (ValueError, IndexError):
-        lines = (done.stderr or done.stdout).strip().splitlines()
-        return {"error": lines[-1] if lines else f"exit code {done.returncode} and no word"}
+        lines = (err or out).strip().splitlines()
+        return {"error": lines[-1] if lines else f"exit code {process.returncode} and no word"}
     return told if isinstance(told, dict) else {"error": "an answer that is none"}

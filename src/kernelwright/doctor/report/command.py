@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from kernelwright import _environment
 from kernelwright.doctor._cause import Area
 from kernelwright.doctor._check import Grade
-from kernelwright.doctor.machine._machine import Machine
+from kernelwright.doctor.machine import python
+from kernelwright.doctor.machine._machine import QUICK, THOROUGH, Machine
+from kernelwright.doctor.machine._probes import Probes
 from kernelwright.doctor.report.facts import gather
 from kernelwright.doctor.report.redact import redacted
 from kernelwright.doctor.report.text import lines
@@ -18,14 +20,15 @@ from kernelwright.doctor.report.text import lines
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-USAGE = """usage: python -m kernelwright [doctor] [--json] [--redact] [--self]
+USAGE = """usage: python -m kernelwright [doctor] [--json] [--redact] [--self] [--torch]
 
 Says what this installation and this machine are, runs each operator once, and names what is wrong with its fix.
 --self leaves the machine out: the files of this installation and its operators alone decide.
+--torch waits for the import of torch; without it an import that takes its time is not waited for.
 Exit code 0: all is well. 1: an operator fails. 2: the command line is wrong. From 10 on, by where the first cause lies:
 {areas}."""
 FIRST_AREA = 10
-OPTIONS = {"--json", "--redact", "--self"}
+OPTIONS = {"--json", "--redact", "--self", "--torch"}
 
 
 def _area_code(area: str) -> int:
@@ -43,6 +46,20 @@ def usage() -> str:
     return USAGE.format(areas=", ".join(f"{_area_code(area.value)} {area.value}" for area in Area))
 
 
+def _look(*, only_self: bool, patient: bool) -> dict[str, Any]:
+    """The report as data. What takes time starts first and runs beside the rest."""
+    probes = Probes(THOROUGH if patient else QUICK)
+    machine = Machine(_environment.everything(), probe=probes)
+    try:
+        if not only_self:
+            probes.start("driver")
+            if python.torch(machine) is not None:
+                probes.start("torch")
+        return gather(machine, only_self=only_self)
+    finally:
+        probes.close()
+
+
 def main(arguments: Sequence[str]) -> int:
     options = set(arguments)
     if options & {"-h", "--help"}:
@@ -51,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
     if options - OPTIONS:
         print(f"doctor does not know {min(options - OPTIONS)}\n\n{usage()}", file=sys.stderr)
         return 2
-    told = gather(Machine(_environment.everything()), only_self="--self" in options)
+    told = _look(only_self="--self" in options, patient="--torch" in options)
     if "--redact" in options:
         told = redacted(told)
     if "--json" in options:

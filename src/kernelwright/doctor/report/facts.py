@@ -80,11 +80,18 @@ def _gpus(machine: Machine) -> list[dict[str, Any]]:
     return [{**gpu, **served(gpu)} for gpu in machine.driver.get("gpus", [])]
 
 
+_OF_THE_IMPORT = ("available", "archs", "error")
+
+
 def _torch(machine: Machine) -> dict[str, Any] | None:
     found = python.torch(machine)
     if found is None:
         return None
-    return {"version": found.version, "cuda": found.cuda, "origin": found.origin, "place": found.place}
+    imported: dict[str, Any] = {key: value for key, value in machine.torch.items() if key in _OF_THE_IMPORT}
+    if machine.torch.get("hung"):
+        imported = {"waited_for": False}
+    facts = {"version": found.version, "cuda": found.cuda, "origin": found.origin, "place": found.place}
+    return facts | {"import": imported}
 
 
 def _toolkits(machine: Machine) -> list[dict[str, Any]]:
@@ -165,8 +172,9 @@ def _finding(found: Finding) -> dict[str, Any]:
 def gather(machine: Machine, *, only_self: bool = False) -> dict[str, Any]:
     """The whole report as data; `only_self`: without what depends on the machine, such as its driver or torch."""
     told: dict[str, Any] = {"schema": SCHEMA}
+    ran = operators()  # before the parts: some of those wait for a child process
     told |= {name: _part(make, machine) for name, make in _PARTS.items() if name in _OWN or not only_self}
-    told["operators"] = operators()
+    told["operators"] = ran
     told["findings"] = [_finding(found) for found in examine(machine, package.OWN_FILES if only_self else all_checks())]
     failed = any(found["grade"] == Grade.FAILS.value for found in told["findings"])
     broken = any("error" in each for each in told["operators"])

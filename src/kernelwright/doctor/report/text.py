@@ -78,6 +78,14 @@ def _torch(torch: dict[str, Any] | None) -> Iterator[tuple[str, str]]:
     else:
         cuda = f"CUDA {torch['cuda']}" if torch["cuda"] else "no CUDA"
         yield "torch", f"{torch['version']}, {cuda}, built by {torch['origin']}, {torch['place']}"
+        imported = torch["import"]
+        if imported.get("waited_for") is False:
+            yield "torch", "its import takes longer than this report waits; --torch waits for it"
+        elif "error" in imported:
+            yield "torch", f"cannot be imported: {imported['error']}"
+        elif "available" in imported:
+            sees = "sees a GPU" if imported["available"] else "sees no GPU"
+            yield "torch", f"can be imported, {sees}, has code for {' '.join(imported['archs']) or 'no GPU'}"
 
 
 def _toolkits(toolkits: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:

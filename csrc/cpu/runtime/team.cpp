@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+// Two sets of threads that wait awake for their next job take the cores from each other: beside a program's OpenMP
+// threads (torch's) those of the pool start late, and the program's after them. So a program that has an OpenMP runtime
+// can have its threads do our work too.
+#include "team.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "../../host/error.h"
+#include "fork_mark.h"
+
+namespace kw::cpu {
+namespace {
+
+// What GCC's compiled `#pragma omp parallel` calls; LLVM's and Intel's runtimes have it too.
+using Parallel = void (*)(void (*body)(void*), void* data, unsigned threads, unsigned flags);
+
+struct Shared {
+  Parallel parallel;  // written last: nullptr, nothing is shared
+  pid_t process;
+  uint8_t* mark;
+};
+
+Shared shared;
+
+bool shared_here() { return *shared.mark && shared.process == getpid(); }
+
+struct Team {
+  const Job* job;
+  int64_t next;
+};
+
+// The threads are the program's: each gets its floating-point modes back.
+void work(void* data) {
+  Team& team = *static_cast<Team*>(data);
+  const Modes before = modes();
+  set_modes(team.job->modes);
+  take_parts(*team.job, &team.next);
+  set_modes(before);
+}
+
+// Whether this process was forked and has not called exec since: if its parent had used OpenMP, a team in here waits
+// forever for threads that were left behind. Also true where /proc does not tell.
+bool forked() {
+  constexpr unsigned long kForkedWithoutExec = 0x40;  // PF_FORKNOEXEC in the kernel's include/linux/sched.h
+  char text[1024];
+  const int file = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return true;
+  const ssize_t got = read(file, text, sizeof text - 1);
+  close(file);
+  if (got <= 0) return true;
+  text[got] = '\0';
+  // The second field is a name in parentheses, which may hold anything.
+  const char* rest = strrchr(text, ')');
+  unsigned long flags = 0;
+  return !rest || sscanf(rest, ") %*c %*d %*d %*d %*d %*d %lu", &flags) != 1 || (flags & kForkedWithoutExec) != 0;
+}
+
+}  // namespace
+
+bool run_on_team(const Job& job, int threads) {
+  const Parallel parallel = __atomic_load_n(&shared.parallel, __ATOMIC_ACQUIRE);
+  if (!parallel || !shared_here()) return false;
+  Team team{&job, 0};
+  parallel(work, &team, static_cast<unsigned>(threads), 0);
+  return true;
+}
+
+}  // namespace kw::cpu
+
+kw_status kw_share_openmp(void) {
+  using namespace kw::cpu;
+  constexpr const char* kOwn = "the library keeps to threads of its own";
+  const bool known = __atomic_load_n(&shared.parallel, __ATOMIC_ACQUIRE) != nullptr;
+  if (known && shared_here()) return KW_OK;
+  if (known || forked()) {
+    return kw::fail(KW_ERROR_UNSUPPORTED,
+                    "kw_share_openmp: this process was forked from one that may have used OpenMP; %s", kOwn);
+  }
+  const auto parallel = reinterpret_cast<Parallel>(dlsym(RTLD_DEFAULT, "GOMP_parallel"));
+  if (!parallel) {
+    return kw::fail(KW_ERROR_UNSUPPORTED, "kw_share_openmp: no OpenMP runtime (GOMP_parallel) is loaded; %s", kOwn);
+  }
+  shared.mark = fork_mark();
+  if (!shared.mark) return kw::fail(KW_ERROR_OUT_OF_MEMORY, "kw_share_openmp: no memory for a page; %s", kOwn);
+  *shared.mark = 1;
+  shared.process = getpid();
+  __atomic_store_n(&shared.parallel, parallel, __ATOMIC_RELEASE);
+  return KW_OK;
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+// The threads of the program's own OpenMP runtime, where kw_share_openmp() found one.
+#pragma once
+
+#include "job.h"
+
+namespace kw::cpu {
+
+// Runs the job on `threads` of them, this one included; false where they are not shared with this process.
+bool run_on_team(const Job& job, int threads);
+
+}  // namespace kw::cpu

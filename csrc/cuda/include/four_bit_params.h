@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* What the launchers of the 4-bit operators hand to their kernels, laid out alike on host and device. */
+#ifndef KW_FOUR_BIT_PARAMS_H
+#define KW_FOUR_BIT_PARAMS_H
+
+/* The scales of a tensor's blocks: `absmax`, or where that is null the four others. */
+struct KwScales4bit {
+  const char* absmax;
+  const char* codes;
+  const char* absmax2;
+  const char* map;
+  const char* offset;
+  int block_log2; /* elements a block */
+};
+
+struct KwDequantize4bitParams {
+  char* y;
+  const char* packed;
+  struct KwScales4bit scales;
+  long long count;
+  int aligned; /* y and packed, for whole units of 16 bytes of y */
+  float values[16];
+};
+
+/*
+ * Of a scaled value v the bucket is 16 - 15.25 * v, rounded: so narrow that at most one bound lies in it. The place of
+ * v is how many bounds lie in the buckets of smaller values, and one more where it exceeds its own bucket's bound.
+ */
+struct KwQuantize4bitParams {
+  char* packed;
+  char* absmax;
+  const char* x;
+  long long count;
+  int block_log2;
+  int aligned;
+  unsigned kept;  /* the bits of a scaled value that its place depends on: of FP4 all but the sign */
+  unsigned order; /* FP4: the codes by their places, four bits each; else 0, where a place is its code */
+  float bound[32];
+  unsigned below[32];
+};
+
+struct KwQuantizeAbsmax4bitParams {
+  char* codes;
+  char* absmax2;
+  const char* absmax;
+  const char* offset;
+  const char* map;
+  long long count;
+};
+
+/* y[m][n] = x[m][k] * weight[n][k]. Pitches are bytes. */
+struct KwMatmul4bitParams {
+  char* y;
+  const char* x;
+  const char* packed;
+  const char* bias; /* null: none */
+  struct KwScales4bit scales;
+  long long y_pitch, x_pitch;
+  long long m, n, k;
+  float values[16]; /* of codes, times a factor in the kernels on tensor cores */
+  float by;         /* 1 over that factor */
+  /* The kernels on tensor cores: csrc/cuda/include/matmul_4bit_tile.cuh */
+  unsigned tiles;        /* of the weight's rows */
+  unsigned steps;        /* of k, a tile */
+  unsigned row_warps;    /* warps side by side along the rows of a tile */
+  unsigned k_warps_log2; /* and along k */
+  unsigned subs_log2;    /* times a warp takes 128 of k in a step */
+  unsigned stages;       /* of the pipeline: 2, 3 or 4 */
+};
+
+#endif

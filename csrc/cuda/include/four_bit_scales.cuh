@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// The scales of 4-bit blocks, as floats or quantized themselves. Reading one is cut in two, so that what a thread reads
+// next is on its way while it works.
+#pragma once
+
+#include "element.cuh"
+#include "four_bit_params.h"
+#include "ptx_math.cuh"
+#include "ptx_memory.cuh"
+#include "types.cuh"
+
+namespace kw {
+
+constexpr int kScalesLog2 = 8;  // scales a block of the second quantization, as a power of two
+
+__device__ __forceinline__ float load_float(const char* from) {
+  u32 word[1];
+  load<4>(from, word);
+  return float_of_bits(word[0]);
+}
+
+template <class T>
+__device__ __forceinline__ float load_element(const char* from) {
+  Unit<T, T::kSize> unit;
+  float value[1];
+  load<T::kSize>(from, unit.word);
+  unit.unpack(value);
+  return value[0];
+}
+
+// The same for every scale of a tensor.
+__device__ __forceinline__ float scales_offset(const KwScales4bit& of) {
+  return of.absmax == nullptr ? load_float(of.offset) : 0.0f;
+}
+
+// On its way: the scale, or its code and the scale of its own block.
+struct Scale4bit {
+  float value;
+  u32 code;
+
+  __device__ __forceinline__ void clear() { value = 0.0f, code = 0; }
+
+  __device__ __forceinline__ void fetch(const KwScales4bit& of, i64 block) {
+    if (of.absmax != nullptr) {
+      value = load_float(of.absmax + block * 4);
+    } else {
+      u32 byte[1];
+      load<1>(of.codes + block, byte);
+      code = byte[0];
+      value = load_float(of.absmax2 + (block >> kScalesLog2) * 4);
+    }
+  }
+
+  // Rounded after each step, as bitsandbytes does, which has a kernel for each.
+  __device__ __forceinline__ float get(const KwScales4bit& of, float offset) const {
+    if (of.absmax != nullptr) return value;
+    return add_rounded(multiply_rounded(load_float(of.map + code * 4), value), offset);
+  }
+};
+
+}  // namespace kw

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+// Which kernel of csrc/cuda/matmul_4bit.cu a call gets, and in what geometry. Sizes follow from the shape, the number
+// of multiprocessors and their shared memory; nothing here has been measured on a GPU yet.
+#pragma once
+
+#include "four_bit_launch.h"
+
+namespace kw::matmul_4bit_plan {
+
+// As in csrc/cuda/include/matmul_4bit_tile.cuh and csrc/cuda/matmul_4bit.cu.
+constexpr int kKinds = 4;
+constexpr int kCols[kKinds] = {8, 16, 32, 64};       // rows of x a kernel can take
+constexpr int kWarpRows[kKinds] = {32, 32, 32, 64};  // rows of the weight a warp takes
+constexpr int kResident[kKinds] = {2, 2, 2, 1};      // blocks of a multiprocessor that registers have room for
+constexpr int kWarps = 8;
+constexpr int64_t kWarpDepth = 128;  // of k that a warp takes at a time
+constexpr int64_t kPairsBytes = 32768;
+constexpr int64_t kXPadding = 64;
+constexpr int64_t kSumsPadding = 4;
+constexpr int kMaxStages = 4;
+constexpr int64_t kReserved = 1024;  // bytes of shared memory that a block costs besides its own
+// As in csrc/cuda/include/matmul_4bit_any.cuh.
+constexpr int kAnyThreads = 256;
+constexpr int64_t kAnyRows = 4;
+
+struct Tile {
+  int kind = 0;
+  int row_warps = 0;  // 0: there is no such plan
+  int k_warps_log2 = 0;
+  int subs_log2 = 0;
+  int stages = 0;
+  int64_t shared = 0;
+  int64_t tiles = 0;
+  int64_t grid = 0;
+  double cost = 0.0;
+};
+
+// Whether the kernels on tensor cores can take it: whole vectors everywhere.
+inline bool tiled(const Matmul4bit& a, uint32_t features) {
+  constexpr uint32_t kNeeded = KW_FEATURE_BF16_MMA | KW_FEATURE_CP_ASYNC | KW_FEATURE_LDMATRIX;
+  if ((features & kNeeded) != kNeeded || a.dtype == KW_FLOAT32 || a.k == 0 || a.k % 32 != 0) return false;
+  if (a.n >= int64_t{1} << 31 || a.k >= int64_t{1} << 31) return false;
+  return aligned_to(a.packed, kVectorBytes) && aligned_to(a.x, kVectorBytes) &&
+         (a.m == 1 || a.x_stride * 2 % kVectorBytes == 0);
+}
+
+inline int64_t depth(const Tile& t) { return kWarpDepth << (t.k_warps_log2 + t.subs_log2); }
+
+inline int64_t rows(const Tile& t) { return int64_t{t.row_warps} * kWarpRows[t.kind]; }
+
+inline int64_t stage_bytes(const Tile& t, int64_t m) { return rows(t) * depth(t) / 2 + m * (depth(t) * 2 + kXPadding); }
+
+inline int64_t sums_bytes(const Tile& t) {
+  if (t.k_warps_log2 == 0) return 0;
+  return (int64_t{kCols[t.kind]} << t.k_warps_log2) * (rows(t) + kSumsPadding) * 4;
+}
+
+// As many stages as leave room for `resident` blocks of a multiprocessor; false where that is fewer than two.
+inline bool fit(const Device& device, int64_t m, int64_t resident, Tile* t) {
+  const int64_t share = device.shared_per_multiprocessor / resident - kReserved;
+  const int64_t room = share < device.shared_per_block ? share : device.shared_per_block;
+  const int64_t stages = (room - kPairsBytes - sums_bytes(*t)) / stage_bytes(*t, m);
+  t->stages = static_cast<int>(stages < kMaxStages ? stages : kMaxStages);
+  t->shared = kPairsBytes + sums_bytes(*t) + t->stages * stage_bytes(*t, m);
+  return t->stages >= 2;
+}
+
+// Bytes that the busiest multiprocessor reads: of the weight with its scales, and x again for each tile, from L2.
+inline double cost_of(const Matmul4bit& a, const Device& device, const Tile& t) {
+  const double codes = static_cast<double>(rows(t)) * static_cast<double>(a.k) * 0.5625;
+  const double x = static_cast<double>(a.m) * static_cast<double>(a.k) * 2 * 0.5;
+  return static_cast<double>(ratio_up(t.tiles, device.multiprocessors)) * (codes + x);
+}
+
+inline Tile plan_kind(const Matmul4bit& a, const Device& device, int kind) {
+  Tile best;
+  for (int row_warps = 1; row_warps <= kWarps; ++row_warps) {
+    Tile t;
+    t.kind = kind;
+    t.row_warps = row_warps;
+    while ((row_warps << (t.k_warps_log2 + 1)) <= kWarps && depth(t) < a.k) ++t.k_warps_log2;
+    t.tiles = ratio_up(a.n, rows(t));
+    int resident = kResident[kind];
+    while (resident > 1 && !fit(device, a.m, resident, &t)) --resident;
+    if (resident == 1 && !fit(device, a.m, 1, &t)) continue;
+    const int64_t at_once = int64_t{device.multiprocessors} * resident;
+    t.grid = t.tiles < at_once ? t.tiles : at_once;
+    t.cost = cost_of(a, device, t);
+    if (best.row_warps == 0 || t.cost < best.cost) best = t;
+  }
+  return best;
+}
+
+// For a.m rows of x, no more than the widest kernel's. A GPU has too little shared memory for the widest where it has
+// for none of its plans: then half the rows are a launch.
+inline Tile plan_for(const Matmul4bit& a, const Device& device) {
+  int kind = 0;
+  while (kCols[kind] < a.m) ++kind;
+  return plan_kind(a, device, kind);
+}
+
+// What the values of codes are multiplied by before they are rounded to the type of x, by type and KW_NF4, KW_FP4:
+// those factors for which they are rounded least (NF4: at most 2^-9.3 in bfloat16, 2^-12.5 in float16; FP4: not at
+// all).
+constexpr float kFactors[3][2] = {{1.0f, 1.0f}, {1.6384992599487305f, 1.5f}, {1.1888103485107422f, 1.5f}};
+
+}  // namespace kw::matmul_4bit_plan

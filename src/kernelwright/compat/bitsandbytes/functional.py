@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: MIT
+"""bitsandbytes.functional, as far as it is about 4 bits."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+
+from kernelwright.compat._covered import refuse_others
+from kernelwright.errors import InvalidArgument
+from kernelwright.nn import _four_bit
+from kernelwright.nn.quant_state import QuantState
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from torch import Tensor
+
+__all__ = [
+    "QuantState",
+    "dequantize_4bit",
+    "dequantize_fp4",
+    "dequantize_nf4",
+    "gemv_4bit",
+    "get_4bit_type",
+    "matmul_4bit",
+    "quantize_4bit",
+    "quantize_fp4",
+    "quantize_nf4",
+]
+
+__getattr__ = refuse_others(
+    __name__, __all__, "8-bit functions and optimizers are bitsandbytes' own: install it for them"
+)
+
+
+def quantize_4bit(
+    A: Tensor,  # noqa: N803 - bitsandbytes' names, here and below
+    absmax: Tensor | None = None,
+    out: Tensor | None = None,
+    blocksize: int | None = None,
+    compress_statistics: bool = False,
+    quant_type: str = "fp4",
+    quant_storage: torch.dtype = torch.uint8,
+) -> tuple[Tensor, QuantState]:
+    """Packs a tensor in 4 bits; returns the codes, of shape [bytes, 1] seen as quant_storage, and their state.
+
+    absmax, out     tensors to write the scales and the codes to
+
+    >>> packed, state = quantize_4bit(torch.randn(64, 128), quant_type="nf4", compress_statistics=True)
+    """
+    packed, state = _four_bit.quantize(
+        A,
+        quant_type=quant_type,
+        blocksize=64 if blocksize is None else blocksize,
+        compress_statistics=compress_statistics,
+        quant_storage=quant_storage,
+    )
+    if out is not None:
+        packed = out.copy_(packed)
+    if absmax is not None:
+        state.absmax = absmax.copy_(state.absmax)
+    return packed, state
+
+
+def dequantize_4bit(
+    A: Tensor,  # noqa: N803
+    quant_state: QuantState | None = None,
+    absmax: Tensor | None = None,
+    out: Tensor | None = None,
+    blocksize: int | None = None,
+    quant_type: str = "fp4",
+) -> Tensor:
+    """The tensor that packed codes stand for. Without quant_state: absmax and out say what it would.
+
+    Codes of shape [1, bytes] (a transposed weight) give the transposed tensor, as with bitsandbytes.
+
+    >>> dequantize_4bit(packed, state).shape
+    """
+    if quant_state is None:
+        if absmax is None or out is None:
+            raise InvalidArgument("dequantize_4bit: without quant_state it needs absmax and out; give either")
+        code = get_4bit_type(quant_type, A.device)
+        quant_state = QuantState(absmax, out.shape, code, blocksize or 64, quant_type, out.dtype)
+    found = _four_bit.dequantize(A, quant_state)
+    if out is not None:
+        found = out.copy_(found)
+    return found.t() if A.shape[0] == 1 else found
+
+
+def matmul_4bit(
+    A: Tensor,  # noqa: N803
+    B: Tensor,  # noqa: N803
+    quant_state: QuantState,
+    out: Tensor | None = None,
+    bias: Tensor | None = None,
+) -> Tensor:
+    """A times the transposed weight whose codes are B, and bias. Gradients reach A and bias.
+
+    >>> matmul_4bit(torch.randn(3, 128), packed, state).shape
+    """
+    if quant_state is None or quant_state.shape is None or len(quant_state.shape) != 2:
+        raise InvalidArgument(
+            "matmul_4bit: quant_state must be the state of a matrix, as quantize_4bit gives it; this is "
+            f"{quant_state!r}"
+        )
+    y = _four_bit.linear(A, B, quant_state, bias)
+    return y if out is None else out.copy_(y)
+
+
+def gemv_4bit(
+    A: Tensor,  # noqa: N803
+    B: Tensor,  # noqa: N803
+    out: Tensor | None = None,
+    transposed_A: bool = False,  # noqa: N803
+    transposed_B: bool = False,  # noqa: N803
+    state: QuantState | None = None,
+) -> Tensor:
+    """As matmul_4bit without bias; transposed_A and transposed_B mean nothing, as in bitsandbytes."""
+    del transposed_A, transposed_B
+    if state is None:
+        raise InvalidArgument("gemv_4bit: it needs state, as quantize_4bit gives it")
+    return matmul_4bit(A, B, state, out)
+
+
+def get_4bit_type(typename: str, device: Any = "cuda", blocksize: int = 64) -> Tensor:
+    """The 16 values of "nf4" or "fp4", float32.
+
+    >>> get_4bit_type("nf4", "cpu")
+    """
+    del blocksize  # neither type has other values for another one
+    return _four_bit.values(typename, device)
+
+
+def quantize_nf4(
+    A: Tensor,  # noqa: N803
+    absmax: Tensor | None = None,
+    out: Tensor | None = None,
+    blocksize: int | None = None,
+    compress_statistics: bool = False,
+    quant_storage: torch.dtype = torch.uint8,
+) -> tuple[Tensor, QuantState]:
+    return quantize_4bit(A, absmax, out, blocksize, compress_statistics, "nf4", quant_storage)
+
+
+def quantize_fp4(
+    A: Tensor,  # noqa: N803
+    absmax: Tensor | None = None,
+    out: Tensor | None = None,
+    blocksize: int | None = None,
+    compress_statistics: bool = False,
+    quant_storage: torch.dtype = torch.uint8,
+) -> tuple[Tensor, QuantState]:
+    return quantize_4bit(A, absmax, out, blocksize, compress_statistics, "fp4", quant_storage)
+
+
+dequantize_nf4 = partial(dequantize_4bit, quant_type="nf4")  # it is the last argument: the others can stand by position
+dequantize_fp4 = partial(dequantize_4bit, quant_type="fp4")

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT
+"""What a build asks of its tools and does not get: GPU codes, options, headers that go together, whole sources."""
+
+from __future__ import annotations
+
+from kernelwright.doctor._cause import Area, Cause, sign
+
+CAUSES = (
+    Cause(
+        code="KW-090",
+        title="the build has no usable list of GPU codes",
+        area=Area.TOOLCHAIN,
+        why="Nobody says for which GPUs to build, and the build cannot find out: no GPU is visible while it runs (docker build, a login "
+        "node), or nvcc or CMake is too old to be asked.",
+        fix='export TORCH_CUDA_ARCH_LIST="8.6;9.0" CUDAARCHS="86;90" with the compute capabilities of your GPUs (nvidia-smi '
+        "--query-gpu=compute_cap --format=csv,noheader) in front of the build, after deleting its directory.",
+        signs=(
+            sign(r"cmake_cuda_architectures must be"),
+            sign(r"\bcuda_architectures is empty for target"),
+            sign(r"cmake_cuda_architectures: .{0,80}do not all work with this compiler"),
+            sign(r"failed to detect a default cuda architecture", 2),
+            sign(r"arch_list\[-1\] \+= ['\"]\+ptx['\"]"),
+            sign(r"(no|empty|missing) (cuda|gpu) arch(itecture)?s? .{0,30}(given|specified|set|found|list)"),
+            sign(r"torch_cuda_arch_list is not set.{0,60}(all archs|every|build)", 1),
+        ),
+    ),
+    Cause(
+        code="KW-091",
+        title="headers of two CUDA releases are mixed",
+        area=Area.TOOLCHAIN,
+        why="CUB, Thrust and libcu++ (CCCL) come with the toolkit and with packages too; nvcc of one release cannot read the headers of "
+        "another, and the search path decides which it gets.",
+        fix="unset CPATH CPLUS_INCLUDE_PATH; export CUDA_HOME=<the toolkit of this nvcc>, delete the build directory and the cache of a JIT "
+        "(rm -rf ~/.cache/flashinfer ~/.cache/torch_extensions), and build again.",
+        signs=(
+            sign(r"cuda compiler and cuda toolkit headers are incompatible"),
+            sign(r"#error.{0,40}\b(thrust|cub|cccl|libcu\+\+)\b.{0,60}(version|require|mix|mismatch|incompatible)"),
+            sign(
+                r"error: .{0,60}\b(cub|thrust|cuda::std|cccl)::.{0,160}\b(has no member|is not a member|is ambiguous|undefined)",
+                2,
+            ),
+            sign(r"error: namespace ['\"](cub|thrust|cuda|cuda::std)['\"] has no member", 2),
+            sign(
+                r"\b(cub|thrust|cccl)\b.{0,40}(version|headers).{0,40}(mismatch|incompatible|conflict|does not match)",
+                2,
+            ),
+        ),
+    ),
+    Cause(
+        code="KW-092",
+        title="setuptools no longer has what the package's setup uses",
+        area=Area.TOOLCHAIN,
+        why="pkg_resources, distutils and old commands were taken out of setuptools and Python; packages that build with them need an older "
+        "setuptools than an isolated build fetches.",
+        fix='pip install "setuptools<81" wheel, then pip install --no-build-isolation <package>.',
+        signs=(
+            sign(r"no module named ['\"]?(pkg_resources|distutils(\.\w+)*|setuptools\.command\.test)\b"),
+            sign(r"cannot import name ['\"]?\w+['\"]? from ['\"]?(setuptools|pkg_resources|distutils)\b"),
+            sign(r"module 'pkgutil' has no attribute 'impimporter'"),
+            sign(r"setup command: use_2to3 is invalid|attributeerror: install_layout"),
+            sign(r"module 'setuptools\S*' has no attribute"),
+        ),
+    ),
+    Cause(
+        code="KW-097",
+        title="the sources lack their submodules",
+        area=Area.TOOLCHAIN,
+        why="CUTLASS and other third-party sources are git submodules; a clone without --recursive, or a source archive, has empty "
+        "directories in their places.",
+        fix="git submodule update --init --recursive, and build again.",
+        signs=(
+            sign(
+                r"fatal error: ['\"]?(cutlass|cute|third_?party|extern(al)?|3rdparty|spdlog|composable_kernel|ck_tile|json|fmt|glm)/\S+?['\"]?(: no such file| file not found)"
+            ),
+            sign(r"cannot open source file ['\"](cutlass|cute|third_?party)/"),
+            sign(r"(third_?party|submodules?|3rdparty|extern)/\S* .{0,40}does not contain a cmakelists"),
+            sign(
+                r"(submodules?|third_?party)\b.{0,60}(missing|not (initialized|initialised|found|checked out)|is empty)",
+                2,
+            ),
+            sign(r"did you (forget to )?(run )?.{0,10}git submodule (update|init)|git submodule update --init", 2),
+        ),
+    ),
+    Cause(
+        code="KW-098",
+        title="the C++ compiler is older than torch's headers need",
+        area=Area.TOOLCHAIN,
+        why="torch's headers are C++17 and newer; an old GCC, or -std=c++14 in the package's setup, does not read them.",
+        fix="apt-cache search '^g[+][+]-' lists newer ones: install one, then CC=gcc-<version> CXX=g++-<version> in front of the command (or a newer release of the "
+        "package, if its setup asks for C++14).",
+        signs=(
+            sign(r"c\+\+\d\d (or later )?(compatible )?compiler is required"),
+            sign(r"you need (a )?c\+\+\d\d (to compile|or later|compiler)"),
+            sign(r"unrecognized command[- ]line option ['\"]?-std="),
+            sign(
+                r"(gcc|g\+\+|compiler) .{0,30}(is )?too old|too old version of gcc|requires? (gcc|g\+\+) ?(>=|version)? ?\d+.{0,20}(or (newer|later|higher)|but|found)",
+                2,
+            ),
+            sign(r"torch requires c\+\+\d\d|requires? .{0,20}c\+\+(17|20)\b.{0,40}(support|compiler|standard)", 2),
+        ),
+        unless=(sign(r"\b(driver|gpu|capability)\b"),),
+    ),
+    Cause(
+        code="KW-099",
+        title="nvcc does not know an option it is given",
+        area=Area.TOOLCHAIN,
+        why="The package, or the newer CMake and torch around it, uses an option of a newer CUDA release; or a host compiler's option went to "
+        "nvcc without -Xcompiler.",
+        fix="nvcc --version, then install a toolkit as new as the package's documentation asks and point CUDA_HOME at it.",
+        signs=(
+            sign(r"nvcc fatal.{0,12}: (unknown|unrecognized) option"),
+            sign(r"nvcc fatal.{0,12}: (redefinition of argument|option '-\S+' .{0,40}(invalid|requires|not))", 2),
+            sign(r"value 'c\+\+\d\d' is not (defined|valid) for option 'std'"),
+            sign(r"nvcc fatal.{0,12}: (a single input file is required|don't know what to do with)"),
+            sign(r"nvcc fatal.{0,12}: (no input files|stat failed|could not open)", 2),
+        ),
+    ),
+)

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: MIT
+"""Packages of Python and conda: choices that exclude each other, and packages that lack their GPU part."""
+
+from __future__ import annotations
+
+from kernelwright.doctor._cause import Area, Cause, sign
+
+CAUSES = (
+    Cause(
+        code="KW-029",
+        title="the conda packages that are asked for exclude each other",
+        area=Area.TORCH,
+        why="Builds of torch, CUDA and Python are tied to each other; a pinned old release, a missing channel or an environment that already "
+        "holds others leaves no set that fits.",
+        fix="conda create -n fresh -c conda-forge python pytorch-gpu tells whether the set exists at all; then loosen the "
+        "pins named in the message one by one.",
+        signs=(
+            sign(r"libmambaunsatisfiableerror|unsatisfiableerror:|packagesnotfounderror|resolvepackagenotfound"),
+            sign(r"but none of the providers can be installed"),
+            sign(r"nothing provides (?!__)\S+ .{0,40}needed by"),
+            sign(r"which conflicts with any installable versions", 2),
+            sign(r"could not solve for environment specs|found conflicts! looking for incompatible packages", 2),
+            sign(
+                r"cannot solve the request because|failed to solve (the )?(conda|pypi) requirements|failed to solve requirements of environment"
+            ),
+        ),
+        yields_to=("KW-027",),
+    ),
+    Cause(
+        code="KW-093",
+        title="the compiled part of a package is missing",
+        area=Area.TORCH,
+        why="The package was installed without its extension: its build was skipped (no nvcc, no GPU, a build variable), a pure wheel was "
+        "taken, or Python imports the source directory instead of the installed package.",
+        fix="cd / && python -c 'import <package>' tells whether the current directory hides it; if not, pip install --force-reinstall "
+        "--no-deps --no-cache-dir -v <package> and read its build.",
+        signs=(
+            sign(r"no module named ['\"]?\w+(\.\w+)*\._?(c|ext|cuda|C_\w+|_ext\w*|cpp_ext\w*)['\"]?\W*$"),
+            sign(r"no module named ['\"]?\w+(_cuda|_cpp|_ext|_kernels?|_cu12|_cuda_lib|_backend)['\"]?\W*$"),
+            sign(r"nameerror: name ['\"]_(c|ext|cuda|backend)['\"] is not defined"),
+            sign(r"cannot import name ['\"]_(c|ext|cuda|backend)\w*['\"] from"),
+            sign(r"failed to load custom c\+\+ ops|custom c\+\+ ops .{0,40}(mode only|not (available|found|loaded))"),
+            sign(
+                r"(cuda|c\+\+) extensions? .{0,30}(is|are|was|were) (not|missing|never) ?(built|installed|found|available|compiled)?",
+                2,
+            ),
+            sign(r"'nonetype' object has no attribute '\w+_(fwd|bwd|forward|backward|cuda|varlen\w*)'"),
+        ),
+        yields_to=("KW-020", "KW-022", "KW-050", "KW-052", "KW-094"),
+    ),
+    Cause(
+        code="KW-094",
+        title="an extension was built for another Python",
+        area=Area.TORCH,
+        why="A compiled module fits one minor version of Python; the directory is shared by two, or the file was copied.",
+        fix="python -m pip install --force-reinstall --no-cache-dir <package> with the python that runs the program.",
+        signs=(
+            sign(r"python version mismatch|module was compiled for python"),
+            sign(r"undefined symbol:? ?_?Py[A-Z]\w+"),
+            sign(r"dynamic module does not define (module export|init) function"),
+            sign(r"module use of python\d+\.dll conflicts", 2),
+        ),
+    ),
+    Cause(
+        code="KW-096",
+        title="packages require different versions of one package",
+        area=Area.TORCH,
+        why="torchvision, torchaudio, xformers, Triton, vLLM and others each fit one torch; installed one after the other they replace each "
+        "other's torch.",
+        fix="pip install torch torchvision torchaudio <the others> in one command, from one index; python -m pip check then has to be silent.",
+        signs=(
+            sign(
+                r"\b(torchvision|torchaudio|xformers|triton|vllm|fastai|torchtext|torchdata|bitsandbytes|flash-attn|auto-gptq|lightning\S*|\w+) \S+ (requires|depends on) (torch|triton|numpy|nvidia-\S+?)[=<>!~ ]=?\S* ?.{0,30}, but you have",
+                2,
+            ),
+            sign(r"resolutionimpossible|because these package versions have conflicting dependencies"),
+            sign(r"we can conclude that .{0,200}(are incompatible|unsatisfiable|cannot be used)"),
+            sign(r"the conflict is caused by"),
+            sign(r"no solution found when resolving", 2),
+        ),
+        unless=(sign(r"has no wheels with a matching|requires? python|python version"),),
+        yields_to=("KW-024", "KW-033"),
+    ),
+    Cause(
+        code="KW-100",
+        title="a package was built without CUDA",
+        area=Area.TORCH,
+        why="The package's usual name on the index is its CPU build, or it was built where no CUDA toolkit was found; the GPU is left unused.",
+        fix="Uninstall it and install the CUDA build by its own name: jax[cuda12], onnxruntime-gpu, cupy-cuda12x, faiss-gpu-cu12 …; "
+        "from source with its CUDA option on (CMAKE_ARGS=-DGGML_CUDA=on pip install --no-binary :all: llama-cpp-python).",
+        signs=(
+            sign(
+                r"(not compiled|compiled without|not built|built without|was not enabled in this build).{0,30}\b(cuda|gpu|cudnn|cublas)\b"
+            ),
+            sign(r"cuda-enabled jaxlib is not installed"),
+            sign(r"specified provider 'cudaexecutionprovider' is not in available provider"),
+            sign(r"\bno cuda runtime is found, using cuda_home", 1),
+            sign(
+                r"(gpu|cuda) support (is )?(not (enabled|available|compiled)|disabled).{0,40}(build|compile|version|install)?",
+                2,
+            ),
+        ),
+        unless=(sign(r"torch|bitsandbytes"),),
+        yields_to=("KW-021", "KW-028"),
+    ),
+    Cause(
+        code="KW-101",
+        title="Triton is missing or does not fit torch",
+        area=Area.TORCH,
+        why="torch.compile and many kernels are written in Triton, which has no wheel for every platform and fits one torch release.",
+        fix="pip install --upgrade torch (it requires the matching Triton on Linux); on a Jetson NVIDIA's triton wheel of the same JetPack.",
+        signs=(
+            sign(
+                r"cannot find a working triton installation|triton(_key| is) not (available|installed|found)|tritonmissing"
+            ),
+            sign(r"no module named ['\"]?triton(\.\w+)*['\"]?"),
+            sign(r"cannot import name ['\"]\w+['\"] from ['\"]triton(\.\w+)*['\"]"),
+            sign(r"module 'triton\S*' has no attribute"),
+        ),
+    ),
+)

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: MIT
+"""The system around: its kernel modules, its package manager, its images, what may be written."""
+
+from __future__ import annotations
+
+from kernelwright.doctor._cause import Area, Cause, sign
+
+CAUSES = (
+    Cause(
+        code="KW-102",
+        title="Secure Boot refuses the driver's kernel module",
+        area=Area.DRIVER,
+        why="With Secure Boot the kernel loads only signed modules; the driver's module was built here and its key is not enrolled.",
+        fix="sudo mokutil --import /var/lib/shim-signed/mok/MOK.der, reboot, and enroll the key in the blue screen (or switch Secure Boot off).",
+        signs=(
+            sign(r"(insert|load\w*|modprobe|nvidia)\b.{0,60}(key was rejected by service|required key not available)"),
+            sign(r"\bkey was rejected by service\b"),
+            sign(r"nvidia\S*:? .{0,30}module verification failed|loading of (unsigned|module with unavailable key)", 2),
+        ),
+    ),
+    Cause(
+        code="KW-103",
+        title="the driver's kernel module was not built for this kernel",
+        area=Area.DRIVER,
+        why="The module is compiled for each kernel by DKMS or the installer; the kernel's headers or the right GCC are missing, or the kernel is "
+        "newer than the driver.",
+        fix="sudo apt-get install -y linux-headers-$(uname -r) && sudo dkms autoinstall && sudo modprobe nvidia.",
+        signs=(
+            sign(r"bad return status for module build on kernel|error! .{0,40}dkms|dkms.{0,60}\b(fail|error)"),
+            sign(r"unable to (find|locate) the kernel source|unable to build the (nvidia )?kernel module"),
+            sign(r"modprobe: fatal: module nvidia\S* not found in directory /lib/modules"),
+            sign(r"your kernel headers for kernel \S+ cannot be found"),
+            sign(r"nvidia\S*\.ko\b.{0,60}(not found|no such|failed|error|invalid module format)"),
+        ),
+    ),
+    Cause(
+        code="KW-104",
+        title="nouveau holds the GPU",
+        area=Area.DRIVER,
+        why="The kernel's own driver for NVIDIA GPUs was loaded first; NVIDIA's cannot take the device.",
+        fix="echo 'blacklist nouveau' | sudo tee /etc/modprobe.d/blacklist-nouveau.conf && sudo update-initramfs -u && sudo reboot.",
+        signs=(
+            sign(r"nouveau kernel driver is currently in use"),
+            sign(r"nvrm: the nvidia probe routine (was not called|failed)|conflicting .{0,40}nouveau"),
+            sign(r"kernel driver in use: nouveau", 2),
+        ),
+    ),
+    Cause(
+        code="KW-105",
+        title="apt or dnf cannot install the NVIDIA packages",
+        area=Area.MACHINE,
+        why="The repository that has them is not configured for this release or machine type, or packages of two repositories hold each other "
+        "back.",
+        fix="apt-cache policy <package> shows which repositories have it; configure NVIDIA's for this distribution (cuda-keyring), then "
+        "sudo apt-get update.",
+        signs=(
+            sign(r"unable to locate package .{0,30}(cuda|nvidia|cudnn|nccl|tensorrt|nvinfer|jetpack)"),
+            sign(r"package '?\S*(cuda|nvidia|cudnn|jetpack)\S*'? has no installation candidate"),
+            sign(
+                r"(cuda|nvidia|libcudnn|libnvidia|libnvinfer)\S* ?(:\w+ )?: (depends|predepends|conflicts|breaks):? .{0,120}(not (going to be installed|installable)|but .{0,60}is to be installed)"
+            ),
+            sign(
+                r": (pre)?depends:? .{0,40}\b(cuda|nvidia|libcudnn|tensorrt|libnvinfer)\S* .{0,60}(not (going to be installed|installable)|is to be installed)"
+            ),
+            sign(r"no (match for argument|package):? \S*(cuda|nvidia|cudnn)"),
+            sign(
+                r"problem: .{0,120}(cuda|nvidia)\S*.{0,80}(conflicting requests|nothing provides|filtered out by modular)"
+            ),
+        ),
+    ),
+    Cause(
+        code="KW-106",
+        title="the key of NVIDIA's package repository is not known",
+        area=Area.MACHINE,
+        why="NVIDIA changed its repository keys in 2022; images and machines from before do not trust the new one.",
+        fix="sudo apt-key del 7fa2af80; wget https://developer.download.nvidia.com/compute/cuda/repos/$(. /etc/os-release; echo "
+        "$ID${VERSION_ID/./})/x86_64/cuda-keyring_1.1-1_all.deb && sudo dpkg -i cuda-keyring_1.1-1_all.deb (sbsa instead of x86_64 on an "
+        "aarch64 server).",
+        signs=(
+            sign(r"no_pubkey (a4b469963bf863cc|f60f4b3d7fa2af80)"),
+            sign(
+                r"(gpg error|the repository).{0,60}(developer\.download\.nvidia|nvidia\.github\.io|repo\.download\.nvidia)\S*.{0,160}(public key|not signed|no_pubkey|invalid)"
+            ),
+            sign(r"public key for \S*(cuda|nvidia)\S* is not installed"),
+        ),
+    ),
+    Cause(
+        code="KW-107",
+        title="the container image does not exist, or not for this processor",
+        area=Area.MACHINE,
+        why="NVIDIA takes old tags of nvidia/cuda away, and many images are built for x86-64 alone.",
+        fix="docker manifest inspect <image> shows the processors it has; take a tag that is listed at hub.docker.com/r/nvidia/cuda/tags.",
+        signs=(
+            sign(r"no matching manifest for linux/"),
+            sign(r"manifest (for \S+ )?(unknown|not found)|manifest unknown"),
+            sign(r"(nvidia/cuda|nvcr\.io|l4t-)\S*: not found"),
+            sign(r"failed to resolve (source metadata|reference).{0,120}(nvidia/|nvcr\.io|cuda|l4t)", 2),
+        ),
+    ),
+    Cause(
+        code="KW-108",
+        title="a directory may not be written",
+        area=Area.MACHINE,
+        why="Compilers of kernels write to a cache under the home directory, pip to site-packages: with another user id in a container, a "
+        "read-only file system or a root-owned cache they cannot.",
+        fix="export XDG_CACHE_HOME=/tmp/cache TRITON_CACHE_DIR=/tmp/cache/triton TORCH_EXTENSIONS_DIR=/tmp/cache/torch in front of the "
+        "program; for pip use a virtual environment.",
+        signs=(
+            sign(
+                r"(permission ?(error|denied)|\[errno 13\]).{0,120}(\.cache|\.triton|torch_extensions|flashinfer|torchinductor|site-packages|dist-packages|\.local|\.nv|/tmp/)"
+            ),
+            sign(
+                r"(\.cache|\.triton|torch_extensions|flashinfer|site-packages|dist-packages)\S*['\"]?:? .{0,20}permission denied"
+            ),
+            sign(r"read-only file system"),
+        ),
+        unless=(sign(r"/dev/|nvmap|nvrm"),),
+    ),
+    Cause(
+        code="KW-095",
+        title="the system's Python may not be changed by pip",
+        area=Area.MACHINE,
+        why="Newer distributions mark their Python as managed by apt or dnf, so that pip cannot break the system's tools.",
+        fix="python3 -m venv ~/venv && ~/venv/bin/pip install <package> (on a Jetson add --system-site-packages to keep NVIDIA's packages).",
+        signs=(
+            sign(r"externally[- ]managed[- ]environment"),
+            sign(r"this environment is externally managed"),
+        ),
+    ),
+)

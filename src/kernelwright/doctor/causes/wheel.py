@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: MIT
+"""What is wrong with a wheel whatever machine it comes to: found by looking into it."""
+
+from __future__ import annotations
+
+from kernelwright.doctor._cause import Area, Cause
+
+CAUSES = (
+    Cause(
+        code="KW-110",
+        title="the wheel's tag promises an older C library than its files need",
+        area=Area.LIBRARIES,
+        why="pip installs a wheel wherever its tag fits; there its libraries then fail to load.",
+        fix="Take another release, or a system with the glibc named here; its makers: auditwheel repair sets the tag that is true.",
+    ),
+    Cause(
+        code="KW-111",
+        title="the wheel tells about the machine that built it",
+        area=Area.LIBRARIES,
+        why="Names of temporary files hold the process id of the build, paths its user and directories: such a file differs "
+        "at every build, so nobody can show that it comes from its sources.",
+        fix="Nothing has to be done to use it; its makers: nvcc -objtemp, -ffile-prefix-map, strip.",
+    ),
+    Cause(
+        code="KW-112",
+        title="a file is damaged, or made to mislead",
+        area=Area.LIBRARIES,
+        why="What it says of its own contents cannot be so: it was cut short, or somebody wrote it to harm what reads it.",
+        fix="Download it again and compare its hash with the index's; do not install it otherwise.",
+    ),
+)

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: MIT
+"""64-bit little-endian ELF: sections, what a library asks of the system, its symbols."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kernelwright.doctor.xray._view import Damaged, View
+
+MAGIC = b"\x7fELF"
+MACHINES = {62: "x86_64", 183: "aarch64", 190: "CUDA", 243: "riscv64", 21: "ppc64le"}
+GPU = 190
+
+_NOBITS, _EXECUTABLE = 8, 4
+_PT_LOAD, _PT_DYNAMIC = 1, 2
+_DT_NULL, _DT_NEEDED, _DT_STRTAB, _DT_STRSZ, _DT_SONAME, _DT_RPATH, _DT_RUNPATH = 0, 1, 5, 10, 14, 15, 29
+_DT_VERNEED, _DT_VERNEEDNUM = 0x6FFFFFFE, 0x6FFFFFFF
+
+_MOST_DYNAMIC = 4096
+_MOST_VERSIONS = 4096
+_MOST_SYMBOLS = 2_000_000
+
+
+@dataclass(frozen=True)
+class Section:
+    name: str
+    kind: int
+    offset: int
+    size: int
+    link: int
+    executable: bool = False
+
+
+@dataclass(frozen=True)
+class Needs:
+    """`versions` such as GLIBC_2.14, each with the library it is asked of."""
+
+    libraries: tuple[str, ...] = ()
+    soname: str | None = None
+    paths: tuple[str, ...] = ()
+    """Of RUNPATH, or of the older RPATH where there is no RUNPATH, as they are written."""
+    versions: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Symbol:
+    name: str
+    kind: int
+    other: int
+    defined: bool
+
+
+class Elf:
+    """The header is read at once, everything else when it is asked for."""
+
+    def __init__(self, view: View) -> None:
+        if view.take(0, 6) != MAGIC + b"\x02\x01":
+            raise Damaged("it is not a 64-bit little-endian ELF file")
+        self.view = view
+        self.osabi, self.abi = view.take(7, 2)
+        header = view.unpack("<HHIQQQIHHHHHH", 16)
+        self.machine = MACHINES.get(header[1], f"ELF machine {header[1]}")
+        self.flags: int = header[6]
+        self._segments_at, self._segments = header[4], (header[8], header[9])
+        self._sections_at, self._sections, self._names = header[5], (header[10], header[11]), header[12]
+
+    def sections(self) -> dict[str, Section]:
+        """By name, the last of a name; none where they were stripped away."""
+        entry, count = self._sections
+        if not count:
+            return {}
+        if entry != 64:
+            raise Damaged(f"section headers of {entry} bytes, not 64")
+        raw = list(struct.iter_unpack("<IIQQQQIIQQ", self.view.take(self._sections_at, 64 * count)))
+        if self._names >= count:
+            raise Damaged(f"the section names are said to be in section {self._names} of {count}")
+        table = self.view.window(raw[self._names][4], raw[self._names][5])
+        found = {}
+        for name, kind, flags, _address, offset, size, link, *_ in raw:
+            called = table.text(name) if name or table.size else ""
+            section = Section(called, kind, offset, size, link, bool(flags & _EXECUTABLE))
+            self.content(section)  # in bounds, or an error
+            found[section.name] = section
+        return found
+
+    def content(self, section: Section) -> View:
+        return self.view.window(0, 0) if section.kind == _NOBITS else self.view.window(section.offset, section.size)
+
+    def _segment_table(self) -> list[tuple[int, ...]]:
+        entry, count = self._segments
+        if count and entry != 56:
+            raise Damaged(f"program headers of {entry} bytes, not 56")
+        return list(struct.iter_unpack("<IIQQQQQQ", self.view.take(self._segments_at, 56 * count)))
+
+    def _dynamic(self, segments: list[tuple[int, ...]]) -> list[tuple[int, int]]:
+        entries: list[tuple[int, int]] = []
+        for kind, _, offset, _, _, size, _, _ in segments:
+            if kind != _PT_DYNAMIC:
+                continue
+            taken = min(size // 16, _MOST_DYNAMIC) * 16
+            for tag, value in struct.iter_unpack("<QQ", self.view.take(offset, taken)):
+                if tag == _DT_NULL:
+                    return entries
+                entries.append((tag, value))
+        return entries
+
+    def needs(self) -> Needs:
+        """What the dynamic section asks for; empty for a file without one."""
+        segments = self._segment_table()
+
+        def place(address: int) -> int:
+            for kind, _, offset, base, _, size, _, _ in segments:
+                if kind == _PT_LOAD and base <= address < base + size:
+                    return int(offset + address - base)
+            raise Damaged(f"address {address:#x} is in no segment")
+
+        entries = self._dynamic(segments)
+        tags = dict(entries)
+        if _DT_STRTAB not in tags:
+            return Needs()
+        start = place(tags[_DT_STRTAB])
+        strings = self.view.window(start, min(tags.get(_DT_STRSZ, 0), self.view.size - start))
+        every = {
+            tag: [strings.text(value) for one, value in entries if one == tag]
+            for tag in (_DT_NEEDED, _DT_SONAME, _DT_RPATH, _DT_RUNPATH)
+        }
+        paths = every[_DT_RUNPATH] or every[_DT_RPATH]
+        versions: set[tuple[str, str]] = set()
+        if _DT_VERNEED in tags:
+            versions = set(self._versions(place(tags[_DT_VERNEED]), tags.get(_DT_VERNEEDNUM, 0), strings))
+        return Needs(
+            libraries=tuple(every[_DT_NEEDED]),
+            soname=next(iter(every[_DT_SONAME]), None),
+            paths=tuple(part for path in paths for part in path.split(":") if part),
+            versions=tuple(sorted(versions)),
+        )
+
+    def _versions(self, at: int, libraries: int, strings: View) -> Iterator[tuple[str, str]]:
+        """The chain of needed versions: one record a library, each with its own. Steps may lead in circles."""
+        left = _MOST_VERSIONS
+        for _ in range(min(libraries, _MOST_VERSIONS)):
+            _, names, file, first, following = self.view.unpack("<HHIII", at)
+            inner = at + first
+            for _ in range(names):
+                left -= 1
+                if left < 0:
+                    raise Damaged(f"more than {_MOST_VERSIONS} symbol versions")
+                _, _, _, name, step = self.view.unpack("<IHHII", inner)
+                yield strings.text(file), strings.text(name)
+                inner += step
+            if not following:
+                return
+            at += following
+
+    def symbols(self, table: str) -> Iterator[Symbol]:
+        """Of .dynsym or .symtab; of none where there is no such section."""
+        sections = self.sections()
+        found = sections.get(table)
+        if found is None:
+            return
+        order = list(self._in_order())
+        if found.link >= len(order):
+            raise Damaged(f"{table} has its names in section {found.link} of {len(order)}")
+        names, count = self.content(order[found.link]), found.size // 24
+        if count > _MOST_SYMBOLS:
+            raise Damaged(f"{table} claims {count} symbols")
+        for name, info, other, section, _, _ in struct.iter_unpack("<IBBHQQ", self.view.take(found.offset, 24 * count)):
+            yield Symbol(names.text(name) if name else "", info & 15, other, section != 0)
+
+    def _in_order(self) -> Iterator[Section]:
+        entry, count = self._sections
+        for raw in struct.iter_unpack("<IIQQQQIIQQ", self.view.take(self._sections_at, entry * count)):
+            yield Section("", raw[1], raw[4], raw[5], raw[6])

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: MIT
+"""The command `xray`: looks into a wheel, a library or a directory, and says where it will run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernelwright import _environment
+from kernelwright.doctor.machine._machine import Machine
+from kernelwright.doctor.xray._place import UnknownTarget
+from kernelwright.doctor.xray._view import Damaged
+from kernelwright.doctor.xray.facts import examine
+from kernelwright.doctor.xray.text import lines
+from kernelwright.errors import PackageIncomplete
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+USAGE = """usage: python -m kernelwright xray [--json] [--for TARGET] [--kernels] FILE.whl|FILE.so|DIRECTORY
+
+Says which GPUs the code in it is for, what its libraries need, and whether it will run here (and on TARGET, such as
+a Jetson under one L4T release; more than one may be given), and why not. Nothing of it is run or installed.
+--kernels lists the kernels' names too; pip install 'kernelwright[xray]' brings what unpacks them all.
+Exit code 0: it runs wherever it was judged. 1: not everywhere, or not all of it. 2: it cannot be read."""
+
+
+class _WrongUse(ValueError):
+    """The command line cannot be understood."""
+
+
+@dataclass
+class _Asked:
+    paths: list[Path] = field(default_factory=list)
+    targets: list[str] = field(default_factory=list)
+    options: set[str] = field(default_factory=set)
+
+
+def _parse(arguments: Sequence[str]) -> _Asked:
+    asked, left = _Asked(), iter(arguments)
+    for argument in left:
+        option, has_value, value = argument.partition("=")
+        if option == "--for":
+            asked.targets.append(value if has_value else _next(left, option))
+        elif argument in {"--json", "--kernels", "-h", "--help"}:
+            asked.options.add(argument)
+        elif argument.startswith("-"):
+            raise _WrongUse(f"xray does not know {argument}")
+        else:
+            asked.paths.append(Path(argument))
+    if len(asked.paths) != 1 and not asked.options & {"-h", "--help"}:
+        raise _WrongUse(f"xray looks into one file or directory; {len(asked.paths)} were given")
+    return asked
+
+
+def _next(left: Iterator[str], option: str) -> str:
+    value = next(left, None)
+    if value is None:
+        raise _WrongUse(f"{option} needs a value")
+    return value
+
+
+def main(arguments: Sequence[str]) -> int:
+    try:
+        asked = _parse(arguments)
+    except _WrongUse as error:
+        print(f"{error}\n\n{USAGE}", file=sys.stderr)
+        return 2
+    if asked.options & {"-h", "--help"}:
+        print(USAGE)
+        return 0
+    machine = Machine(_environment.everything())
+    try:
+        told = examine(asked.paths[0], machine, asked.targets, kernels="--kernels" in asked.options)
+    except (OSError, Damaged, UnknownTarget, PackageIncomplete) as error:
+        print(f"xray cannot tell about {asked.paths[0]}: {error}", file=sys.stderr)
+        return 2
+    if "--json" in asked.options:
+        print(json.dumps(told, indent=2))
+    else:
+        for line in lines(told):
+            print(line)
+    return 1 if any(verdict["outcome"] in {"fails", "partly"} for verdict in told["verdicts"]) else 0

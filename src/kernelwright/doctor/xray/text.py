@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: MIT
+"""What was found, as lines for a person."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+OUTCOMES = {
+    "runs": "RUNS",
+    "compiles": "RUNS, once the driver has compiled it (JIT)",
+    "partly": "PARTLY: it depends on the GPU, or on which of its files is loaded",
+    "fails": "FAILS",
+    "unknown": "UNKNOWN: no GPU to judge by",
+}
+GETS = {
+    "runs": "gets {codes}",
+    "compiles": "gets {codes}; the driver compiles what is PTX",
+    "partly": "gets {codes}, and nothing for a part of it",
+    "fails": "gets nothing",
+}
+_KINDS = {"sass": "machine code", "ptx": "PTX", "lto": "for linking", "other": "of an unknown kind"}
+_SHOWN = 5  # of a long list
+
+
+def plain(text: str) -> str:
+    """Without what would steer a terminal: names in a file may be anything."""
+    return "".join(each if each.isprintable() else "?" for each in text)
+
+
+def amount(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size >= 100_000 else f"{size / 1e3:.1f} kB" if size >= 1000 else f"{size} B"
+
+
+def _code(rows: list[dict[str, Any]]) -> Iterator[str]:
+    for row in rows:
+        packed = ", ".join(f"{count} {name}" for name, count in sorted(row["packing"].items()) if name != "none")
+        unpacked = f", {amount(row['unpacked'])} unpacked ({packed})" if packed else ", not packed"
+        kind = _KINDS[row["kind"]] + (" for linking anew" if row["relinked"] else "")
+        version = f" {' '.join(row['versions'])}" if row["kind"] == "ptx" else ""
+        yield f"{row['code']:<12} {kind + version:<32} {row['images']:>5} images {amount(row['bytes']):>10}{unpacked}"
+
+
+def _some(texts: list[str]) -> str:
+    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+    return " ".join(texts[:_SHOWN]) + more
+
+
+_THERE = {True: "is here", False: "is not here", None: "depends on the place"}
+_FLOORS = {"glibc": "glibc", "GLIBCXX": "glibcxx", "CXXABI": "cxxabi"}
+
+
+def _path(entry: dict[str, Any]) -> str:
+    return f"{entry['path']} ({'in the wheel' if entry['inside'] else _THERE[entry['exists']]})"
+
+
+def _built(file: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The GPU code and what made it."""
+    loaded, anew = ([row["code"] for row in file["code"] if row["relinked"] == relinked] for relinked in (False, True))
+    if loaded:
+        yield "GPU code", f"{' '.join(loaded)} in {file['modules']} module{'s' if file['modules'] != 1 else ''}"
+    if anew:
+        yield "to link anew", " ".join(anew)
+    if file["toolkit"]:
+        yield "built with", "CUDA " + ", ".join(f"{one['release']} ({one['from']})" for one in file["toolkit"])
+
+
+def _host(file: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What its code for the CPU needs and tells."""
+    floors = [f"{name} {file[key]}" for name, key in _FLOORS.items() if file[key]]
+    yield "needs", ", ".join(floors) or "no versioned symbols"
+    if file["needed"]:
+        yield "libraries", " ".join(file["needed"])
+    if file["runpath"]:
+        yield "RUNPATH", ", ".join(map(_path, file["runpath"]))
+    if file["compilers"]:
+        yield "CPU compiler", ", ".join(file["compilers"][:_SHOWN])
+    if file["torch"]:
+        torch = file["torch"]
+        yield "torch", f"{torch['unstable']} symbols of its C++ interface, {torch['stable']} of its stable one"
+    if file["leaks"]:
+        yield "leaks", _some([leak["text"] for leak in file["leaks"]])
+
+
+def _file(file: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    host = "machine" in file
+    yield "", f"{file['name']}  {amount(file['size'])}" + (f", {file['machine']}" if host else "")
+    yield from _built(file)
+    if host:
+        yield from _host(file)
+    for code, names in file.get("kernels", {}).items():
+        yield code, f"{len(names)} kernels: {' '.join(names)}"
+    yield from (("problem", problem) for problem in file["problems"])
+    yield from (("left out", skipped) for skipped in file["skipped"])
+
+
+def _findings(findings: list[tuple[dict[str, Any], str]], *, say_where: bool) -> Iterator[str]:
+    """Each cause once, with what was found and in which files."""
+    by_code: dict[tuple[str, str], list[tuple[dict[str, Any], str]]] = defaultdict(list)
+    for found, name in findings:
+        by_code[found["grade"], found["code"]].append((found, name))
+    for (grade, code), every in sorted(by_code.items()):
+        yield f"  {grade} {code}  {every[0][0]['title']}"
+        where: dict[str, list[str]] = defaultdict(list)
+        for found, name in every:
+            where[found["evidence"]].append(name)
+        for evidence, names in where.items():
+            yield f"    found: {evidence}" + (f" (in {_some(names)})" if say_where else "")
+        yield f"    fix: {every[0][0]['fix']}"
+
+
+def _short(part: dict[str, Any]) -> str:
+    return str(part["name"].rpartition("/")[2])
+
+
+def _verdict(verdict: dict[str, Any]) -> Iterator[str]:
+    yield f"{verdict['place']}: {OUTCOMES[verdict['outcome']]}"
+    several = len(verdict["parts"]) > 1
+    same: dict[tuple[tuple[str, str, str, str], ...], list[str]] = defaultdict(list)
+    for part in verdict["parts"]:
+        gets = [(one["capability"], one["name"], one["outcome"], " ".join(one["codes"])) for one in part["gpus"]]
+        same[tuple(gets)].append(_short(part))
+    for gpus, names in same.items():
+        if gpus and several:
+            yield f"  {_some(names)}"
+        for capability, name, outcome, codes in gpus:
+            yield f"  {capability:<5} {name}: {GETS[outcome].format(codes=codes)}"
+    findings = [(found, _short(part)) for part in verdict["parts"] for found in part["findings"]]
+    yield from _findings(findings, say_where=several)
+
+
+def lines(told: dict[str, Any]) -> Iterator[str]:
+    """The whole report. Each line is plain text, whatever the names in the file are."""
+    wheel = told["wheel"]
+    head = f"{told['path']}  {amount(told['size'])}, a {told['kind']}"
+    every = [head + (f", tag {' '.join(wheel['tags'])}" if wheel else "")]
+    every += [*_code(told["code"])] or ["no GPU code"]
+    for file in told["files"]:
+        every.append("")
+        every += [f"  {word:<13} {text}" if word else text for word, text in _file(file)]
+    every += ["", f"{told['others']} other files were not looked into"] if told["others"] else []
+    every += [f"problem: {problem}" for problem in told["problems"]]
+    if told["findings"]:
+        every += ["", "wherever it is installed:"]
+        every += _findings([(found, "") for found in told["findings"]], say_where=False)
+    for verdict in told["verdicts"]:
+        every += ["", *_verdict(verdict)]
+    yield from map(plain, every)

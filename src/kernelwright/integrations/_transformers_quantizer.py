@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: MIT
+"""The quantizer itself; importing this file imports transformers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers.core_model_loading import ConversionOps
+from transformers.pytorch_utils import Conv1D
+from transformers.quantizers.quantizer_bnb_4bit import Bnb4BitHfQuantizer
+from transformers.quantizers.quantizers_utils import get_module_from_name, should_convert_module
+
+from kernelwright.errors import InvalidArgument
+from kernelwright.nn.linear_4bit import Linear4bit
+from kernelwright.nn.params_4bit import Params4bit
+
+
+class Quantizer(Bnb4BitHfQuantizer):
+    """transformers' quantizer for bitsandbytes in 4 bits, with each part that names bitsandbytes replaced.
+
+    It leaves `is_loaded_in_4bit` unset: where that is set, transformers and peft import bitsandbytes.
+    """
+
+    def validate_environment(self, *_: Any, device_map: Any = None, **__: Any) -> None:
+        """Nothing has to be installed. What bitsandbytes refuses is refused: layers on the disk, half of a model."""
+        places = set(device_map.values()) if isinstance(device_map, dict) else set()
+        offload = self.quantization_config.llm_int8_enable_fp32_cpu_offload
+        slow = places & {"cpu", "disk"}
+        if not offload and slow and places != {"cpu"}:
+            raise InvalidArgument(
+                f"device_map puts some modules on {', '.join(sorted(slow))} and others on a GPU: give the GPU all "
+                "of them, or set llm_int8_enable_fp32_cpu_offload=True, which leaves those on the CPU unquantized"
+            )
+
+    def param_needs_quantization(self, model: Any, param_name: str, **_: Any) -> bool:
+        module, name = get_module_from_name(model, param_name)
+        return isinstance(module, Linear4bit) and name == "weight"
+
+    def _process_model_before_weight_loading(self, model: Any, device_map: Any = None, **_: Any) -> None:
+        config = self.quantization_config
+        in_full = model._keep_in_fp32_modules  # noqa: SLF001 - what transformers' own quantizers ask
+        stay = self.get_modules_to_not_convert(model, config.llm_int8_skip_modules, in_full)
+        if config.llm_int8_enable_fp32_cpu_offload and isinstance(device_map, dict):
+            stay = [*stay, *(name for name, place in device_map.items() if place in ("cpu", "disk"))]
+        self.modules_to_not_convert = stay
+        replaced = 0
+        for name, module in list(model.named_modules()):
+            if should_convert_module(name, stay) and (type(module) is torch.nn.Linear or isinstance(module, Conv1D)):
+                model.set_submodule(name, self._layer(module))
+                replaced += 1
+        if not replaced:
+            raise InvalidArgument(
+                f"{type(model).__name__} has no linear layer to quantize besides those that stay: {', '.join(stay)}"
+            )
+
+    def _layer(self, module: Any) -> Linear4bit:
+        """The layer that takes a linear layer's place, without values yet."""
+        config = self.quantization_config
+        columns, rows = module.weight.shape if isinstance(module, Conv1D) else module.weight.shape[::-1]
+        layer = Linear4bit(
+            columns,
+            rows,
+            module.bias is not None,
+            config.bnb_4bit_compute_dtype,
+            compress_statistics=config.bnb_4bit_use_double_quant,
+            quant_type=config.bnb_4bit_quant_type,
+            quant_storage=config.bnb_4bit_quant_storage,
+            device="meta",
+        )
+        if self.pre_quantized:  # transformers converts what it loads to the type that it finds here
+            layer.weight.data = layer.weight.data.to(config.bnb_4bit_quant_storage)
+        layer.source_cls = type(module)
+        return layer.requires_grad_(False)
+
+    def _process_model_after_weight_loading(self, model: Any, **_: Any) -> Any:
+        return model
+
+    def _dequantize(self, model: Any, dtype: Any = None) -> Any:
+        dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype  # a configuration read from a file has names
+        for name, module in list(model.named_modules()):
+            if isinstance(module, Linear4bit):
+                weight = module.weight.dequantize()
+                made = torch.nn.Linear(
+                    module.in_features, module.out_features, module.bias is not None, device="meta", dtype=dtype
+                )
+                made.weight = torch.nn.Parameter(weight.to(dtype or weight.dtype))
+                made.bias = module.bias
+                model.set_submodule(name, made)
+        return model
+
+    def get_quantize_ops(self) -> ConversionOps:
+        return _Quantize(self)
+
+    def get_load_operations(self) -> dict[str, type[ConversionOps]]:
+        return {"deserialize": _Deserialize}
+
+
+class _Quantize(ConversionOps):
+    """An ordinary weight of a checkpoint becomes a quantized parameter."""
+
+    def __init__(self, hf_quantizer: Quantizer) -> None:
+        self.hf_quantizer = hf_quantizer
+
+    def convert(self, input_dict: dict[str, Any], model: Any = None, **_: Any) -> dict[str, Any]:
+        found = {}
+        for name, value in input_dict.items():
+            weight = value[0] if isinstance(value, list) else value
+            module, _last = get_module_from_name(model, name)
+            if issubclass(module.source_cls, Conv1D):  # it holds its weight the other way round
+                weight = weight.T
+            old = model.get_parameter_or_buffer(name)
+            found[name] = Params4bit(weight, **{**old.__dict__, "requires_grad": False}).to(weight.device)
+            module._is_hf_initialized = True  # noqa: SLF001 - transformers would fill it with random values
+        return found
+
+
+class _Deserialize(ConversionOps):
+    """The parts of a quantized weight in a checkpoint become one parameter."""
+
+    def __init__(self, hf_quantizer: Quantizer) -> None:
+        self.hf_quantizer = hf_quantizer
+
+    def convert(
+        self, input_dict: dict[str, Any], model: Any = None, full_layer_name: str | None = None, **_: Any
+    ) -> dict[str, Any]:
+        if len(input_dict) == 1:
+            return input_dict
+        parts = {name: value[0] if isinstance(value, list) else value for name, value in input_dict.items()}
+        weight = parts.pop("weight")
+        module, _last = get_module_from_name(model, full_layer_name)
+        module._is_hf_initialized = True  # noqa: SLF001
+        return {"weight": Params4bit.from_prequantized(weight, parts, device=weight.device, module=module)}

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT
+"""kernelwright's kernels under the 4-bit operators of an installed bitsandbytes.
+
+bitsandbytes sends each operation through an operator of `torch.ops.bitsandbytes`, which has a kernel for each kind of
+device. `enable()` registers kernels of its own for the CPU and for CUDA over those; torch then calls the newer ones,
+from bitsandbytes' functions and modules, from transformers and peft, and from compiled graphs alike. `disable()` takes
+them away again. Nothing else of bitsandbytes is touched: its 8-bit operators and optimizers stay what they are.
+
+>>> import kernelwright.integrations.bitsandbytes as under
+>>> under.enable()
+
+With the environment variable KERNELWRIGHT_BITSANDBYTES=1 importing bitsandbytes does this by itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from kernelwright import _environment, errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["disable", "enable", "enabled"]
+
+_lock = threading.Lock()
+_active: list[Callable[[], None]] = []  # what takes the kernels away again, last first
+
+
+def on_import() -> None:
+    """The entry point that bitsandbytes calls at the end of its import."""
+    if _environment.under_bitsandbytes():
+        enable()
+
+
+def enabled() -> bool:
+    """Whether bitsandbytes' 4-bit operators run on kernelwright now."""
+    return bool(_active)
+
+
+def enable() -> None:
+    """Puts kernelwright's kernels under bitsandbytes' 4-bit operators, until `disable()`.
+
+    Call it before a model has run on the CPU: where the CPU has AVX512-BF16, bitsandbytes repacks the weight of a layer
+    in its first forward, into an order that no other kernel reads; such layers stay with its own kernel.
+    With KERNELWRIGHT_DISABLE it does nothing, so that one variable tells whose result a suspicious one is.
+    """
+    if _environment.read().disable:
+        return
+    with _lock:
+        if _active:
+            return
+        modules = _bitsandbytes()
+        from kernelwright import ops
+
+        ops.register()
+        try:
+            _override()
+            _keep_packing(modules)
+        except BaseException:
+            _undo()
+            raise
+
+
+def disable() -> None:
+    """Gives the operators back to bitsandbytes' own kernels."""
+    with _lock:
+        _undo()
+
+
+def _undo() -> None:
+    while _active:
+        _active.pop()()
+
+
+def _bitsandbytes() -> Any:
+    try:
+        import bitsandbytes.nn.modules
+    except ImportError as error:
+        raise errors.Unsupported(
+            f"bitsandbytes cannot be imported ({error}): install it, or use what needs none of it: "
+            "kernelwright.nn.quantize_, kernelwright.integrations.transformers, kernelwright.compat.bitsandbytes"
+        ) from error
+    return bitsandbytes.nn.modules
+
+
+def _override() -> None:
+    import torch
+
+    from kernelwright.integrations._bitsandbytes_kernels import KERNELS
+
+    missing = [name for name in KERNELS if not hasattr(torch.ops.bitsandbytes, name.partition(".")[0])]
+    if missing:
+        raise errors.Unsupported(
+            f"the installed bitsandbytes has no operator {', '.join(missing)}; kernelwright knows those of 0.50: "
+            "upgrade it (pip install -U bitsandbytes)"
+        )
+    library = torch.library.Library("bitsandbytes", "IMPL")
+    _active.append(library._destroy)  # noqa: SLF001 - the only way to give back what it registered
+    may = {"allow_override": True} if "allow_override" in inspect.signature(library.impl).parameters else {}
+    with warnings.catch_warnings():
+        # torch says once in a process that a kernel was overridden, which is what was asked for.
+        warnings.filterwarnings("ignore", message="Warning only once for all operators", category=UserWarning)
+        for name, kernel in KERNELS.items():
+            for key in ("CPU", "CUDA") if torch.backends.cuda.is_built() else ("CPU",):
+                library.impl(name, kernel, key, **may)
+
+
+def _keep_packing(modules: Any) -> None:
+    """Layers on a CPU with AVX512-BF16 would reorder their codes in the first forward; they stay as they are."""
+    name = "_convert_weight_packed_for_cpu"
+    convert = getattr(modules, name, None)
+    if convert is not None:
+        setattr(modules, name, lambda weight, state, *_, **__: (weight, state))
+        _active.append(lambda: setattr(modules, name, convert))

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: MIT
+"""Between 4-bit layers and the operators: weights with a QuantState in, calls of torch.ops.kernelwright out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from kernelwright.errors import InvalidArgument, InvalidDtype
+from kernelwright.nn.quant_state import QuantState
+from kernelwright.ops import _four_bit as four_bit
+from kernelwright.ops import _register
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+_STORAGE = (torch.uint8, torch.int8, torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def check_settings(quant_type: str, blocksize: int, quant_storage: torch.dtype) -> None:
+    """Refuses what no weight can be quantized to, before there is one."""
+    for op in ("quantize_4bit", "dequantize_4bit", "matmul_4bit"):
+        _register.require(op)
+    four_bit.check_quant_type("a 4-bit weight", quant_type)
+    four_bit.check_blocksize("a 4-bit weight", blocksize)
+    if quant_storage not in _STORAGE:
+        raise InvalidDtype(
+            f"a 4-bit weight: quant_storage is {quant_storage}, but must be {' or '.join(map(str, _STORAGE))}"
+        )
+
+
+def check_packed(who: str, packed: Tensor, state: QuantState) -> None:
+    """A state from elsewhere goes with these codes, and says what the operators can compute with."""
+    if state.shape is None or state.blocksize is None or state.quant_type is None or state.code is None:
+        raise InvalidArgument(f"{who}: {state!r} lacks its shape, block size, type or values, so nothing can be read")
+    codes = as_bytes(packed)
+    four_bit.check_weight(who, codes, _scales(state), state.shape, state.blocksize, state.quant_type, codes)
+    if state.state2 is not None and state.state2.blocksize != four_bit.SCALES_A_BLOCK:
+        raise InvalidArgument(
+            f"{who}: the scales are quantized in blocks of {state.state2.blocksize}, but the operators know blocks of "
+            f"{four_bit.SCALES_A_BLOCK}, which is what bitsandbytes makes; quantize the weight again"
+        )
+    if not torch.allclose(state.code.cpu().float(), values(state.quant_type, "cpu"), rtol=0, atol=1e-6):
+        raise InvalidArgument(
+            f"{who}: quant_map has other values than {state.quant_type}, which the operators would compute with; "
+            "the checkpoint was made with a type of its own"
+        )
+
+
+def values(quant_type: str, device: Any) -> Tensor:
+    """The 16 values of a type, as bitsandbytes' checkpoints hold them."""
+    four_bit.check_quant_type("values", quant_type)
+    return torch.tensor(four_bit.VALUES[quant_type], dtype=torch.float32, device=device)
+
+
+def as_bytes(packed: Tensor) -> Tensor:
+    """Packed codes as the operators take them, whatever type they are seen as."""
+    return packed if packed.dtype is torch.uint8 else packed.view(torch.uint8)
+
+
+def quantize(
+    weight: Tensor, *, quant_type: str, blocksize: int, compress_statistics: bool, quant_storage: torch.dtype
+) -> tuple[Tensor, QuantState]:
+    """The codes of a weight, of shape [bytes, 1] seen as quant_storage, and their state."""
+    check_settings(quant_type, blocksize, quant_storage)
+    if weight.dtype not in _FLOATS:
+        raise InvalidDtype(
+            f"a 4-bit weight: it has dtype {weight.dtype}, but must have {' or '.join(map(str, _FLOATS))}"
+        )
+    op = torch.ops.kernelwright.quantize_4bit
+    packed, absmax = op.default(weight.detach(), blocksize, quant_type)
+    size = quant_storage.itemsize
+    if packed.numel() % size:
+        raise InvalidArgument(
+            f"a 4-bit weight: of shape {tuple(weight.shape)} it has {packed.numel()} bytes, which are no whole number "
+            f"of {quant_storage} ({size} bytes each); use quant_storage=torch.uint8"
+        )
+    packed = packed.view(quant_storage).view(-1, 1)
+    code = values(quant_type, weight.device)
+    if not compress_statistics:
+        return packed, QuantState(absmax, weight.shape, code, blocksize, quant_type, weight.dtype)
+    offset, table = absmax.mean(), four_bit.dynamic_map(weight.device)
+    codes, absmax2 = op.absmax(absmax, offset, table)
+    state2 = QuantState(absmax2, code=table, blocksize=four_bit.SCALES_A_BLOCK, dtype=torch.float32)
+    return packed, QuantState(codes, weight.shape, code, blocksize, quant_type, weight.dtype, offset, state2)
+
+
+def dequantize(packed: Tensor, state: QuantState) -> Tensor:
+    op = torch.ops.kernelwright.dequantize_4bit
+    settings = (state.shape, state.blocksize, state.quant_type, state.dtype)
+    packed = as_bytes(packed)
+    result: Tensor = (op.nested if state.nested else op.default)(packed, *_scales(state), *settings)
+    return result
+
+
+def linear(x: Tensor, packed: Tensor, state: QuantState, bias: Tensor | None) -> Tensor:
+    """x times the transposed weight, plus bias."""
+    n, k = state.shape  # type: ignore[misc]
+    if x.shape[-1] != k:
+        raise InvalidArgument(
+            f"matmul_4bit: x has shape {tuple(x.shape)}, but its last dimension must be {k}: the weight is [{n}, {k}]"
+        )
+    op = torch.ops.kernelwright.matmul_4bit
+    settings = (bias, n, state.blocksize, state.quant_type)
+    result: Tensor = (op.nested if state.nested else op.default)(x, as_bytes(packed), *_scales(state), *settings)
+    return result
+
+
+def scales(state: QuantState) -> Tensor:
+    """One float32 a block, of plain or of quantized scales."""
+    if state.state2 is None:
+        return state.absmax
+    codes, absmax2, table, offset = _scales(state)
+    each = absmax2.repeat_interleave(four_bit.SCALES_A_BLOCK)[: codes.numel()]
+    result: Tensor = table[codes.int()] * each + offset
+    return result
+
+
+def _scales(state: QuantState) -> tuple[Any, ...]:
+    """As the operators' overloads take them."""
+    second = state.state2
+    return (state.absmax,) if second is None else (state.absmax, second.absmax, second.code, state.offset)

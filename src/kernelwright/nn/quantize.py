@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT
+"""A whole model in 4 bits."""
+
+from __future__ import annotations
+
+import fnmatch
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from kernelwright.errors import InvalidArgument
+from kernelwright.nn import _four_bit
+from kernelwright.nn._progress import progress
+from kernelwright.nn.linear_4bit import Linear4bit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["quantize_"]
+
+
+def quantize_(
+    model: torch.nn.Module,
+    skip: Iterable[str] | None = None,
+    *,
+    quant_type: str = "nf4",
+    compress_statistics: bool = True,
+    blocksize: int = 64,
+    compute_dtype: torch.dtype | None = None,
+    quant_storage: torch.dtype = torch.uint8,
+    device: Any = None,
+    show_progress: bool | None = None,
+) -> torch.nn.Module:
+    """Replaces every torch.nn.Linear of a model by a quantized Linear4bit, in place, one at a time; returns the model.
+
+    skip    names of modules to leave as they are, with all that is in them: "lm_head", "model.layers.0", "*.gate", or
+            a last name such as "down_proj". A name that is no module's is refused. None: the output layer stays, if the
+            model has `get_output_embeddings` (those of transformers do); () quantizes that too.
+    device  where the quantized layers go, each moved there by itself: a model on the CPU needs room for its quantized
+            weights alone on the GPU. None: where each is. The rest of the model stays where it is.
+    show_progress  None: a bar on a terminal (tqdm's if it is installed), nothing in a log
+
+    A layer whose weight another module shares stays as it is: quantizing it would save nothing. Subclasses of
+    torch.nn.Linear stay too: what they do with their weight is not known here.
+
+    >>> model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8))
+    >>> quantize_(model, skip=["2"])
+    """
+    settings = {"quant_type": quant_type, "compress_statistics": compress_statistics, "quant_storage": quant_storage}
+    _four_bit.check_settings(quant_type, blocksize, quant_storage)
+    for name, old in progress(_found(model, skip), "quantizing", show_progress):
+        parent, _, last = name.rpartition(".")
+        made = _quantized(old, device, blocksize, compute_dtype=compute_dtype, **settings)
+        setattr(model.get_submodule(parent), last, made)
+    return model
+
+
+def _found(model: torch.nn.Module, skip: Iterable[str] | None) -> list[tuple[str, torch.nn.Linear]]:
+    """The layers to quantize, by name."""
+    if type(model) is torch.nn.Linear:
+        raise InvalidArgument("quantize_: the model is itself one torch.nn.Linear; use kernelwright.nn.Linear4bit")
+    skipped, shared = _skipped(model, skip), _shared(model)
+    found = [
+        (name, module)
+        for name, module in model.named_modules()
+        if type(module) is torch.nn.Linear and name not in skipped and module.weight not in shared
+    ]
+    if not found:
+        raise InvalidArgument(
+            f"quantize_: {type(model).__name__} has no torch.nn.Linear to quantize"
+            + (f" besides those that skip={sorted(skipped)} and shared weights leave" if skipped or shared else "")
+        )
+    return found
+
+
+def _quantized(old: torch.nn.Linear, device: Any, blocksize: int, **settings: Any) -> Linear4bit:
+    where = old.weight.device if device is None else device
+    if torch.device(where).type == "meta":
+        raise InvalidArgument("quantize_: the model is on the meta device, without values; load its weights first")
+    made = Linear4bit(old.in_features, old.out_features, old.bias is not None, device="meta", **settings)
+    made.weight = made.weight._with(old.weight.detach(), blocksize=blocksize).to(where)  # noqa: SLF001
+    if old.bias is not None:
+        made.bias = torch.nn.Parameter(old.bias.detach().to(where), requires_grad=old.bias.requires_grad)
+    return made.train(old.training)
+
+
+def _shared(model: torch.nn.Module) -> set[Any]:
+    """Parameters that stand in several places of a model."""
+    seen: set[Any] = set()
+    found: set[Any] = set()
+    for _, parameter in model.named_parameters(remove_duplicate=False):
+        (found if parameter in seen else seen).add(parameter)
+    return found
+
+
+def _skipped(model: torch.nn.Module, skip: Iterable[str] | None) -> set[str]:
+    """The names of all modules that are to stay."""
+    names = [name for name, _ in model.named_modules() if name]
+    if skip is None:
+        head = getattr(model, "get_output_embeddings", lambda: None)()
+        return {name for name, module in model.named_modules() if module is head}
+    if isinstance(skip, str):
+        raise InvalidArgument(f"quantize_: skip={skip!r} is a string, but must be a list of names: skip=[{skip!r}]")
+    stay: set[str] = set()
+    for pattern in skip:
+        tops = {name for name in names if _is_named(name, pattern)}
+        if not tops:
+            raise InvalidArgument(
+                f"quantize_: skip has {pattern!r}, but no module is called so; its modules are {_some(names)}"
+            )
+        stay |= {name for name in names if any(name == top or name.startswith(f"{top}.") for top in tops)}
+    return stay
+
+
+def _is_named(name: str, pattern: str) -> bool:
+    return fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(name.rpartition(".")[2], pattern)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

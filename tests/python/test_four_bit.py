@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: MIT
+"""The 4-bit operators: beside what bitsandbytes gave, at the edges of their arguments, and what they refuse."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+
+import kernelwright
+from kernelwright import errors
+from kernelwright.ops import _four_bit as four_bit
+from kernelwright.ops import _four_bit_reference as reference
+from tests.python.tensors import generator, same_bits, torch
+
+pytestmark = pytest.mark.torch
+
+RECORDED = json.loads((Path(__file__).parents[1] / "peers" / "bitsandbytes_4bit.json").read_text(encoding="utf-8"))
+KINDS = [(kind, size) for kind in four_bit.VALUES for size in (32, 64, 4096)]
+
+
+def read(bits, dtype):
+    return torch.frombuffer(bytearray.fromhex(bits), dtype=getattr(torch, dtype))
+
+
+def pairs(packed):
+    return torch.stack((packed >> 4, packed & 15), 1).view(-1)
+
+
+def with_one_zero(codes, quant_type):
+    """FP4 has two; bitsandbytes' CPU path, which made the record, takes them the other way round than its CUDA library."""
+    return torch.where(codes == 8, 0, codes) if quant_type == "fp4" else codes
+
+
+@pytest.mark.parametrize("case", RECORDED["cases"], ids=lambda c: f"{c['quant_type']}-{c['dtype']}-{c['blocksize']}")
+def test_what_bitsandbytes_gave(case, device):
+    """Of its 0.50.2, on random numbers; tests/peers/bitsandbytes_4bit.py made the record and compares many more."""
+    kind, size, dtype = case["quant_type"], case["blocksize"], case["dtype"]
+    x, held = read(case["x"], dtype).to(device), read(case["packed"], "uint8").to(device)
+    packed, absmax = kernelwright.quantize_4bit(x, size, kind)
+    assert torch.equal(with_one_zero(pairs(packed), kind), with_one_zero(pairs(held), kind))
+    assert same_bits(absmax.cpu(), read(case["absmax"], "float32"))
+    back = kernelwright.dequantize_4bit(held, absmax, x.shape, size, kind, x.dtype)
+    assert torch.equal(back.cpu(), read(case["values"], dtype))
+
+
+def test_map_of_the_scales():
+    assert same_bits(four_bit.dynamic_map(), read(RECORDED["map"], "float32"))
+
+
+def test_cpu_codes_are_the_references():
+    """A GPU may take another code where the rounding of a reciprocal decides; here nothing may differ."""
+    for number, (kind, size) in enumerate(KINDS):
+        for dtype in (torch.float32, torch.float16, torch.bfloat16):
+            x = torch.randn(40_000, generator=generator(number, "cpu")).to(dtype)
+            for found, expected in zip(
+                kernelwright.quantize_4bit(x, size, kind), reference.quantize(x, size, kind), strict=True
+            ):
+                assert same_bits(found, expected), f"{kind}, {size}, {dtype}"
+
+
+@pytest.mark.parametrize("quant_type", four_bit.VALUES)
+def test_codes_at_decision_points(quant_type):
+    """At a bound the lower code, just above it the next: of blocks whose scale is 1, where nothing is rounded."""
+    bounds = torch.tensor(four_bit.BOUNDS[quant_type])
+    points = bounds if quant_type == "nf4" else torch.cat((bounds, -bounds))
+    for direction in (-torch.inf, 0, torch.inf):
+        values = points if direction == 0 else torch.nextafter(points, torch.tensor(direction))
+        x = torch.cat((torch.ones(1), values, torch.zeros(31 - len(values))))
+        found, absmax = kernelwright.quantize_4bit(x, 32, quant_type)
+        assert absmax.tolist() == [1.0]
+        sizes = values if quant_type == "nf4" else values.abs()
+        place = (sizes.unsqueeze(1) > bounds).sum(1)
+        expected = place if quant_type == "nf4" else torch.tensor(four_bit.FP4_CODES)[place] + 8 * (values < 0)
+        assert pairs(found)[1 : 1 + len(values)].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(("quant_type", "blocksize"), KINDS)
+def test_there_and_back(quant_type, blocksize, seed, device):
+    """No element is farther off than half the widest gap between two values, times its block's scale."""
+    x = torch.randn(3, 5000, generator=generator(seed, device), device=device)
+    values = sorted(four_bit.VALUES[quant_type])
+    gap = max(b - a for a, b in itertools.pairwise(values)) / 2 + 1e-6
+    for double_quant in (False, True):
+        packed, absmax = kernelwright.quantize_4bit(x, blocksize, quant_type, double_quant=double_quant)
+        back = kernelwright.dequantize_4bit(packed, absmax, x.shape, blocksize, quant_type)
+        scales = kernelwright.quantize_4bit(x, blocksize, quant_type)[1]
+        each = scales.repeat_interleave(blocksize)[: x.numel()].view_as(x)
+        lost = 0.02 * scales.max() if double_quant else 0.0  # the scales' own rounding
+        assert ((back - x).abs() <= gap * each + lost).all()
+
+
+def test_blocks_without_a_scale(device):
+    """Zeros stay zeros; a NaN is not lost: its whole block is NaN; infinity gives no finite number away from zero."""
+    x = torch.randn(5, 64, device=device)
+    x[1], x[2, 7], x[3, 9] = 0, torch.nan, torch.inf
+    for quant_type in four_bit.VALUES:
+        packed, absmax = kernelwright.quantize_4bit(x, 64, quant_type)
+        back = kernelwright.dequantize_4bit(packed, absmax, x.shape, 64, quant_type)
+        assert absmax[1] == 0
+        assert (back[1] == 0).all()
+        assert back[2].isnan().all()
+        assert absmax[3] == torch.inf
+        assert not back[3, 9].isfinite()
+        assert back[[0, 4]].isfinite().all()
+
+
+REFUSED = {
+    "packed has 60 elements, but must have 64": {"packed": 60},
+    "packed has dtype torch.float32": {"packed": "float"},
+    "absmax has 3 elements, but must have 2: one for each block of 64 of 8x16": {"absmax": 3},
+    "absmax has dtype torch.float16": {"absmax": "half"},
+    "absmax is on meta": {"absmax": "meta"},
+    "blocksize is 48, but must be one of 32, 64": {"blocksize": 48},
+    "blocksize is 8192": {"blocksize": 8192},
+    "quant_type is 'int4', but must be 'nf4' or 'fp4'": {"quant_type": "int4"},
+    "absmax is a tuple of 2": {"absmax": "pair"},
+    "n is -8": {"n": -8},
+    "bias has 7 elements, but must have 8": {"bias": 7},
+    "bias has dtype torch.float16": {"bias": "half"},
+}
+
+
+def made_wrong(held, wrong):
+    """`held` with one of it another: a number of elements, a type or place of a tensor, or the value itself."""
+    ((name, value),) = wrong.items()
+    right, other = held[name], value
+    if value == "pair":
+        other = (right, right)
+    elif isinstance(value, int) and isinstance(right, torch.Tensor):
+        other = torch.zeros(value, dtype=right.dtype)
+    elif isinstance(right, torch.Tensor):
+        other = right.to("meta") if value == "meta" else getattr(right, value)()
+    return {**held, name: other}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_refused(words):
+    packed, absmax = kernelwright.quantize_4bit(torch.randn(8, 16))
+    held = {"packed": packed, "absmax": absmax, "n": 8, "blocksize": 64, "quant_type": "nf4", "bias": torch.ones(8)}
+    with pytest.raises(errors.InvalidArgument, match=f"^matmul_4bit: .*{words}") as caught:
+        kernelwright.matmul_4bit(torch.randn(2, 16), **made_wrong(held, REFUSED[words]))
+    assert "\n" not in str(caught.value)
+
+
+def test_weights_have_no_gradients():
+    packed, absmax = kernelwright.quantize_4bit(torch.randn(8, 16))
+    x = torch.randn(2, 16)
+    with pytest.raises(errors.Unsupported, match="absmax requires gradients, but only x and bias have them"):
+        kernelwright.matmul_4bit(x, packed, absmax.requires_grad_(), 8)
+    with torch.no_grad():
+        kernelwright.matmul_4bit(x, packed, absmax, 8)
+
+
+def test_no_rows_and_no_columns(device):
+    """M = 0 is empty; a weight without columns gives the bias."""
+    packed, absmax = (t.to(device) for t in kernelwright.quantize_4bit(torch.randn(8, 16)))
+    assert kernelwright.matmul_4bit(torch.randn(0, 16, device=device), packed, absmax, 8).shape == (0, 8)
+    nothing, bias = torch.empty(0, dtype=torch.uint8, device=device), torch.randn(8, device=device)
+    y = kernelwright.matmul_4bit(torch.empty(3, 0, device=device), nothing, absmax[:0], 8, bias=bias)
+    assert torch.equal(y, bias.expand(3, 8))
+
+
+def test_sums_are_of_float32():
+    """Tighter than the records' tolerance, which allows for torch's product of a rounded weight: few rows are summed in
+    float32 from weights that are not rounded, even where the result is."""
+    x, weight = torch.randn(4, 4096).bfloat16(), torch.randn(96, 4096)
+    packed, absmax = kernelwright.quantize_4bit(weight)
+    for rows in (1, 2, 3, 4):
+        found = kernelwright.matmul_4bit(x[:rows].float(), packed, absmax, 96)
+        exact = reference.matmul(x[:rows].double(), packed, absmax, None, 96, 64, "nf4")
+        terms = reference.terms_of_matmul(x[:rows].double(), packed, absmax, None, 96, 64, "nf4")[0]
+        assert ((found - exact).abs() <= 1e-6 * terms).all()
+        assert torch.equal(kernelwright.matmul_4bit(x[:rows], packed, absmax, 96), found.bfloat16())

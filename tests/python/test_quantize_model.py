@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: MIT
+"""kernelwright.nn.quantize_: which layers of a model it takes, and what it says while it does."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from kernelwright import errors
+from tests.python.tensors import torch
+
+pytestmark = pytest.mark.torch
+
+
+class Block(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.q_proj, self.gate = torch.nn.Linear(64, 64), torch.nn.Linear(64, 2)
+
+    def forward(self, x):
+        return x + self.q_proj(x) * self.gate(x).sum(-1, keepdim=True)
+
+
+class Model(torch.nn.Module):
+    def __init__(self, *, tied: bool = False) -> None:
+        super().__init__()
+        self.embed = torch.nn.Embedding(20, 64)
+        self.layers = torch.nn.ModuleList([Block(), Block()])
+        self.head = torch.nn.Linear(64, 20, bias=False)
+        if tied:
+            self.head.weight = self.embed.weight
+
+    def forward(self, ids):
+        h = self.embed(ids)
+        for layer in self.layers:
+            h = layer(h)
+        return self.head(h)
+
+
+class Known(Model):
+    """As models of transformers: they say which layer is the output's."""
+
+    def get_output_embeddings(self):
+        return self.head
+
+
+def quantized(model):
+    from kernelwright import nn
+
+    return sorted(name for name, module in model.named_modules() if isinstance(module, nn.Linear4bit))
+
+
+def every(*names):
+    return sorted(f"layers.{i}.{name}" for i in range(2) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("made", "skip", "expected"),
+    [
+        (Model, None, [*every("gate", "q_proj"), "head"]),
+        (Known, None, every("gate", "q_proj")),
+        (Known, (), [*every("gate", "q_proj"), "head"]),
+        (Model, ["gate", "head"], every("q_proj")),
+        (Model, ["layers.0"], ["layers.1.gate", "layers.1.q_proj", "head"]),
+        (Model, ["layers.*.gate", "head"], every("q_proj")),
+        (lambda: Model(tied=True), None, every("gate", "q_proj")),
+    ],
+)
+def test_which_layers(made, skip, expected, device):
+    from kernelwright import nn
+
+    model = made().to(device)
+    ids = torch.randint(0, 20, (2, 5), device=device)
+    plain = {
+        name: module.weight.detach().clone() for name, module in model.named_modules() if hasattr(module, "weight")
+    }
+    before = model(ids)
+    assert nn.quantize_(model, skip) is model
+    assert quantized(model) == sorted(expected)
+    after = model(ids)
+    assert 0 < (after - before).norm() <= 0.5 * before.norm()
+    # The same as with the weights that its codes stand for.
+    for name in expected:
+        layer = model.get_submodule(name)
+        wide = layer.weight.dequantize()
+        assert (wide - plain[name]).abs().max() <= 0.18 * plain[name].abs().max()
+        other = torch.nn.Linear(layer.in_features, layer.out_features, layer.bias is not None, device=device)
+        other.weight, other.bias = torch.nn.Parameter(wide), layer.bias
+        model.set_submodule(name, other)
+    torch.testing.assert_close(model(ids), after, rtol=1e-5, atol=1e-5)
+
+
+def test_settings_reach_the_layers():
+    from kernelwright import nn
+
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 4)).bfloat16().eval()
+    nn.quantize_(
+        model, quant_type="fp4", blocksize=128, compress_statistics=False, compute_dtype=torch.float32,
+        quant_storage=torch.bfloat16,
+    )  # fmt: skip
+    for layer in (model[0], model[2]):
+        state = layer.weight.quant_state
+        assert (state.quant_type, state.blocksize, state.nested, state.dtype) == ("fp4", 128, False, torch.bfloat16)
+        assert (layer.compute_dtype, layer.weight.dtype, layer.training) == (torch.float32, torch.bfloat16, False)
+        assert not layer.weight.requires_grad
+        assert layer.bias.requires_grad
+
+
+def test_what_is_refused():
+    from kernelwright import nn
+
+    with pytest.raises(
+        errors.InvalidArgument, match="skip has 'haed', but no module is called so; its modules are emb"
+    ):
+        nn.quantize_(Model(), ["haed"])
+    with pytest.raises(errors.InvalidArgument, match=r"skip='head' is a string, but .* skip=\['head'\]"):
+        nn.quantize_(Model(), "head")
+    with pytest.raises(errors.InvalidArgument, match=r"ReLU has no torch\.nn\.Linear to quantize"):
+        nn.quantize_(torch.nn.ReLU())
+    with pytest.raises(errors.InvalidArgument, match=r"besides those that skip=\['0'\]"):
+        nn.quantize_(torch.nn.Sequential(torch.nn.Linear(4, 4)), ["0"])
+    with pytest.raises(errors.InvalidArgument, match=r"itself one torch\.nn\.Linear"):
+        nn.quantize_(torch.nn.Linear(4, 4))
+    with pytest.raises(errors.InvalidArgument, match="on the meta device"):
+        nn.quantize_(torch.nn.Sequential(torch.nn.Linear(64, 64, device="meta")))
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("tqdm", [True, False])
+def test_the_bar_is_for_terminals(tqdm, monkeypatch):
+    from kernelwright import nn
+    from kernelwright.nn import _progress
+
+    def bar(items, desc, unit):
+        print(f"tqdm {desc} {unit}", file=sys.stderr)
+        return items
+
+    monkeypatch.setattr(_progress, "_tqdm", lambda: bar if tqdm else None)
+    for stream, show, said in (
+        (Terminal(), None, True),
+        (io.StringIO(), None, False),
+        (io.StringIO(), True, True),
+        (Terminal(), False, False),
+    ):
+        monkeypatch.setattr(sys, "stderr", stream)
+        nn.quantize_(Model(), show_progress=show)
+        words = stream.getvalue()
+        assert bool(words) == said
+        if said:
+            assert words == "tqdm quantizing layer\n" if tqdm else words.endswith("\rquantizing: 5 of 5\n")
