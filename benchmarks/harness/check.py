@@ -23,7 +23,15 @@ class WrongResult(AssertionError):
 def _copies(arguments: tuple[Any, ...], *, wide: bool = False) -> list[Any]:
     import torch
 
-    return [(a.double() if wide else a.clone()) if isinstance(a, torch.Tensor) else a for a in arguments]
+    def copy(tensor: Any) -> Any:
+        return tensor.double() if wide and tensor.is_floating_point() else tensor.clone()
+
+    return [copy(a) if isinstance(a, torch.Tensor) else a for a in arguments]
+
+
+def _spoil(tensor: Any) -> None:
+    """What no result is: NaN, or for codes a value that tells."""
+    tensor.fill_(math.nan if tensor.is_floating_point() else 0xA5)
 
 
 def tensors(result: Any, arguments: list[Any], written: list[int]) -> list[Any]:
@@ -62,7 +70,7 @@ def _excess(found: Any, wanted: Any, bound: Any) -> float:
     """The largest error as a share of what is allowed; infinite where anything is not a number."""
     worst = 0.0
     for a, b, allowed in zip(*(t.reshape(-1).split(SLICE) for t in (found, wanted, bound)), strict=True):
-        share = ((a.double() - b).abs() / (allowed + math.ulp(0))).nan_to_num(nan=math.inf, posinf=math.inf)
+        share = ((a.double() - b).abs() / (allowed.double() + math.ulp(0))).nan_to_num(nan=math.inf, posinf=math.inf)
         worst = max(worst, float(share.max()))
     return worst
 
@@ -70,7 +78,7 @@ def _excess(found: Any, wanted: Any, bound: Any) -> float:
 def check(subject: Subject, name: str, prepare: Prepare, arguments: tuple[Any, ...], right: list[Any]) -> None:
     """Raises WrongResult. `arguments` stay as they are.
 
-    Our first call's outputs are filled with NaN and freed; the second gets that memory back from the allocator, so
+    Our first call's outputs are spoilt and freed; the second gets that memory back from the allocator, so
     that an element it does not write shows.
     """
     ours = name == OURS
@@ -78,7 +86,7 @@ def check(subject: Subject, name: str, prepare: Prepare, arguments: tuple[Any, .
     if ours:
         mine = _copies(arguments)
         for tensor in tensors(prepare(*mine)(), mine, written):
-            tensor.fill_(math.nan)
+            _spoil(tensor)
         del tensor, mine
     mine = _copies(arguments)
     found = [tensor.detach() for tensor in tensors(prepare(*mine)(), mine, written)]

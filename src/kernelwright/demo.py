@@ -67,7 +67,10 @@ def _error(op: Op, case: Case, arguments: tuple[Any, ...]) -> float:
     found = _tensors(target(*_copies(arguments)))
     right = _tensors(op.overload(case.overload).reference(*_copies(arguments, wide=True)))
     bounds = op.allowed(case.overload, _copies(arguments, wide=True), right, [a.dtype for a in found])
-    shares = [(a.double() - b).abs() / (bound + math.ulp(0)) for a, b, bound in zip(found, right, bounds, strict=True)]
+    shares = [
+        (a.double() - b).abs() / (bound.double() + math.ulp(0))
+        for a, b, bound in zip(found, right, bounds, strict=True)
+    ]
     return max(float(share.nan_to_num(nan=math.inf).max()) for share in shares if share.numel())
 
 

@@ -106,9 +106,15 @@ def differentiable(call: Call, overload: str, arguments: list[Any], found: Any) 
         assert gradient is None or (gradient.shape, gradient.dtype) == (a.shape, a.dtype)
 
 
+def _converted(value: Any, argument: Any) -> Any:
+    """As torch hands it on: True for a whole number is 1."""
+    whole = isinstance(value, bool) and argument is not None and str(argument.type) in ("int", "SymInt")
+    return int(value) if whole else value
+
+
 def _fake_agrees(call: Call, error: Exception | None, found: Any) -> None:
     """What a compiler is told: the same refusal, or outputs of the same kind."""
-    values = list(call.arguments.values())
+    values = [_converted(v, a) for v, a in zip(call.arguments.values(), call.entry.schema, strict=False)]
     earlier = error is not None and not isinstance(error, errors.InvalidArgument)  # by the schema, by autograd
     missing = any(v is None and str(a.type) == "Tensor" for v, a in zip(values, call.entry.schema, strict=True))
     if call.entry.public or earlier or missing or not all(_plain(v) for v in values if isinstance(v, torch.Tensor)):
@@ -146,7 +152,8 @@ def judge(call: Call) -> bool:
         _fake_agrees(call, error, None)
         return False
     overload, names = call.entry.picked(arguments)
-    values, copies = ([home[name] for name in names] for home in (arguments, before))
+    schema = {argument.name: argument for argument in schema_of(call.entry.op, call.entry.op.overload(overload))}
+    values, copies = ([_converted(home[n], schema.get(n)) for n in names] for home in (arguments, before))
     storages = {values[i].untyped_storage().data_ptr() for i in written(call.entry.op, overload)}
     aliases = {n for n, v in arguments.items() if _plain(v) and v.untyped_storage().data_ptr() in storages}
     untouched(before, arguments, aliases)
