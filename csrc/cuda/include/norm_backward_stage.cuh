@@ -36,16 +36,16 @@ struct BackwardStage : BackwardPlace<T, kAligned> {
     fetch_vector(stage + tensor_bytes() + slot * kLine, turn, slot, h);
   }
 
-  // fetch() of the first row's first unit: where its vector begins before the tensor, the elements are read one by one,
-  // and at once. Other rows could not afford that, and have the row before them there.
+  // fetch() of a row's first unit in the first turn: where its vector begins before the tensor, the elements are read
+  // one by one, and at once. Later turns could not afford that, and have other rows before theirs.
   __device__ __forceinline__ void fetch_beginning(u32 stage) const {
-    fetch_beginning_of(stage, dy);
-    fetch_beginning_of(stage + tensor_bytes(), h);
+    fetch_beginning_of(stage, dy, p.dy);
+    fetch_beginning_of(stage + tensor_bytes(), h, p.h);
   }
 
-  __device__ __forceinline__ void fetch_beginning_of(u32 to, const char* row) const {
+  __device__ __forceinline__ void fetch_beginning_of(u32 to, const char* row, const char* tensor) const {
     const u32 off = offset_of(row), before = off / T::kSize;
-    if (off == 0 || unit(0) != 0 || this->first_row() != 0) return fetch_vector(to, 0, 0, row);
+    if (row - off >= tensor || turns == 0) return fetch_vector(to, 0, 0, row);
     u32 word[4];
     load_elements<T>(row - off, before, before + p.cols, word);
     store_shared(to, word);

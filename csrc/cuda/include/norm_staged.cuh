@@ -148,9 +148,9 @@ __device__ __forceinline__ u32 staged_read(const Params& p, const Run<T>& run, u
   const Vectors<T, const char> residual(kAdd ? p.residual + run.offset : nullptr, run.elements);
   const Vectors<T, char> sum(kAdd ? p.sum + run.offset : nullptr, run.elements);
   const u32 reach = x.head * T::kSize + static_cast<u32>(run.left < 2 * kStagedBytes ? run.left : 2 * kStagedBytes);
-  // The vectors that lie inside the tensor; the first one of all may begin before it.
+  // The vectors that lie inside the tensor: the first one may begin before it.
   const u32 whole = x.count * 16 <= reach ? x.count : reach / 16;
-  const u32 begin = run.first_row == 0 && x.head > 0 && whole > 0 ? 1 : 0;
+  const u32 begin = x.head * T::kSize > run.offset && whole > 0 ? 1 : 0;
   const u64 policy = l2_policy(p.large);
   Vector in[kTurns], add[kTurns];
 #pragma unroll
