@@ -152,6 +152,7 @@ def targets_json(table: Table) -> bytes:
             "release": str(kit.release),
             "driver": {"cuda": str(kit.driver.cuda), "linux": kit.driver.linux},
             "ptx": str(kit.ptx),
+            "gcc": {"min": kit.gcc.min, "max": kit.gcc.max},
         }
         for kit in table.toolkits.values()
     }

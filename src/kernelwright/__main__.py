@@ -17,6 +17,7 @@ _VERBS = {
     "doctor": "kernelwright.doctor.report.command",
     "explain": "kernelwright.doctor.explain._print",
     "xray": "kernelwright.doctor.xray.command",
+    "causes": "kernelwright.doctor.report.causes",
 }
 
 

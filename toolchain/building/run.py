@@ -66,7 +66,9 @@ def _rows(built: Built) -> tuple[Row, ...]:
     from toolchain.cubin import Cubin
 
     return tuple(
-        Row(i.code, i.op, len(i.data), i.registers, i.spilled if isinstance(i.facts, Cubin) else None, i.seconds)
+        Row(
+            i.code, i.op, len(i.data), i.registers, i.spilled if isinstance(i.facts, Cubin) else None, i.seconds, i.peak
+        )
         for i in built.images
     )
 
@@ -82,11 +84,12 @@ def _build(options: Options, request: Request, table: Table, workspace: Path) ->
     _say("building the host library and the wheel")
     decided = {"provider": request.provider, "toolkit": request.toolkit.name, "target": request.target.name}
     settings = {**options.settings(), **decided}
-    wheel = build_wheel(settings, tools, workspace, DIST, options.jobs)
+    wheel, library = build_wheel(settings, tools, workspace, DIST, options.jobs)
     _say(f"checking {wheel.name} in a clean environment")
     check = clean.self_check(wheel, request, workspace)
     publish(wheel)
-    made = Stamp(before, wheel.name, stamp.digest_of(wheel), check, _rows(built), time.monotonic() - started)
+    took = time.monotonic() - started
+    made = Stamp(before, wheel.name, stamp.digest_of(wheel), check, _rows(built), library, took)
     stamp.save(workspace / "stamp.json", made)
     return Outcome(wheel, made, fresh=True)
 

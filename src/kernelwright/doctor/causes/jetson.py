@@ -97,6 +97,31 @@ CAUSES = (
         needs=(_ON_A_JETSON,),
     ),
     Cause(
+        code="KW-037",
+        title="nothing keeps pip from replacing NVIDIA's torch",
+        area=Area.JETSON,
+        why="torch on PyPI for aarch64 has another build under the same name, and a higher version; the next package that requires "
+        "torch brings it.",
+        fix="python3 -c 'import torch; print(f\"torch=={torch.__version__}\")' > ~/jetson.txt && python3 -m pip config set "
+        "global.constraint ~/jetson.txt.",
+        signs=(
+            sign(r"would (install|uninstall):? .{0,200}\btorch-\d", 2),
+            sign(r"attempting uninstall: torch$|found existing installation: torch \S*(nv|a0)\S*", 2),
+        ),
+        needs=(_ON_A_JETSON,),
+        yields_to=("KW-033",),
+    ),
+    Cause(
+        code="KW-038",
+        title="the board runs in a power mode below its best",
+        area=Area.JETSON,
+        why="The mode caps clocks, cores and the GPU: kernels run slower than elsewhere on the same board, and a board whose supply is too "
+        "weak for the first load of all units at once restarts.",
+        fix="sudo nvpmodel -m <the number of MAXN in /etc/nvpmodel.conf> && sudo jetson_clocks (with a supply that is made for it).",
+        signs=(sign(r"system throttled due to over-?current|\boc\d? alarm|nvpmodel: .{0,40}(fail|error)", 2),),
+        needs=(_ON_A_JETSON,),
+    ),
+    Cause(
         code="KW-036",
         title="a file for another processor",
         area=Area.JETSON,
