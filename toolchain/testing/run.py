@@ -35,6 +35,7 @@ def _with_wheel(lock: str, wheel: Path, torch: Torch) -> Path:
     marker = python.parent.parent / "wheel"
     digest = digest_of(wheel)
     if not marker.is_file() or marker.read_text(encoding="utf-8") != digest:
+        marker.unlink(missing_ok=True)  # while it is half installed, it is none
         clean.install_wheel(python, wheel)
         marker.write_text(digest, encoding="utf-8")
     return python
