@@ -20,12 +20,6 @@ from toolchain.targets import ROOT
 REFERENCE = "cu122"
 
 
-def pytest_addoption(parser):
-    parser.addoption(
-        "--whole", action="store_true", help="verify whole default wheels, not one operator for one code: 10 minutes"
-    )
-
-
 @pytest.fixture(autouse=True)
 def no_environment(monkeypatch):
     """These tests may run inside a conda environment or a Nix shell; they say themselves which one a build is in."""
