@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import secrets
 
 import pytest
@@ -11,14 +13,31 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 VOCABULARY = 500
 
 
+def needed(name):
+    """The library; one that is installed and cannot be imported fails the tests."""
+    if importlib.util.find_spec(name) is None:
+        pytest.skip(f"{name} is not installed; tests/people/requirements.txt says with what these tests ran")
+    return importlib.import_module(name)
+
+
 @pytest.fixture(scope="session")
 def bnb():
-    return pytest.importorskip("bitsandbytes", reason="bitsandbytes is not installed")
+    return needed("bitsandbytes")
 
 
 @pytest.fixture(scope="session")
 def transformers():
-    return pytest.importorskip("transformers", reason="transformers is not installed")
+    return needed("transformers")
+
+
+@pytest.fixture(scope="session")
+def peft():
+    return needed("peft")
+
+
+@pytest.fixture(scope="session")
+def accelerate():
+    return needed("accelerate")
 
 
 @pytest.fixture
@@ -82,3 +101,14 @@ def load(transformers):
         return transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.bfloat16, **options).eval()
 
     return from_pretrained
+
+
+@pytest.fixture
+def ids(seed):
+    return torch.randint(1, 500, (2, 7))
+
+
+@pytest.fixture
+def theirs(bnb, checkpoint, load, settings):
+    """The model on bitsandbytes' own path."""
+    return load(checkpoint, quantization_config=settings)

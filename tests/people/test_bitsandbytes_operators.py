@@ -35,9 +35,10 @@ def test_its_functions(bnb, under, seed, dtype, quant_type, double):
         assert torch.equal(packed_here, packed)
     else:
         # FP4 has two codes of 0, and elements that lie between two values to the bit; its CPU path takes others there
-        # than its CUDA library. Whatever was taken is as near.
-        again = bnb.functional.dequantize_4bit(packed_here, state)
-        near, far = ((t - weight).float().abs() for t in (again, wide))
+        # than its CUDA library. Whatever was taken is as near, by the scales that both decided with.
+        _, plain = bnb.functional.quantize_4bit(weight, quant_type=quant_type)
+        both = (bnb.functional.dequantize_4bit(codes, plain) for codes in (packed_here, packed))
+        near, far = ((t - weight).float().abs() for t in both)
         torch.testing.assert_close(near, far, rtol=0, atol=2 * torch.finfo(dtype).eps * float(weight.abs().max()))
     y = bnb.matmul_4bit(x, packed, state, bias=bias)
     assert y.dtype is dtype

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -11,80 +12,13 @@ import sys
 import pytest
 import torch
 
+from tests.people.answers import ROUNDING, as_near, far, generates, logits, wide
+
 pytestmark = [
     pytest.mark.torch,
     # Whatever the other libraries warn of is theirs.
     pytest.mark.filterwarnings("ignore"),
 ]
-
-ROUNDING = 5e-2  # of logits that passed two layers in bfloat16, as a share of all
-
-
-def logits(model, ids):
-    """With gradients on, so that bitsandbytes' layers leave their codes in order."""
-    return model(ids).logits.detach().double()
-
-
-def far(a, b):
-    return float((a - b).norm() / b.norm())
-
-
-@pytest.fixture
-def ids(seed):
-    return torch.randint(1, 500, (2, 7))
-
-
-@pytest.fixture
-def theirs(bnb, checkpoint, load, settings):
-    """The model on bitsandbytes' own path."""
-    return load(checkpoint, quantization_config=settings)
-
-
-def exact(model, ids):
-    """The answers of the same codes, computed in float32; the model is used up."""
-    for name, weight in wide(model).items():
-        layer = torch.nn.Linear(*weight.shape[::-1], bias=False)
-        layer.weight = torch.nn.Parameter(weight)
-        model.set_submodule(name, layer)
-    return logits(torch.nn.Module.float(model), ids)  # transformers refuses to convert a quantized model
-
-
-def as_near(model, theirs, ids):
-    """Rounding in bfloat16 is all that lies between two ways to compute the same.
-
-    Each against its own codes: an FP4 weight may lie between two values to the bit, and the two then take either.
-    """
-    mine, other = logits(model, ids), logits(theirs, ids)
-    assert far(mine, other) <= ROUNDING
-    assert far(mine, exact(model, ids)) <= 1.5 * far(other, exact(theirs, ids)) <= ROUNDING
-
-
-def wide(model):
-    """The weights that a model computes with, by the layer's name."""
-    import bitsandbytes
-
-    from kernelwright import nn
-
-    found = {}
-    for name, module in model.named_modules():
-        if isinstance(module, nn.Linear4bit):
-            found[name] = module.weight.dequantize()
-        elif isinstance(module, bitsandbytes.nn.Linear4bit):
-            found[name] = bitsandbytes.functional.dequantize_4bit(module.weight.data, module.weight.quant_state)
-    assert len(found) == 14  # seven in each of two layers, and not the output's
-    return found
-
-
-def generates(model, ids):
-    """Token by token what the model's own logits say."""
-    mask = torch.ones_like(ids)
-    found = model.generate(ids, attention_mask=mask, max_new_tokens=6, do_sample=False, eos_token_id=None)
-    assert found.shape == (2, 13)
-    with torch.no_grad():
-        scores = model(found[:, :-1]).logits[:, 6:]
-    chosen = scores.gather(-1, found[:, 7:, None])[..., 0]
-    # With a cache sums are made in another order: what was chosen is the best, or as good.
-    assert (chosen >= scores.max(-1).values - 0.02 * scores.abs().max()).all()
 
 
 def test_under_bitsandbytes(under, checkpoint, load, settings, ids, theirs):
@@ -149,31 +83,33 @@ def test_whole_models_in_place(bnb, checkpoint, load, ids, settings, theirs):
     as_near(model, theirs, ids)
 
 
-@pytest.mark.parametrize("way", ["under", "quantizer"])
-def test_an_adapter_of_peft(way, request, transformers, checkpoint, load, settings, ids):
-    peft = pytest.importorskip("peft", reason="peft is not installed")
-    request.getfixturevalue("bnb" if way == "under" else "quantizer")
-    request.getfixturevalue(way).enable()
-    model = peft.prepare_model_for_kbit_training(load(checkpoint, quantization_config=settings))
-    model = peft.get_peft_model(
-        model, peft.LoraConfig(target_modules=["q_proj", "down_proj"], r=4, task_type="CAUSAL_LM")
-    )
-    before = {name: value.detach().clone() for name, value in model.named_parameters() if not value.requires_grad}
-    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-2)
-    losses = []
-    for _ in range(8):
-        loss = model(ids, labels=ids).loss
-        optimizer.zero_grad()
-        loss.backward()
-        trained = [p for p in model.parameters() if p.requires_grad]
-        assert len(trained) == 8
-        assert all(p.grad is not None and p.grad.isfinite().all() for p in trained)
-        optimizer.step()
-        losses.append(float(loss.detach()))
-    assert losses[-1] < losses[0] - 0.5
-    for name, value in model.named_parameters():
-        if name in before:
-            assert torch.equal(value, before[name]), name
+@pytest.mark.parametrize("whose", ["bitsandbytes", "kernelwright.compat.bitsandbytes"])
+def test_a_program_with_either_import(whose, transformers, bnb, checkpoint, load, settings, ids, theirs):
+    """Layers put into a model by hand, as programs do that use bitsandbytes by itself."""
+    bnb = importlib.import_module(whose)
+    kind = {
+        "compress_statistics": settings.bnb_4bit_use_double_quant,
+        "quant_type": settings.bnb_4bit_quant_type,
+    }
+    model = load(checkpoint)
+    for name, old in list(model.named_modules()):
+        if isinstance(old, torch.nn.Linear) and name != "lm_head":
+            made = bnb.nn.Linear4bit(
+                old.in_features, old.out_features, bias=False, compute_dtype=torch.bfloat16, **kind
+            )
+            made.weight = bnb.nn.Params4bit(old.weight.data, requires_grad=False, **kind)
+            model.set_submodule(name, made)
+    model = model.to("cpu")
+    layer = model.model.layers[0].mlp.down_proj
+    assert isinstance(layer.weight, bnb.nn.Params4bit)
+    assert layer.weight.quant_state.shape == (128, 256)
+    h = torch.randn(3, 256).bfloat16()
+    with torch.no_grad():
+        y = bnb.matmul_4bit(h, layer.weight.t(), layer.weight.quant_state)
+        weight = bnb.functional.dequantize_4bit(layer.weight.data, layer.weight.quant_state)
+        assert far(y.double(), (h @ weight.t()).double()) <= 2**-7
+    generates(model, ids)
+    as_near(model, theirs, ids)
 
 
 WITHOUT = """
