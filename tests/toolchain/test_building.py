@@ -105,7 +105,7 @@ def test_nothing_is_done_twice_unless_input_or_wheel_changed(tmp_path, monkeypat
     monkeypatch.setattr(module, "STATE", tmp_path / ".kw")
     monkeypatch.setattr(module, "DIST", tmp_path / "dist")
     (tmp_path / "dist").mkdir()
-    wheel, inputs, made = tmp_path / "dist" / "k.whl", ["0"], []
+    wheel, inputs, made, published = tmp_path / "dist" / "k.whl", ["0"], [], []
 
     def work(given, request, table, workspace):
         made.append(given)
@@ -115,6 +115,7 @@ def test_nothing_is_done_twice_unless_input_or_wheel_changed(tmp_path, monkeypat
         return module.Outcome(wheel, done, fresh=True)
 
     monkeypatch.setattr(module, "_build", work)
+    monkeypatch.setattr(module, "publish", published.append)
     monkeypatch.setattr(stamp, "inputs", lambda _: inputs[0])
     asked = Options(target="linux-x86_64")
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
@@ -126,6 +127,7 @@ def test_nothing_is_done_twice_unless_input_or_wheel_changed(tmp_path, monkeypat
     assert build(replace(asked, clean=True), TABLE).fresh
     assert build(replace(asked, archs="89"), TABLE).fresh  # a workspace of its own
     assert len(made) == 5
+    assert published == [wheel] * 3  # once each time that nothing else was done
 
 
 def test_a_number_of_jobs_that_makes_no_sense_is_refused_before_anything_is_fetched(tmp_path, monkeypatch):
@@ -142,13 +144,11 @@ def test_a_number_of_jobs_that_makes_no_sense_is_refused_before_anything_is_fetc
         build(Options(target="linux-x86_64"), TABLE)
 
 
-def test_a_failure_keeps_its_class_or_its_log(tmp_path):
-    log = tmp_path / "log"
-    log.write_text("much\nerror: libx.so needs libstdc++\n")
-    told = _failure(GateError.exit_code, log)
+def test_a_failure_keeps_its_class_or_its_log():
+    log = Path("/there/package.log")
+    told = _failure(GateError.exit_code, "much\nerror: libx.so needs libstdc++\n", log)
     assert (type(told), str(told)) == (GateError, "libx.so needs libstdc++")
-    log.write_text("-- fine\nFAILED: a.o\na.cpp:1: error: no\n")
-    told = _failure(1, log)
+    told = _failure(1, "-- fine\nFAILED: a.o\na.cpp:1: error: no\n", log)
     assert type(told) is CompileError
     assert "FAILED: a.o\na.cpp:1: error: no" in str(told)
     assert "-- fine" not in str(told)

@@ -44,33 +44,40 @@ def build_wheel(
     started = time.monotonic()
     command = [str(tools.python), "-m", "toolchain.wheel", given]
     env = _environment(tools, jobs)
-    answer = ""
+    lines = []
     with (
         log.open("w", encoding="utf-8") as kept,
         subprocess.Popen(
             command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         ) as child,
     ):
-        for line in child.stdout or ():
-            kept.write(line)
-            answer = line if line.startswith(ANSWER) else answer
-            if step := _STEP.match(line):
-                shown = f"[{step[1]}/{step[2]}] {step[3]}"[:100]
-                print(f"\r\x1b[K{shown}", end="", file=sys.stderr, flush=True) if terminal else print(
-                    shown, file=sys.stderr
-                )
+        try:
+            for line in child.stdout or ():
+                kept.write(line)
+                lines.append(line)
+                _show(line, terminal)
+        except BaseException:  # otherwise it would be waited for here
+            child.kill()
+            raise
         _, status, usage = os.wait4(child.pid, 0)
         code = child.returncode = os.waitstatus_to_exitcode(status)
     if terminal:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    answer = next((line for line in reversed(lines) if line.startswith(ANSWER)), None)
     if code or not answer:
-        raise _failure(code, log)
+        raise _failure(code, "".join(lines), log)
     return out / answer.removeprefix(ANSWER).strip(), Step(time.monotonic() - started, usage.ru_maxrss * 1024)
 
 
-def _failure(code: int, log: Path) -> KwError:
+def _show(line: str, terminal: bool) -> None:
+    """A step of ninja's, in one line that is written over where there is a terminal."""
+    if step := _STEP.match(line):
+        shown = f"[{step[1]}/{step[2]}] {step[3]}"[:100]
+        print(f"\r\x1b[K{shown}", end="", file=sys.stderr, flush=True) if terminal else print(shown, file=sys.stderr)
+
+
+def _failure(code: int, text: str, log: Path) -> KwError:
     """What the child refused, in its own class; or else its log from where it first went wrong."""
-    text = log.read_text(encoding="utf-8")
     refused = re.search(r"^error: ((?:.|\n)*)", text, re.MULTILINE)
     kind = next((kind for kind in KwError.__subclasses__() if kind.exit_code == code), None)
     if refused and kind:

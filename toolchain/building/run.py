@@ -50,7 +50,10 @@ def _unchanged(workspace: Path, request: Request) -> Outcome | None:
     if known is None or known.inputs != stamp.inputs(request):
         return None
     wheel = DIST / known.wheel
-    return Outcome(wheel, known, fresh=False) if stamp.digest_of(wheel) == known.sha256 else None
+    if stamp.digest_of(wheel) != known.sha256:
+        return None
+    publish(wheel)  # what lies beside it may have been removed
+    return Outcome(wheel, known, fresh=False)
 
 
 def compiled(request: Request, table: Table, jobs: int | None) -> Built:
