@@ -111,5 +111,5 @@ def test_what_is_not_covered(bnb):
         assert not hasattr(module, name)
     with pytest.raises(ImportError, match="cannot import name 'Linear8bitLt'"):
         from kernelwright.compat.bitsandbytes.nn import Linear8bitLt  # noqa: F401
-    with pytest.raises(errors.InvalidArgument, match="must be the state of a matrix"):
+    with pytest.raises(errors.InvalidArgument, match="quant_state is a NoneType, but must be a QuantState"):
         bnb.matmul_4bit(torch.randn(2, 64), torch.zeros(1, dtype=torch.uint8), None)

@@ -42,10 +42,24 @@ def check_packed(who: str, packed: Tensor, state: QuantState) -> None:
             f"{who}: the scales are quantized in blocks of {state.state2.blocksize}, but the operators know blocks of "
             f"{four_bit.SCALES_A_BLOCK}, which is what bitsandbytes makes; quantize the weight again"
         )
-    if not torch.allclose(state.code.cpu().float(), values(state.quant_type, "cpu"), rtol=0, atol=1e-6):
+    expected, code = values(state.quant_type, "cpu"), state.code.cpu().float()
+    if code.shape != expected.shape or not torch.allclose(code, expected, rtol=0, atol=1e-6):
         raise InvalidArgument(
             f"{who}: quant_map has other values than {state.quant_type}, which the operators would compute with; "
             "the checkpoint was made with a type of its own"
+        )
+
+
+def check_dtype(who: str, dtype: torch.dtype) -> None:
+    if dtype not in _FLOATS:
+        raise InvalidDtype(f"{who}: it has dtype {dtype}, but must have {' or '.join(map(str, _FLOATS))}")
+
+
+def check_compute(who: str, dtype: Any) -> None:
+    """What a layer computes in, said when the layer is made: a wrong type would fail in its first forward."""
+    if dtype is not None and dtype not in (*_FLOATS, torch.float64):
+        raise InvalidDtype(
+            f"{who}: compute_dtype is {dtype!r}, but must be {' or '.join(map(str, _FLOATS))}, or None for the input's"
         )
 
 
@@ -65,10 +79,7 @@ def quantize(
 ) -> tuple[Tensor, QuantState]:
     """The codes of a weight, of shape [bytes, 1] seen as quant_storage, and their state."""
     check_settings(quant_type, blocksize, quant_storage)
-    if weight.dtype not in _FLOATS:
-        raise InvalidDtype(
-            f"a 4-bit weight: it has dtype {weight.dtype}, but must have {' or '.join(map(str, _FLOATS))}"
-        )
+    check_dtype("a 4-bit weight", weight.dtype)
     op = torch.ops.kernelwright.quantize_4bit
     packed, absmax = op.default(weight.detach(), blocksize, quant_type)
     size = quant_storage.itemsize
@@ -98,7 +109,7 @@ def dequantize(packed: Tensor, state: QuantState) -> Tensor:
 def linear(x: Tensor, packed: Tensor, state: QuantState, bias: Tensor | None) -> Tensor:
     """x times the transposed weight, plus bias."""
     n, k = state.shape  # type: ignore[misc]
-    if x.shape[-1] != k:
+    if x.dim() == 0 or x.shape[-1] != k:
         raise InvalidArgument(
             f"matmul_4bit: x has shape {tuple(x.shape)}, but its last dimension must be {k}: the weight is [{n}, {k}]"
         )

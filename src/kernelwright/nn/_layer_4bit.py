@@ -96,7 +96,7 @@ class Layer4bit(torch.nn.Module):
         key = f"{prefix}weight"
         parts = {name: state_dict[f"{key}.{name}"] for name in _PARTS if f"{key}.{name}" in state_dict}
         taken = False
-        if key in state_dict:
+        if isinstance(state_dict.get(key), torch.Tensor):
             assign = bool(local_metadata.get("assign_to_params_buffers", False))
             try:
                 taken = self._take(state_dict[key], parts, assign)

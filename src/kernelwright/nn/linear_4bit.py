@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from kernelwright.errors import InvalidArgument
 from kernelwright.nn import _four_bit
 from kernelwright.nn._layer_4bit import Layer4bit
 from kernelwright.nn.params_4bit import Params4bit
@@ -49,6 +50,7 @@ class Linear4bit(Layer4bit, torch.nn.Linear):
         quant_storage: torch.dtype = torch.uint8,
         device: Any = None,
     ) -> None:
+        _four_bit.check_compute(type(self).__name__, compute_dtype)
         super().__init__(input_features, output_features, bias, device)
         self.compute_dtype = compute_dtype
         self.quant_storage = quant_storage
@@ -66,6 +68,8 @@ class Linear4bit(Layer4bit, torch.nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         state = self._state()
+        if not isinstance(x, torch.Tensor):
+            raise InvalidArgument(f"{type(self).__name__}: its input is a {type(x).__name__}, but must be a tensor")
         bias, kind = self.bias, x.dtype
         compute = self.compute_dtype or kind
         if kind is not compute:

@@ -162,6 +162,7 @@ class Params4bit(torch.nn.Parameter):
             quant_storage=self.quant_storage,
         )
         state.dtype = dtype or state.dtype
+        self.requires_grad_(False)  # nothing can learn in steps of 16 values
         self.data = packed
         self.quant_state, self.bnb_quantized = state, True
         self._tell_module()

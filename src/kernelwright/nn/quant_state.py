@@ -11,7 +11,7 @@ import torch
 from kernelwright.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from torch import Tensor
 
@@ -21,6 +21,7 @@ __all__ = ["QuantState"]
 PACKED = "quant_state.bitsandbytes__"
 _TENSORS = ("absmax", "quant_map", "nested_absmax", "nested_quant_map")
 _VALUES = ("quant_type", "blocksize", "dtype", "shape", "nested_blocksize", "nested_dtype", "nested_offset")
+_DTYPES = ("float32", "float16", "bfloat16")
 _NESTED = {name for name in _TENSORS + _VALUES if name.startswith("nested_")}
 
 
@@ -178,9 +179,9 @@ def _unpacked(given: Mapping[str, Any]) -> dict[str, Any]:
     if packed:
         try:
             parts |= json.loads(bytes(given[packed[0]].tolist()))
-        except ValueError as error:
+        except (ValueError, TypeError) as error:  # of other types too: no bytes, or JSON that is no object
             raise InvalidArgument(
-                f"QuantState: {packed[0]} holds no JSON ({error}): the checkpoint is damaged, or another format"
+                f"QuantState: {packed[0]} holds no JSON object ({error}): the checkpoint is damaged, or another format"
             ) from error
     return parts
 
@@ -195,5 +196,24 @@ def _check_parts(parts: Mapping[str, Any]) -> None:
             f"{', '.join(unknown) or 'nothing'} too many; a checkpoint of bitsandbytes has {', '.join(_TENSORS[:2])} "
             f"and {PACKED}nf4 or …fp4, double-quantized also {', '.join(_TENSORS[2:])}"
         )
-    if parts["quant_type"] not in ("nf4", "fp4"):
-        raise InvalidArgument(f"QuantState: quant_type is {parts['quant_type']!r}, but must be 'nf4' or 'fp4'")
+    for name, value in parts.items():
+        right, wanted_words = _wanted(name)
+        if not right(value):
+            shown = f"a {type(value).__name__}" if name in _TENSORS else repr(value)
+            raise InvalidArgument(f"QuantState: {name} is {shown}, but must be {wanted_words}")
+
+
+def _wanted(name: str) -> tuple[Callable[[Any], bool], str]:
+    """Whether a part is what it must be, and what that is: a checkpoint may hold anything."""
+    if name in _TENSORS:
+        return lambda value: isinstance(value, torch.Tensor), "a tensor"
+    if name == "quant_type":
+        return lambda value: value in ("nf4", "fp4"), "'nf4' or 'fp4'"
+    if name.endswith("blocksize"):
+        return lambda value: type(value) is int, "a whole number"
+    if name.endswith("dtype"):
+        return lambda value: value in _DTYPES, f"the name of a type: {', '.join(_DTYPES)}"
+    if name == "shape":
+        sizes = "a list of sizes, none below 0"
+        return lambda value: isinstance(value, (list, tuple)) and all(type(n) is int and n >= 0 for n in value), sizes
+    return lambda value: isinstance(value, (int, float)), "a number"  # nested_offset

@@ -4,17 +4,18 @@
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kernelwright.errors import InvalidArgument
+from kernelwright.errors import InvalidArgument, InvalidDtype
 from kernelwright.nn import _four_bit
 from kernelwright.nn._progress import progress
 from kernelwright.nn.linear_4bit import Linear4bit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 __all__ = ["dequantize_", "quantize_"]
 
@@ -48,6 +49,9 @@ def quantize_(
     """
     settings = {"quant_type": quant_type, "compress_statistics": compress_statistics, "quant_storage": quant_storage}
     _four_bit.check_settings(quant_type, blocksize, quant_storage)
+    _four_bit.check_compute("quantize_", compute_dtype)
+    if device is not None and torch.device(device).type == "meta":
+        raise InvalidArgument("quantize_: device is meta, where nothing has values; name the one it is to run on")
     for name, old in progress(_found(model, skip), "quantizing", show_progress):
         parent, _, last = name.rpartition(".")
         made = _quantized(old, device, blocksize, compute_dtype=compute_dtype, **settings)
@@ -64,6 +68,9 @@ def dequantize_(model: torch.nn.Module, dtype: torch.dtype | None = None) -> tor
     >>> model = quantize_(torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU()))
     >>> dequantize_(model)
     """
+    _require_module("dequantize_", model)
+    if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+        raise InvalidDtype(f"dequantize_: dtype is {dtype!r}, but must be a torch type of floats, or None")
     if isinstance(model, Linear4bit):
         raise InvalidArgument("dequantize_: the model is itself one Linear4bit; use layer.weight.dequantize()")
     for name, old in [(name, module) for name, module in model.named_modules() if isinstance(module, Linear4bit)]:
@@ -78,6 +85,7 @@ def dequantize_(model: torch.nn.Module, dtype: torch.dtype | None = None) -> tor
 
 def _found(model: torch.nn.Module, skip: Iterable[str] | None) -> list[tuple[str, torch.nn.Linear]]:
     """The layers to quantize, by name."""
+    _require_module("quantize_", model)
     if type(model) is torch.nn.Linear:
         raise InvalidArgument("quantize_: the model is itself one torch.nn.Linear; use kernelwright.nn.Linear4bit")
     skipped, shared = _skipped(model, skip), _shared(model)
@@ -91,13 +99,26 @@ def _found(model: torch.nn.Module, skip: Iterable[str] | None) -> list[tuple[str
             f"quantize_: {type(model).__name__} has no torch.nn.Linear to quantize"
             + (f" besides those that skip={sorted(skipped)} and shared weights leave" if skipped or shared else "")
         )
+    for name, module in found:  # before the first is replaced: a model must not be left half done
+        _check_weight(name, module.weight)
     return found
+
+
+def _check_weight(name: str, weight: torch.Tensor) -> None:
+    if weight.device.type == "meta":
+        raise InvalidArgument(
+            f"quantize_: {name!r} is on the meta device, without values; load the model's weights first"
+        )
+    _four_bit.check_dtype(f"quantize_: {name!r}", weight.dtype)
+
+
+def _require_module(who: str, model: Any) -> None:
+    if not isinstance(model, torch.nn.Module):
+        raise InvalidArgument(f"{who}: the model is a {type(model).__name__}, but must be a torch.nn.Module")
 
 
 def _quantized(old: torch.nn.Linear, device: Any, blocksize: int, **settings: Any) -> Linear4bit:
     where = old.weight.device if device is None else device
-    if torch.device(where).type == "meta":
-        raise InvalidArgument("quantize_: the model is on the meta device, without values; load its weights first")
     made = Linear4bit(old.in_features, old.out_features, old.bias is not None, device="meta", **settings)
     made.weight = made.weight._with(old.weight.detach(), blocksize=blocksize).to(where)  # noqa: SLF001
     if old.bias is not None:
@@ -122,8 +143,11 @@ def _skipped(model: torch.nn.Module, skip: Iterable[str] | None) -> set[str]:
         return {name for name, module in model.named_modules() if module is head}
     if isinstance(skip, str):
         raise InvalidArgument(f"quantize_: skip={skip!r} is a string, but must be a list of names: skip=[{skip!r}]")
+    patterns = list(skip) if isinstance(skip, Iterable) else [skip]
+    if not isinstance(skip, Iterable) or not all(isinstance(pattern, str) for pattern in patterns):
+        raise InvalidArgument(f"quantize_: skip is {skip!r}, but must be a list of names, as named_modules() has them")
     stay: set[str] = set()
-    for pattern in skip:
+    for pattern in patterns:
         tops = {name for name in names if _is_named(name, pattern)}
         if not tops:
             raise InvalidArgument(

@@ -36,6 +36,29 @@ __getattr__ = refuse_others(
 )
 
 
+def _require_tensor(who: str, name: str, value: Any) -> None:
+    if not isinstance(value, torch.Tensor):
+        raise InvalidArgument(f"{who}: {name} is a {type(value).__name__}, but must be a tensor")
+
+
+def _require_state(who: str, state: Any) -> None:
+    if not hasattr(state, "absmax"):  # bitsandbytes' own states will do
+        raise InvalidArgument(
+            f"{who}: quant_state is a {type(state).__name__}, but must be a QuantState, as quantize_4bit gives it"
+        )
+
+
+def _written(who: str, name: str, there: Tensor, value: Tensor) -> Tensor:
+    """The result in the caller's tensor. `copy_` alone would repeat it, or convert it, to whatever stands there."""
+    _require_tensor(who, name, there)
+    if there.shape != value.shape or there.dtype != value.dtype:
+        raise InvalidArgument(
+            f"{who}: {name} is {tuple(there.shape)} of {there.dtype}, but the result is {tuple(value.shape)} of "
+            f"{value.dtype}"
+        )
+    return there.copy_(value)
+
+
 def quantize_4bit(
     A: Tensor,  # noqa: N803 - bitsandbytes' names, here and below
     absmax: Tensor | None = None,
@@ -51,6 +74,7 @@ def quantize_4bit(
 
     >>> packed, state = quantize_4bit(torch.randn(64, 128), quant_type="nf4", compress_statistics=True)
     """
+    _require_tensor("quantize_4bit", "A", A)
     packed, state = _four_bit.quantize(
         A,
         quant_type=quant_type,
@@ -58,11 +82,9 @@ def quantize_4bit(
         compress_statistics=compress_statistics,
         quant_storage=quant_storage,
     )
-    if out is not None:
-        packed = out.copy_(packed)
     if absmax is not None:
-        state.absmax = absmax.copy_(state.absmax)
-    return packed, state
+        state.absmax = _written("quantize_4bit", "absmax", absmax, state.absmax)
+    return (packed if out is None else _written("quantize_4bit", "out", out, packed)), state
 
 
 def dequantize_4bit(
@@ -79,14 +101,16 @@ def dequantize_4bit(
 
     >>> dequantize_4bit(packed, state).shape
     """
+    _require_tensor("dequantize_4bit", "A", A)
     if quant_state is None:
         if absmax is None or out is None:
             raise InvalidArgument("dequantize_4bit: without quant_state it needs absmax and out; give either")
         code = get_4bit_type(quant_type, A.device)
         quant_state = QuantState(absmax, out.shape, code, blocksize or 64, quant_type, out.dtype)
+    _require_state("dequantize_4bit", quant_state)
     found = _four_bit.dequantize(A, quant_state)
     if out is not None:
-        found = out.copy_(found)
+        found = _written("dequantize_4bit", "out", out, found)
     return found.t() if A.shape[0] == 1 else found
 
 
@@ -101,13 +125,16 @@ def matmul_4bit(
 
     >>> matmul_4bit(torch.randn(3, 128), packed, state).shape
     """
-    if quant_state is None or quant_state.shape is None or len(quant_state.shape) != 2:
+    for name, value in (("A", A), ("B", B)):
+        _require_tensor("matmul_4bit", name, value)
+    _require_state("matmul_4bit", quant_state)
+    if quant_state.shape is None or len(quant_state.shape) != 2:
         raise InvalidArgument(
             "matmul_4bit: quant_state must be the state of a matrix, as quantize_4bit gives it; this is "
             f"{quant_state!r}"
         )
     y = _four_bit.linear(A, B, quant_state, bias)
-    return y if out is None else out.copy_(y)
+    return y if out is None else _written("matmul_4bit", "out", out, y)
 
 
 def gemv_4bit(
