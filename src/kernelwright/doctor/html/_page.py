@@ -32,12 +32,13 @@ code, pre { font: .875em/1.45 ui-monospace, monospace; }
 pre { overflow-x: auto; white-space: pre-wrap; margin: .5rem 0; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .925rem; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .75rem .3rem 0; border-bottom: 1px solid var(--line); }
+th, td { overflow-wrap: break-word; } .facts td { overflow-wrap: anywhere; }
 th { color: var(--soft); font-weight: 600; } td.number { text-align: right; white-space: nowrap; }
 tbody th { width: 9.5rem; } td.bar { width: 22%; min-width: 5rem; }
 .bar i { display: block; height: .7rem; margin-top: .35rem; min-width: 2px; background: var(--bar);
   border-radius: 2px; }
 details { margin: .6rem 0; } summary { cursor: pointer; font-weight: 600; }
-@media (max-width: 40rem) { body { padding: 1rem .75rem 3rem; } tbody th { width: 6rem; } }
+@media (max-width: 40rem) { body { padding: 1rem .75rem 3rem; } tbody th { width: 6.5rem; } }
 @media print { details > * { display: block; } }
 """
 
@@ -68,7 +69,7 @@ def rows(pairs: Iterable[tuple[str, object]]) -> Markup:
     for word, text in pairs:
         made.append(tag("tr", tag("th", "" if word == before else word, scope="row"), tag("td", text)))
         before = word
-    return tag("div", tag("table", tag("tbody", *made)), kind="scroll")
+    return tag("div", tag("table", tag("tbody", *made)), kind="scroll facts")
 
 
 def table(head: Iterable[str], lines: Iterable[Iterable[object]]) -> Markup:

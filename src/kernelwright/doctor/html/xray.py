@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _KINDS = {"runs": "good", "compiles": "good", "partly": "warn", "fails": "bad", "unknown": "warn"}
+_PACKED = {"none": "not", "unknown": "in an unknown way", "lz4": "by LZ4", "zstd": "by Zstandard"}
 
 
 def _causes(findings: Iterable[tuple[dict[str, Any], str]]) -> Iterator[Markup]:
@@ -56,7 +57,7 @@ def _code(code: list[dict[str, Any]]) -> Markup:
     most = max((row["bytes"] for row in code), default=1) or 1
     lines = []
     for row in code:
-        packed = ", ".join(f"{count} {name}" for name, count in sorted(row["packing"].items()))
+        packed = ", ".join(f"{count} {_PACKED.get(name, name)}" for name, count in sorted(row["packing"].items()))
         name = row["code"] + (" (to link anew)" if row["relinked"] else "")
         bar = tag("td", tag("i", style=f"width: {100 * row['bytes'] / most:.1f}%"), kind="bar")
         numbers = (amount(row["bytes"]), amount(row["unpacked"]), row["images"])

@@ -85,7 +85,7 @@ def _torch(torch: dict[str, Any] | None) -> Iterator[tuple[str, str]]:
             yield "torch", f"cannot be imported: {imported['error']}"
         elif "available" in imported:
             sees = "sees a GPU" if imported["available"] else "sees no GPU"
-            yield "torch", f"can be imported, {sees}, has code for {' '.join(imported['archs']) or 'no GPU'}"
+            yield "torch", f"can be imported, {sees}, has code for {' '.join(imported.get('archs', [])) or 'no GPU'}"
 
 
 def _toolkits(toolkits: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
