@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import sys
 
 import nox
@@ -13,8 +16,20 @@ nox.options.error_on_missing_interpreters = True
 
 
 def toolchain(session: nox.Session, verb: str) -> None:
-    """The toolchain needs nothing but this Python; what a verb needs beside it, it provisions from locks/."""
-    session.run(sys.executable, "-m", "toolchain", verb, *session.posargs, external=True, log=False)
+    """The toolchain needs nothing but this Python; what a verb needs beside it, it provisions from locks/.
+
+    Not by session.run, which kills its child half a second after an interrupt, and whose failures all end with 1.
+    """
+    command = [sys.executable, "-m", "toolchain", verb, *session.posargs]
+    child = subprocess.Popen(command, env={**os.environ, "KW_PARENT": str(os.getpid())})
+    code = None
+    while code is None:
+        try:
+            code = child.wait()
+        except KeyboardInterrupt:
+            child.send_signal(signal.SIGINT)
+    if code:
+        raise SystemExit(code if code > 0 else 128 - code)
 
 
 @nox.session

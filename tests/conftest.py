@@ -48,6 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--calls", type=int, default=10_000, help="odd calls that tests/python/test_hostile.py makes, of each kind"
     )
     group.addoption("--calls-seed", type=int, help="the seed of an earlier run of them; without: a new one")
+    group.addoption("--whole", action="store_true", help="verify whole wheels, not one operator for one code: minutes")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -5,17 +5,22 @@ from __future__ import annotations
 
 import argparse
 import ast
+import os
 import signal
 import sys
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from toolchain import disk
 from toolchain.errors import KwError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+PARENT = "KW_PARENT"  # the process without which a verb shall not go on: noxfile.py's
+_PR_SET_PDEATHSIG = 1
 COMMANDS = Path(__file__).resolve().parent / "commands"
 
 
@@ -36,9 +41,31 @@ def usage() -> str:
     return "\n".join(["usage: python -m toolchain VERB [-h] ...", "", *lines])
 
 
-def _terminated(number: int, _frame: object) -> NoReturn:
-    """Unwinds, so that what was started is ended and what was half done is cleaned up."""
+def _ended(number: int, _frame: object) -> NoReturn:
+    """Unwinds, so that what was started is ended and what is half done is cleaned up; once, however often it comes."""
+    for other in SIGNALS:
+        signal.signal(other, signal.SIG_IGN)
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
     sys.exit(128 + number)
+
+
+def _end_with(parent: str) -> None:
+    """Asks the kernel for SIGTERM when the parent ends: nobody kills a verb, they kill what started it."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != int(parent):  # it has ended already
+        sys.exit(128 + signal.SIGTERM)
+
+
+def _listen() -> None:
+    """Signals end this process in good order; one that is ignored already, as nohup does, stays so."""
+    for number in SIGNALS:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _ended)
+    if parent := os.environ.pop(PARENT, ""):
+        _end_with(parent)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -52,15 +79,18 @@ def main(argv: Sequence[str]) -> int:
     command = import_module(f"toolchain.commands.{verb.replace('-', '_')}")
     parser = argparse.ArgumentParser(prog=f"python -m toolchain {verb}", description=command.__doc__)
     command.add_arguments(parser)
-    signal.signal(signal.SIGTERM, _terminated)
+    _listen()
     try:
         return int(command.run(parser.parse_args(argv[1:])))
-    except KwError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
+    except (KwError, OSError) as error:
+        told = disk.full(error) or error
+        if not isinstance(told, KwError):
+            raise
+        print(f"error: {told}", file=sys.stderr)
+        return told.exit_code
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        return 130
+        return 128 + signal.SIGINT
 
 
 if __name__ == "__main__":

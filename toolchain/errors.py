@@ -71,3 +71,9 @@ class WheelRefused(KwError):
     """A wheel on offer is not the one that its list, its name or the person says it is."""
 
     exit_code = 21
+
+
+class DiskFull(KwError):
+    """A file system has no room left for what is fetched or built."""
+
+    exit_code = 22

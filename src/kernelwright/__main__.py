@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The program `python -m kernelwright`: the doctor and its tools. Needs no torch."""
+"""The program `python -m kernelwright`: the doctor and its tools, which need no torch, and the benchmark of a model."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ _VERBS = {
     "doctor": "kernelwright.doctor.report.command",
     "explain": "kernelwright.doctor.explain._print",
     "xray": "kernelwright.doctor.xray.command",
+    "bench": "kernelwright.bench.command",
+    "causes": "kernelwright.doctor.report.causes",
 }
 
 

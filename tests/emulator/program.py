@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Operators on an emulated GPU, in a process of its own: cases of their records against float64, on fresh numbers.
 
-    python -m tests.emulator.program FOLDER DEVICE [--ops a,b] [--every N] [--benchmarks ELEMENTS] [--seed N]
+    python -m tests.emulator.program FOLDER DEVICE [--ops a,b] [--every N] [--benchmarks BYTES] [--seed N]
 
 FOLDER has the emulating driver and the images (build.py); DEVICE is capability/multiprocessors/MiB of L2, as in
 9.0/132/50. Each case is run where it lies on 16 bytes, and 1 and 3 elements off. The last line is a JSON of what
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import secrets
 from collections.abc import Iterator
@@ -23,21 +22,15 @@ import torch
 
 from kernelwright import _library, errors, ops
 from tests.emulator.emulated import Driver, OnDevice, memory
-from tests.gpu.program import bounds, expected
+from tests.gpu.program import bounds, expected, written
 
 OFFSETS = (0, 1, 3)
 
 
 def chosen(op: Any, every: int, benchmarks: int) -> Iterator[Any]:
-    """Each `every`th of the record's cases, and those of its benchmarks that are no larger."""
+    """Each `every`th of the record's cases, and those of its benchmarks that move no more bytes."""
     yield from op.cases[::every]
-    yield from (case for case in op.benchmarks if math.prod(case.shape) <= benchmarks)
-
-
-def written(overload: Any) -> list[bool]:
-    """For each argument whether the overload writes to it."""
-    arguments = torch._C.parse_schema(f"kernelwright::{overload.name}{overload.schema}").arguments
-    return [a.alias_info is not None and a.alias_info.is_write for a in arguments]
+    yield from (case for case in op.benchmarks if op.bytes(case) <= benchmarks)
 
 
 def wrong(driver: Driver, library: OnDevice, op: Any, case: Any, arguments: tuple[Any, ...], offset: int) -> str | None:
@@ -48,7 +41,7 @@ def wrong(driver: Driver, library: OnDevice, op: Any, case: Any, arguments: tupl
     with memory(driver, offset) as device:
         given = [
             device.given(a, f"argument {number}", writable=writes)
-            for number, (a, writes) in enumerate(zip(arguments, written(overload), strict=True))
+            for number, (a, writes) in enumerate(zip(arguments, written(op, case), strict=False))
         ]
         try:
             found = library.bind(overload)(*given)

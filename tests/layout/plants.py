@@ -244,6 +244,18 @@ DOCUMENTS = [
         {"toolchain/errors.py": ERRORS_PY},
     ),
     Plant(
+        "exit_codes_are_distinct",
+        {"toolchain/errors.py": ERRORS_PY, "toolchain/a/read.py": "class ReadError(KwError):\n    exit_code = 10\n"},
+        "ReadError and TableError both end with 10",
+        {"toolchain/a/read.py": "class ReadError(KwError):\n    exit_code = 11\n"},
+    ),
+    Plant(
+        "the_launcher_ends_as_the_toolchain_does",
+        {"toolchain/errors.py": ERRORS_PY, "kw": 'EXIT = {"TableError": 10, "BusyError": 17}\n'},
+        "kw: BusyError is 18 in the toolchain, not 17",
+        {"kw": 'EXIT = {"TableError": 10, "BusyError": 18}\n'},
+    ),
+    Plant(
         "error_classes_are_used",
         {"toolchain/errors.py": ERRORS_PY, "toolchain/a.py": RAISES.replace("BusyError", "0")},
         "nothing raises BusyError",
@@ -275,6 +287,12 @@ DOCUMENTS = [
     ),
     Plant(
         "errors_are_documented",
+        {**DOCUMENTED, "toolchain/b.py": "class ReadError(KwError):\n    exit_code = 20\n", "docs/errors.md": PAGE},
+        "no row for ReadError (20)",
+        {"docs/errors.md": PAGE + "| 20 | `ReadError` | | |\n"},
+    ),
+    Plant(
+        "errors_are_documented",
         {**DOCUMENTED, "docs/errors.md": PAGE.replace("| 9 |", "| 8 |")},
         "KW_ERROR_CUDA is 9, not 8",
         {"docs/errors.md": PAGE},
@@ -282,7 +300,7 @@ DOCUMENTS = [
     Plant(
         "errors_are_documented",
         {**DOCUMENTED, "docs/errors.md": PAGE + "| 7 | `GoneError` | | |\n"},
-        "GoneError is in neither",
+        "GoneError is neither a class",
         {"docs/errors.md": PAGE},
     ),
     Plant(

@@ -37,20 +37,38 @@ def _classes(tree: Tree, path: str) -> dict[str, tuple[ast.ClassDef, int | None]
     return found
 
 
+def _fatal(tree: Tree) -> Iterator[tuple[str, str, int | None]]:
+    """(place, name, exit code) of each class that can end a verb, wherever in the toolchain it stands."""
+    for path in sorted(tree.under("toolchain"), key=lambda path: path != ERRORS):
+        if path.endswith(".py"):
+            for name, (node, code) in _classes(tree, path).items():
+                if path == ERRORS or code is not None:
+                    yield f"{path}:{node.lineno}", name, code
+
+
 def exit_codes_are_distinct(tree: Tree) -> Iterator[str]:
     """A script can only act on a failure that it can tell from the others."""
-    if ERRORS not in tree.files:
-        return
     first: dict[int, str] = {}
-    for name, (node, code) in _classes(tree, ERRORS).items():
+    for place, name, code in _fatal(tree):
         if code is None:
-            yield f"{ERRORS}:{node.lineno}: {name} has no exit_code of its own"
+            yield f"{place}: {name} has no exit_code of its own"
         elif not 2 <= code <= 125:
-            yield f"{ERRORS}:{node.lineno}: {name}: {code} is Python's own, a shell's, or no exit code"
+            yield f"{place}: {name}: {code} is Python's own, a shell's, or no exit code"
         elif code in first:
-            yield f"{ERRORS}:{node.lineno}: {name} and {first[code]} both end with {code}"
+            yield f"{place}: {name} and {first[code]} both end with {code}"
         else:
             first[code] = name
+
+
+def the_launcher_ends_as_the_toolchain_does(tree: Tree) -> Iterator[str]:
+    """`kw` is one file and spells the codes again; who looks one up must find what it means there."""
+    if "kw" not in tree.files or ERRORS not in tree.files:
+        return
+    known = {name: code for _, name, code in _fatal(tree)}
+    table = re.search(r"^EXIT = \{([^}]*)\}", tree.text("kw"), re.MULTILINE)
+    for name, code in re.findall(r'"(\w+)": (\d+)', table[1] if table else ""):
+        if known.get(name) != int(code):
+            yield f"kw: {name} is {known.get(name)} in the toolchain, not {code}"
 
 
 def _raised(module: ast.Module) -> Iterator[str]:
@@ -107,7 +125,7 @@ def errors_are_documented(tree: Tree) -> Iterator[str]:
         return
     wanted = {}
     if ERRORS in tree.files:
-        wanted = {name: str(code) for name, (_, code) in _classes(tree, ERRORS).items() if code is not None}
+        wanted = {name: str(code) for _, name, code in _fatal(tree) if code is not None}
     if BASE in tree.files:
         wanted |= {name: number for name, number in _STATUS.findall(tree.text(BASE)) if name != "KW_OK"}
     rows = {name: number for number, name in _ROW.findall(tree.text(PAGE))}
@@ -115,7 +133,7 @@ def errors_are_documented(tree: Tree) -> Iterator[str]:
         if name not in rows:
             yield f"{PAGE}: no row for {name} ({wanted[name]})"
         elif name not in wanted:
-            yield f"{PAGE}: {name} is in neither {ERRORS} nor {BASE}"
+            yield f"{PAGE}: {name} is neither a class of the toolchain nor a status of {BASE}"
         elif wanted[name] != rows[name]:
             yield f"{PAGE}: {name} is {wanted[name]}, not {rows[name]}"
 

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -12,15 +14,24 @@ from kernelwright.doctor._check import Grade
 from kernelwright.doctor.causes import all_causes
 from kernelwright.doctor.checks import all_checks, examine, package
 from kernelwright.doctor.machine import driver, jetson, python, system
-from tests.python import made_up
-from tests.python.made_up import H100, NO_DRIVER, ORIN, WORKSTATION, libcuda, module, torch
+from tests.python import cuda_files, made_up
+from tests.python.made_up import H100, NO_DRIVER, ORIN, WORKSTATION, gcc, libcuda, module, nvcc, torch
+from tests.python.support import REPORT, copy_package, run
 
 NVCC = "/usr/local/cuda/bin/nvcc"
 OLD = "/usr/local/cuda-11.8/bin/nvcc"
+GXX = "/usr/bin/g++"
+NOT_LOADED = {"/proc/driver/nvidia/version": None, "/proc/driver/nvidia/gpus/0000:01:00.0/information": None}
+NO_TOOLS = dict.fromkeys((NVCC, GXX, "/usr/bin/ninja"))
 
 
-def nvcc(release, place=NVCC):
-    return {"files": {place: "#!"}, "says": {place: f"Cuda compilation tools, release {release}, V{release}.1"}}
+def driver_of(level=13000, **gpu):
+    return {"init": 0, "level": level, "gpus": [{**H100, **gpu}]}
+
+
+def with_extension(name="fused", **library):
+    """The workstation with one more package on torch, different from a good one in `library`."""
+    return WORKSTATION.but(files=made_up.extension(name, replace(made_up.EXTENSION, **library)))
 
 
 BARE = WORKSTATION.but(
@@ -50,12 +61,58 @@ SICK = [
     ("KW-041", "11.8", WORKSTATION.but(**nvcc("11.8"))),
     ("KW-060", "GiB each", WORKSTATION.but(files={"/proc/meminfo": "MemTotal: 8000000 kB\nMemAvailable: 7000000 kB\n", NVCC: "#!"})),
     ("KW-060", "GiB each", WORKSTATION.but(files={"/sys/fs/cgroup/memory.max": "4294967296\n", NVCC: "#!"})),
-    ("KW-073", "musl", WORKSTATION.but(files={"/lib/ld-musl-x86_64.so.1": b""})),
+    ("KW-073", "musl", WORKSTATION.but(
+        files={"/lib/ld-musl-x86_64.so.1": b"", "/lib/x86_64-linux-gnu/libc.so.6": None})),
     ("KW-074", "3.5", WORKSTATION.but(driver={"init": 0, "level": 13000, "gpus": [{"name": "K40", "capability": 35}]})),
     ("KW-076", "11.4", WORKSTATION.but(driver={"init": 0, "level": 11040, "gpus": [H100]})),
     ("KW-077", "KERNELWRIGHT_DISABLE=1", WORKSTATION.but(variables={"KERNELWRIGHT_DISABLE": "1"})),
     ("KW-080", "470.82.01", WORKSTATION.but(**libcuda("470.82.01", "/usr/lib64"))),
     ("KW-081", "which is a list", WORKSTATION.but(variables={"CUDA_HOME": ":/usr/local/cuda"})),
+    ("KW-003", "13.0", WORKSTATION.but(**nvcc("13.0"), driver=driver_of(12080))),
+    ("KW-003", "CUDA 13", replace(with_extension(needed=("libcudart.so.13",)), driver=driver_of(12080))),
+    ("KW-005", "PTX 9.0", replace(
+        with_extension(fat=cuda_files.container(cuda_files.ptx("90", (9, 0)))), driver=driver_of(12080))),
+    ("KW-010", "sm_80", with_extension(fat=cuda_files.container(*cuda_files.sass("80")))),
+    ("KW-015", "1 GPU", WORKSTATION.but(driver={"library": "x", "level": 13000, "init": 100, "gpus": []})),
+    ("KW-015", "torch", WORKSTATION.but(torch={"available": False, "archs": ["sm_90"]})),
+    ("KW-020", "_ZN3c104warnERKNS_7WarningE", with_extension(wants=("_ZN3c104warnERKNS_7WarningE",))),
+    ("KW-027", "12.9", WORKSTATION.but(variables={"CONDA_OVERRIDE_CUDA": "12.9"}, driver=driver_of(12020))),
+    ("KW-027", "without CUDA", WORKSTATION.but(variables={"CONDA_OVERRIDE_CUDA": ""})),
+    ("KW-028", "cuda128", WORKSTATION.but(files={
+        f"{made_up.SITE}/bitsandbytes/libbitsandbytes_cuda128.so": None, f"{made_up.SITE}/bitsandbytes/libbitsandbytes_cuda118.so": ""})),
+    ("KW-028", "cuda124", WORKSTATION.but(variables={"BNB_CUDA_VERSION": "124"})),
+    ("KW-030", "sbsa", ORIN.but(files=made_up.extension("fused", replace(
+        made_up.EXTENSION, machine="aarch64", runpath="/usr/local/cuda-12.4/targets/sbsa-linux/lib")))),
+    ("KW-031", "libcudart.so.11 ", WORKSTATION.but(
+        variables={"LD_LIBRARY_PATH": "/opt/cuda-11/lib64"}, files={"/opt/cuda-11/lib64/libcudart.so.11.0": ""})),
+    ("KW-031", "libcublas.so.12", WORKSTATION.but(
+        variables={"LD_LIBRARY_PATH": "/opt/lib"}, files={"/opt/lib/libcublas.so.12": ""})),
+    ("KW-035", "no libcuda.so.1", ORIN.but(files={"/usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1": None}, driver=NO_DRIVER)),
+    ("KW-036", "aarch64", with_extension(machine="aarch64")),
+    ("KW-037", "2.5.0a0", ORIN.but(files={"/etc/pip.conf": None})),
+    ("KW-038", "MODE_30W", ORIN.but(files={"/var/lib/nvpmodel/status": "pmode:0002 fmode:quiet\n"})),
+    ("KW-040", "libraries and no bin/nvcc", WORKSTATION.but(files={NVCC: None})),
+    ("KW-040", "not on PATH", WORKSTATION.but(files={NVCC: None, OLD: "#!", "/usr/local/cuda-11.8/lib64/a": ""})),
+    ("KW-042", "GCC 15", WORKSTATION.but(**gcc("15.1.0"))),
+    ("KW-043", "NVCC_PREPEND_FLAGS", WORKSTATION.but(variables={"NVCC_PREPEND_FLAGS": "-O3 -allow-unsupported-compiler"})),
+    ("KW-046", "no g++", WORKSTATION.but(files={GXX: None})),
+    ("KW-046", "triton 3.4.0", WORKSTATION.but(files={**NO_TOOLS, "/usr/bin/cc": None})),
+    ("KW-047", "ninja is not", WORKSTATION.but(files={"/usr/bin/ninja": None})),
+    ("KW-047", "does not run", WORKSTATION.but(says={"/usr/bin/ninja": "ModuleNotFoundError: No module named 'ninja'"})),
+    ("KW-050", "libcusparseLt.so.0", with_extension(needed=("libcusparseLt.so.0",))),
+    ("KW-052", "2.41", with_extension(versions=(("libc.so.6", ("GLIBC_2.41",)),))),
+    ("KW-052", "has 2.17", WORKSTATION.but(files={"/lib/x86_64-linux-gnu/libc.so.6": b"GNU C Library stable release version 2.17."})),
+    ("KW-053", "Zstandard", replace(with_extension(
+        fat=cuda_files.container(*cuda_files.sass("90", packing="zstd", unpacked=900))), driver=driver_of(12020))),
+    ("KW-054", "libpng16.so.16", with_extension(needed=("libpng16.so.16",))),
+    ("KW-083", "/builds/cuda/lib64", with_extension(runpath="/builds/cuda/lib64", needed=("libcurand.so.10",))),
+    ("KW-084", "nvidia-cuda-runtime 13.0.48", WORKSTATION.but(files=made_up.package("nvidia_cuda_runtime", "13.0.48"))),
+    ("KW-089", "a.so", replace(WORKSTATION, old="/srv/ada/.cache/torch_extensions/py311_cu128/a/a.so")),
+    ("KW-094", "3.10", WORKSTATION.but(files=made_up.extension("fused", made_up.EXTENSION, "fused/_C.cpython-310-x86_64-linux-gnu.so"))),
+    ("KW-102", "6.8.0-45", WORKSTATION.but(files={**NOT_LOADED, "/proc/modules": ""}, driver=NO_DRIVER)),
+    ("KW-103", "6.8.0-45", WORKSTATION.but(files=NOT_LOADED, kernel="6.14.0-1-generic", driver=NO_DRIVER)),
+    ("KW-104", "nouveau", WORKSTATION.but(files={**NOT_LOADED, "/proc/modules": "nouveau 3096576 1 - Live 0x0\n"}, driver=NO_DRIVER)),
+    ("KW-108", "no such directory", WORKSTATION.but(variables={"HOME": "/nonexistent"})),
     ("KW-081", "no bin/nvcc", WORKSTATION.but(variables={"CUDA_HOME": "/opt/cuda"})),
     ("KW-082", "11.8", WORKSTATION.but(
         files={NVCC: "#!", OLD: "#!"}, says={**nvcc("12.8")["says"], **nvcc("11.8", OLD)["says"]},
@@ -99,19 +156,36 @@ def test_every_check_has_its_cause_and_was_seen_finding_it():
     codes = {one.code for one in all_checks()}
     assert codes <= set(causes)
     # The package's files are damaged in tests of their own; device files and disks are this machine's.
-    assert codes - {code for code, _, _ in SICK} == {"KW-014", "KW-061", "KW-070", "KW-071", "KW-075"}
+    assert codes - {code for code, _, _ in SICK} == {"KW-014", "KW-061", "KW-070", "KW-071", "KW-072", "KW-075"}
 
 
 def test_every_cause_can_be_seen():
     """In a log, on a machine, or both; those from KW-110 on in a wheel, where tests/python/test_xray.py sees them."""
     checked = {one.code for one in all_checks()}
     assert [c.code for c in all_causes().values() if not c.signs and c.code not in checked] == [
-        "KW-072",
-        "KW-083",
         "KW-110",
         "KW-111",
         "KW-112",
     ]
+
+
+def test_the_issue_of_a_check_is_one_act():
+    for cause in all_causes().values():
+        assert cause.fix, cause.code
+        assert len(cause.fix) < 330, cause.code
+
+
+def test_a_library_of_another_processor(tmp_path):
+    """The whole way: a wheel's directory that was copied from another machine."""
+    package = copy_package(tmp_path)
+    library = package / _files.LIBRARY
+    content = bytearray(library.read_bytes())
+    content[18] = 183 if content[18] == 62 else 62  # e_machine: aarch64 or x86-64
+    library.write_bytes(content)
+    told = json.loads(run(REPORT, "--json", "--self", package=package).stdout)
+    [found] = [found for found in told["findings"] if found["code"] == "KW-072"]
+    assert str(library) in found["evidence"]
+    assert "KW-072" not in run(REPORT, "--json", "--self").stdout
 
 
 def test_device_files(tmp_path, monkeypatch):

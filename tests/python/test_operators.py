@@ -217,6 +217,29 @@ def test_inference_mode(op, device):
             tensors.assert_near(a, b, bound, overload.name)
 
 
+WRITERS = [(op, overload) for op, overload in OVERLOADS if tensors.written(op, overload.name)]
+
+
+@pytest.mark.parametrize("layout", ["plain", "elements apart", "negated"])
+@pytest.mark.parametrize(("op", "overload"), WRITERS, ids=case_id)
+def test_writing_to_a_tensor_of_inference_mode_is_refused_outside_of_it(op, overload, layout, device):
+    """As torch refuses it, but in words that name the argument; whatever the layout, before anything is written."""
+    call = tensors.target(op, overload.name)
+    for index in tensors.written(op, overload.name):
+        with torch.inference_mode():
+            args = small(op, overload, device, number=2)
+            value = args[index]
+            args[index] = value.neg()._neg_view() if layout == "negated" else tensors.laid_out(value, layout)
+        before = args[index].clone()
+        name = call._schema.arguments[index].name
+        with pytest.raises(errors.InvalidArgument, match=f"{op.name}.*: {name} was made in inference mode"):
+            call(*args)
+        assert torch.equal(args[index], before)
+        with torch.inference_mode():
+            call(*args)
+        assert not torch.equal(args[index], before)
+
+
 def test_forward_mode_is_refused():
     """torch has no rule for it and would answer with zeros."""
     x, tangent = torch.randn(2, 8), torch.randn(2, 8)

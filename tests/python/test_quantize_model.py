@@ -108,6 +108,27 @@ def test_settings_reach_the_layers():
         assert layer.bias.requires_grad
 
 
+@pytest.mark.parametrize("dtype", [None, "float16"])
+def test_and_back(device, dtype):
+    from kernelwright import nn
+
+    model = nn.quantize_(Model().to(device).bfloat16().eval(), ["head"])
+    ids = torch.randint(0, 20, (2, 5), device=device)
+    y, wide = model(ids), {name: model.get_submodule(name).weight.dequantize() for name in quantized(model)}
+    bias = model.layers[0].gate.bias
+    assert nn.dequantize_(model, dtype and getattr(torch, dtype)) is model
+    assert not quantized(model)
+    for name, weight in wide.items():
+        layer = model.get_submodule(name)
+        assert (type(layer), layer.training, layer.weight.requires_grad) == (torch.nn.Linear, False, False)
+        assert torch.equal(layer.weight, weight.to(layer.weight.dtype))
+        assert layer.weight.dtype is (torch.float16 if dtype else torch.bfloat16)
+    assert model.layers[0].gate.bias is bias
+    if not dtype:
+        assert (model(ids) - y).norm() <= 2e-2 * y.norm()
+    assert nn.dequantize_(model) is model  # nothing is left to do
+
+
 def test_what_is_refused():
     from kernelwright import nn
 
@@ -123,6 +144,10 @@ def test_what_is_refused():
         nn.quantize_(torch.nn.Sequential(torch.nn.Linear(4, 4)), ["0"])
     with pytest.raises(errors.InvalidArgument, match=r"itself one torch\.nn\.Linear"):
         nn.quantize_(torch.nn.Linear(4, 4))
+    with pytest.raises(errors.InvalidArgument, match="itself one Linear4bit"):
+        nn.dequantize_(nn.LinearNF4(64, 64).to("cpu"))
+    with pytest.raises(errors.InvalidArgument, match=r"LinearNF4: its weight .* is not quantized yet"):
+        nn.dequantize_(torch.nn.Sequential(nn.LinearNF4(64, 64)))
     with pytest.raises(errors.InvalidArgument, match="on the meta device"):
         nn.quantize_(torch.nn.Sequential(torch.nn.Linear(64, 64, device="meta")))
 

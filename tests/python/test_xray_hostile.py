@@ -204,8 +204,7 @@ def test_a_member_without_a_name(tmp_path):
     # Its one letter becomes an extra field that nobody knows: the list stays as long as it was.
     struct.pack_into("<HH", data, at + 28, 0, 1)
     path.write_bytes(bytes(data))
-    told = look(path)
-    assert any("a member has no name" in line for line in told) or any("archive" in line for line in told)
+    assert any("a member has no name" in line for line in look(path))
 
 
 def test_a_list_of_members_that_would_fill_the_memory(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 from toolchain import pep517, targets
 from toolchain.building import Options, build, options, stamp
 from toolchain.building import run as module
-from toolchain.building.package import _failure
+from toolchain.building.package import _failure, build_wheel
 from toolchain.building.table import table as as_table
 from toolchain.errors import CompileError, GateError, ProvisionError, RequestError, ToolMissing
 from toolchain.providers import host, nvrtc, system
@@ -22,7 +23,11 @@ from toolchain.request import resolve
 from toolchain.testing import torch
 
 TABLE = targets.load()
-ROWS = (stamp.Row("sm_80", "rms_norm", 300_016, 70, 64, 8.44), stamp.Row("compute_90", "rms_norm", 9, 0, None, 3.9))
+ROWS = (
+    stamp.Row("sm_80", "rms_norm", 300_016, 70, 64, 8.44, 512_000_000),
+    stamp.Row("compute_90", "rms_norm", 9, 0, None, 3.9, 99_600_000),
+)
+STEP = stamp.Step(4.5, 300_000_000)
 
 
 def test_options_are_those_of_the_documentation():
@@ -40,11 +45,25 @@ def test_options_are_those_of_the_documentation():
 
 def test_the_table_sums_up():
     lines = as_table(ROWS).splitlines()
-    assert lines[0].split() == ["image", "op", "bytes", "registers", "spills", "seconds"]
-    assert lines[2].split() == ["sm_80", "rms_norm", "300,016", "70", "64", "8.4"]
-    assert lines[3].split() == ["compute_90", "rms_norm", "9", "-", "-", "3.9"]
-    assert lines[-1].split() == ["total", "2", "images", "300,025", "64", "12.3"]
+    assert lines[0].split() == ["image", "op", "bytes", "registers", "spills", "seconds", "peak", "MB"]
+    assert lines[2].split() == ["sm_80", "rms_norm", "300,016", "70", "64", "8.4", "512"]
+    assert lines[3].split() == ["compute_90", "rms_norm", "9", "-", "-", "3.9", "100"]
+    assert lines[-1].split() == ["total", "2", "images", "300,025", "64", "12.3", "512"]
     assert len({len(line) for line in lines[:4]}) == 1
+
+
+def test_what_packing_takes_is_measured_in_its_own_process(tmp_path):
+    program = tmp_path / "python"
+    program.write_text(f"#!{sys.executable}\nheld = bytearray(90_000_000)\nprint('[1/2] x\\nwheel: k.whl')\n")
+    program.chmod(0o755)
+    tools = host.HostTools(program, (), (), None)
+    wheel, step = build_wheel({}, tools, tmp_path, tmp_path / "out", 1)
+    assert wheel == tmp_path / "out" / "k.whl"
+    assert 90_000_000 < step.peak < 200_000_000
+    assert 0 < step.seconds < 60
+    program.write_text(f"#!{sys.executable}\nprint('error: not today')\nraise SystemExit({GateError.exit_code})\n")
+    with pytest.raises(GateError, match="not today"):
+        build_wheel({}, tools, tmp_path, tmp_path / "out", 1)
 
 
 @pytest.fixture
@@ -72,7 +91,7 @@ def test_inputs_are_contents_and_never_times(tree):
 
 
 def test_a_stamp_is_read_back_and_a_broken_one_is_none(tmp_path):
-    made = stamp.Stamp("0", "k.whl", "1", "fine", ROWS, 5.0)
+    made = stamp.Stamp("0", "k.whl", "1", "fine", ROWS, STEP, 5.0)
     stamp.save(tmp_path / "stamp.json", made)
     assert stamp.load(tmp_path / "stamp.json") == made
     whole = json.loads((tmp_path / "stamp.json").read_text())
@@ -86,16 +105,17 @@ def test_nothing_is_done_twice_unless_input_or_wheel_changed(tmp_path, monkeypat
     monkeypatch.setattr(module, "STATE", tmp_path / ".kw")
     monkeypatch.setattr(module, "DIST", tmp_path / "dist")
     (tmp_path / "dist").mkdir()
-    wheel, inputs, made = tmp_path / "dist" / "k.whl", ["0"], []
+    wheel, inputs, made, published = tmp_path / "dist" / "k.whl", ["0"], [], []
 
     def work(given, request, table, workspace):
         made.append(given)
         wheel.write_text("wheel")
-        done = stamp.Stamp(inputs[0], wheel.name, stamp.digest_of(wheel), "fine", ROWS, 1.0)
+        done = stamp.Stamp(inputs[0], wheel.name, stamp.digest_of(wheel), "fine", ROWS, STEP, 1.0)
         stamp.save(workspace / "stamp.json", done)
         return module.Outcome(wheel, done, fresh=True)
 
     monkeypatch.setattr(module, "_build", work)
+    monkeypatch.setattr(module, "publish", published.append)
     monkeypatch.setattr(stamp, "inputs", lambda _: inputs[0])
     asked = Options(target="linux-x86_64")
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
@@ -107,6 +127,7 @@ def test_nothing_is_done_twice_unless_input_or_wheel_changed(tmp_path, monkeypat
     assert build(replace(asked, clean=True), TABLE).fresh
     assert build(replace(asked, archs="89"), TABLE).fresh  # a workspace of its own
     assert len(made) == 5
+    assert published == [wheel] * 3  # once each time that nothing else was done
 
 
 def test_a_number_of_jobs_that_makes_no_sense_is_refused_before_anything_is_fetched(tmp_path, monkeypatch):
@@ -123,13 +144,11 @@ def test_a_number_of_jobs_that_makes_no_sense_is_refused_before_anything_is_fetc
         build(Options(target="linux-x86_64"), TABLE)
 
 
-def test_a_failure_keeps_its_class_or_its_log(tmp_path):
-    log = tmp_path / "log"
-    log.write_text("much\nerror: libx.so needs libstdc++\n")
-    told = _failure(GateError.exit_code, log)
+def test_a_failure_keeps_its_class_or_its_log():
+    log = Path("/there/package.log")
+    told = _failure(GateError.exit_code, "much\nerror: libx.so needs libstdc++\n", log)
     assert (type(told), str(told)) == (GateError, "libx.so needs libstdc++")
-    log.write_text("-- fine\nFAILED: a.o\na.cpp:1: error: no\n")
-    told = _failure(1, log)
+    told = _failure(1, "-- fine\nFAILED: a.o\na.cpp:1: error: no\n", log)
     assert type(told) is CompileError
     assert "FAILED: a.o\na.cpp:1: error: no" in str(told)
     assert "-- fine" not in str(told)

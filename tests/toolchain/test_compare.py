@@ -9,8 +9,12 @@ import pytest
 import tiny
 from device_support import Made
 
+from toolchain.errors import RequestError
 from toolchain.exact import compare, image, library, sass, wheel
+from toolchain.exact.verify import verify
 from toolchain.exact.wheel import false_claims
+from toolchain.providers import environment
+from toolchain.targets import ROOT
 
 CODE = "int kw_add(int a) { return a * 3 + 1; }\nint kw_other(int a) { return a - 5; }\n"
 HEAD = ".version 8.2\n.target sm_90\n"
@@ -150,6 +154,24 @@ def test_a_changed_ptx_kernel_is_named(found):
 def test_what_is_no_library_or_image_is_said(members):
     assert [kind for kind, _ in library.differences(b"MZ", members[tiny.LIBRARY], explained=False)] == ["code"]
     assert [kind for kind, _ in image.cubin(b"MZ", Made().bytes())] == ["image"]
+
+
+@pytest.mark.parametrize("provider", environment.HOW)
+def test_a_wheel_of_an_environments_compilers_is_refused_in_words(members, tmp_path, provider):
+    """Nobody outside of that environment can make it again, and half a check would look like a whole one."""
+    recipe = {**tiny.RECIPE, "build": {**tiny.RECIPE["build"], "provider": provider}}
+    path = tiny.write(tmp_path / tiny.NAME, tiny.sealed(members, recipe))
+    with pytest.raises(RequestError, match=f"provider {provider} takes its compilers from the environment it runs in"):
+        verify(path, ROOT, cached=True, jobs=1)
+
+
+def test_a_wheel_without_a_recipe_is_refused_in_words(members, tmp_path):
+    path = tiny.write(tmp_path / tiny.NAME, members)
+    with pytest.raises(RequestError, match=r"holds no recipe: .*statement\.json is not in it"):
+        verify(path, ROOT, cached=True, jobs=1)
+    (tmp_path / "x.whl").write_bytes(b"PK")
+    with pytest.raises(RequestError, match="cannot be read as a wheel"):
+        verify(tmp_path / "x.whl", ROOT, cached=True, jobs=1)
 
 
 def test_a_member_that_was_changed_later_belies_record_and_statement(members, tmp_path):

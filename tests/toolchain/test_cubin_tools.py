@@ -10,8 +10,10 @@ import pytest
 from device_support import tree
 
 from toolchain.cubin import check
+from toolchain.cubin.elf import Elf
 from toolchain.device import Job
 from toolchain.device.log import spills
+from toolchain.exact import sass
 from toolchain.targets import Version
 
 SOURCE = r"""
@@ -122,6 +124,18 @@ def test_spills_of_the_log_are_the_bytes_of_the_machine_code(images, nvdisasm, t
         assert told["k_shared"].stores == 0
         seen += told["k_spill"].stores > 0
     assert seen >= 2
+
+
+def test_machine_code_is_shown_whole_whichever_release_compiled_it(root, table, every_nvrtc):
+    """By the locked disassembler, which is newer than all of them; cuobjdump of that release reads some no longer."""
+    for release, compiler in every_nvrtc.items():
+        for code in (table.codes[code] for code in ("sm_80", "sm_90a")):
+            image = compiler.compile(Job(root, "kernels", code)).image
+            elf, listing = Elf(image), sass.listing(image)
+            for kernel in check(image, code).kernels:
+                size = len(elf.content(elf.by_name[f".text.{kernel.name}"]))
+                assert len(listing[kernel.name]) * 16 == size, (release, code.name, kernel.name)
+                assert any(line.startswith("EXIT") or line.endswith(" EXIT") for line in listing[kernel.name])
 
 
 def _functions(listing):

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Real builds: one under conspicuous circumstances, one with everything planted that must not be in a wheel; what
-`verify` says of both, and of a kernel that was changed. One operator, one code, compiled kernels out of the cache."""
+`verify` says of both, and of kernels that were changed or came from another compiler. One operator, one code; with
+--whole the default wheel. Compiled kernels come out of the cache."""
 
 from __future__ import annotations
 
+import re
 import shutil
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +19,8 @@ from toolchain.cubin.elf import Elf
 from toolchain.exact import conditions, rebuild, wheel
 from toolchain.exact.compare import compare
 from toolchain.exact.verify import verify
-from toolchain.exact.wheel import false_claims
+from toolchain.exact.wheel import Difference, Wheel, false_claims
+from toolchain.providers import machine_of, pip
 from toolchain.request import find_ops
 from toolchain.targets import ROOT, load
 from toolchain.wheel.recipe import settings
@@ -24,15 +28,19 @@ from toolchain.wheel.recipe import settings
 pytestmark = pytest.mark.slow
 
 TABLE = load()
+SMALLEST = min(find_ops(), key=lambda name: (ROOT / f"csrc/cuda/{name}.cu").stat().st_size)
 PLANT = """
 extern "C" __attribute__((visibility("default"))) const char* kw_planted() { return KW_PLANT " " __DATE__ " " __TIME__; }
 """
 
 
 @pytest.fixture(scope="module")
-def asked() -> dict[str, str]:
-    op = min(find_ops(), key=lambda name: (ROOT / f"csrc/cuda/{name}.cu").stat().st_size)
-    wanted = pep517.settled(TABLE, {"provider": "pip", "ops": op, "archs": TABLE.targets["linux-x86_64"].cubins[0]})
+def asked(request) -> dict[str, str]:
+    if request.config.getoption("--whole"):
+        return settings(pep517.settled(TABLE, {"provider": "pip", "target": "linux-x86_64"}))
+    wanted = pep517.settled(
+        TABLE, {"provider": "pip", "ops": SMALLEST, "archs": TABLE.targets["linux-x86_64"].cubins[0]}
+    )
     return settings(wanted)
 
 
@@ -90,13 +98,18 @@ def test_a_kernel_that_was_changed_afterwards_is_named_and_shown(made, tmp_path)
     assert {d.kind for d in found if d.member == name} - {"packing"} == {"kernel", "claim"}
 
 
-@pytest.fixture(scope="module")
-def planted(tmp_path_factory) -> Path:
-    """This tree with a path, a clock, a build id, and another level of optimisation."""
-    tree = tmp_path_factory.mktemp("planted") / "tree"
+def copied(tree: Path) -> Path:
     for path in source.input_files(ROOT):
         (tree / path.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, tree / path.relative_to(ROOT))
+    return tree
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory) -> Path:
+    """This tree with a path, a clock, a build id, another level of optimisation, and an instruction in the kernels of
+    its smallest operator."""
+    tree = copied(tmp_path_factory.mktemp("planted") / "tree")
     library = min((tree / "csrc/host").glob("*.cpp"))
     library.write_text(library.read_text(encoding="utf-8") + PLANT, encoding="utf-8")
     flags = tree / "cmake/flags.cmake"
@@ -105,6 +118,10 @@ def planted(tmp_path_factory) -> Path:
     flags.write_text(text + more, encoding="utf-8")
     host = tree / "cmake/host.cmake"
     host.write_text(host.read_text(encoding="utf-8").replace("--build-id=none", "--build-id=sha1"), encoding="utf-8")
+    kernels = tree / f"csrc/cuda/{SMALLEST}.cu"
+    text, count = re.subn(r"(Params \w+\) \{)", r"\1 __nanosleep(20);", kernels.read_text(encoding="utf-8"))
+    assert count, f"{kernels.name} has no kernel of the form that this plants into"
+    kernels.write_text(text, encoding="utf-8")
     return tree
 
 
@@ -125,7 +142,41 @@ def test_a_wheel_of_other_sources_and_flags_is_not_verified(leaking):
     told: dict[str, str] = {}
     for difference in verdict.found:
         told[difference.kind] = told.get(difference.kind, "") + difference.words
-    assert {"source", "flags", "path", "clock", "build-id"} <= told.keys()
+    assert {"source", "flags", "path", "clock", "build-id", "kernel"} <= told.keys()
     assert "cmake/flags.cmake" in told["source"]
+    assert f"csrc/cuda/{SMALLEST}.cu" in told["source"]
     assert "-O1" in told["flags"]
     assert told["exports"] == "kw_planted is only in the wheel"
+    every_kernel_is_shown(verdict.theirs, verdict.found)
+    assert re.search(r"^    -NANOSLEEP 0x14", told["kernel"], re.MULTILINE), told["kernel"]
+
+
+def every_kernel_is_shown(given: Wheel, found: Iterable[Difference]) -> None:
+    """Those of the planted operator, each for each code, with instructions that differ; and no other operator's."""
+    images = {i["path"]: {k["name"] for k in i["kernels"]} for i in given.manifest["images"] if i["op"] == SMALLEST}
+    named = {(d.member, m[1]) for d in found if d.kind == "kernel" and (m := re.match(r"kernel (\w+): ", d.words))}
+    assert named == {(f"kernelwright/{path}", name) for path, names in images.items() for name in names}
+    assert all("\n    -" in d.words for d in found if d.kind == "kernel")
+
+
+def test_kernels_of_another_compiler_are_traced_to_it(asked, pair, tmp_path):
+    """A wheel that calls itself one of this toolkit, made with the compiler of another."""
+    mine, machine = TABLE.toolkits[asked["toolkit"]].locks, machine_of(TABLE)
+    others = [kit for kit in TABLE.toolkits.values() if machine in kit.locks and kit.locks != mine]
+    here = [kit for kit in others if pip.home(ROOT / kit.locks[machine]).is_dir()]
+    if not here:
+        pytest.skip(f"no other compiler is here; ./kw provision -- --toolkit {others[-1].name} brings one")
+    theirs = here[-1].locks
+    tree = copied(tmp_path / "tree")
+    text = (tree / "targets.toml").read_text(encoding="utf-8").replace(mine[machine], "swapped")
+    text = text.replace(theirs[machine], mine[machine]).replace("swapped", theirs[machine])
+    (tree / "targets.toml").write_text(text, encoding="utf-8")
+    verdict = verify(make(tree, asked, pair[0], tmp_path), ROOT, cached=True, jobs=2)
+    told = {(d.member, d.kind): d.words for d in verdict.found}
+    compiler = told["the wheel", "compiler"]
+    assert f"nvrtc {here[-1].components['nvrtc']} " in compiler
+    assert f"nvrtc {TABLE.toolkits[asked['toolkit']].components['nvrtc']} " in compiler
+    assert theirs[machine] in told["the wheel", "tools"]
+    images = {f"kernelwright/{image['path']}" for image in verdict.theirs.manifest["images"]}
+    assert {member for member, kind in told if kind == "kernel"} <= images
+    assert images <= {member for member, _ in told}

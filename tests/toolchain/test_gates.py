@@ -101,6 +101,18 @@ def test_a_big_wheel_is_refused_and_a_big_debug_build_is_not():
     gates.size("k.whl", packed + b"!", replace(REQUEST, debug=True))
 
 
+def test_a_wheel_of_more_codes_than_a_release_has_may_be_bigger_and_no_released_one(monkeypatch):
+    released, more = resolve(TABLE, target="linux-x86_64"), resolve(TABLE, target="linux-x86_64", toolkit="cu130")
+    assert len(more.codes) > len(released.codes)
+    largest = gates.LARGEST_CODE * len(more.codes)
+    gates.size("k.whl", bytes(largest), more)
+    with pytest.raises(GateError, match=f"more than {largest:,}"):
+        gates.size("k.whl", bytes(largest + 1), more)
+    monkeypatch.setattr(gates, "LARGEST_CODE", gates.LARGEST)  # whatever a code may add
+    with pytest.raises(GateError, match=f"more than {gates.LARGEST:,}"):
+        gates.size("k.whl", bytes(gates.LARGEST + 1), released)
+
+
 POLICY = {
     "name": "manylinux_2_28",
     "symbol_versions": {"x86_64": {"GLIBC": ["2.2.5", "2.28"]}},

@@ -170,6 +170,7 @@ def test_targets_json_has_what_loader_and_diagnosis_need(table):
         "release": "12.2",
         "driver": {"cuda": "12.2", "linux": "535.54.03"},
         "ptx": "8.2",
+        "gcc": {"min": 6, "max": 12},
     }
     assert found["targets"]["l4t-r36"]["codes"] == ["sm_87"]
     assert found["targets"]["l4t-r36"]["system"] == {"glibc": "2.35", "cuda": "12.2", "userland": "tegra"}

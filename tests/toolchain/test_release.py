@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
+import argparse
+from dataclasses import replace
+
 import pytest
 import tiny
 
 from toolchain import targets
 from toolchain.building import release, stamp
 from toolchain.building.run import Outcome
-from toolchain.errors import RequestError
+from toolchain.commands import wheels as verb
+from toolchain.errors import GateError, RequestError
+from toolchain.targets import ROOT
 
 TABLE = targets.load()
 RELEASED = [row.name for row in TABLE.targets.values() if row.release]
@@ -31,19 +36,67 @@ def test_other_toolkits_are_for_the_released_targets():
         pairs([], ["cu999"])
 
 
-def test_the_table_says_what_each_code_adds(tmp_path, monkeypatch):
-    members = {
-        "kernelwright/kernels/sm_100/b.cubin": b"x" * 500, "kernelwright/kernels/sm_89/a.cubin": b"x" * 300,
-        "kernelwright/kernels/sm_89/b.cubin": b"x" * 100, "kernelwright/kernels/compute_90/a.ptx": b"x" * 50,
-        "kernelwright/x.py": b"",
-    }  # fmt: skip
-    wheel = tiny.write(tmp_path / "k.whl", members)
-    rows = tuple(stamp.Row("sm_89", op, 1, 1, 0, 2.5) for op in "ab")
-    monkeypatch.setattr(
-        release, "build", lambda *_: Outcome(wheel, stamp.Stamp("", "", "", "", rows, 12.0), fresh=True)
-    )
-    (made,) = release.build_all(TABLE, [*release.plan(TABLE, ["l4t-r36"], [])], None)
-    assert made.codes == (("sm_89", 400), ("sm_100", 500), ("compute_90", 50))
-    assert made.rest == wheel.stat().st_size - 950
-    line = release.page([made]).splitlines()[2]
-    assert "| 12 | 5 | sm_89 400, sm_100 500, compute_90 50 |" in line
+IMAGES = {
+    "kernelwright/kernels/sm_100/b.cubin": b"x" * 500, "kernelwright/kernels/sm_89/a.cubin": b"x" * 300,
+    "kernelwright/kernels/sm_89/b.cubin": b"x" * 100, "kernelwright/kernels/compute_90/a.ptx": b"x" * 50,
+    "kernelwright/x.py": b"",
+}  # fmt: skip
+ROWS = tuple(stamp.Row(code, op, 1, 1, 0, 2.5, 10_000_000) for code in ("sm_89", "sm_100") for op in "ab")
+
+
+@pytest.fixture
+def outcome(tmp_path):
+    wheel = tiny.write(tmp_path / "k.whl", IMAGES)
+    return Outcome(wheel, stamp.Stamp("", "", "", "", ROWS, stamp.Step(4.4, 320_000_000), 12.0), fresh=True)
+
+
+def test_the_tables_say_what_each_wheel_takes_and_each_code_adds(outcome):
+    made = release.made(TABLE, release.Options(target="l4t-r36"), outcome)
+    size = outcome.wheel.stat().st_size
+    assert [(share.code, share.size, share.seconds) for share in made.shares] == [
+        ("sm_89", 400, 5.0), ("sm_100", 500, 5.0), ("compute_90", 50, 0),
+    ]  # fmt: skip
+    assert made.rest == size - 950
+    other = replace(made, toolkit="cu999", shares=made.shares[:1])
+    lines = release.page([made, other]).splitlines()
+    assert lines[2] == f"| `k.whl` | {size:,} | {size - 950:,} | 12 | 4 | 320 |"
+    assert lines[5:8] == [
+        f"| code | {TABLE.targets['l4t-r36'].toolkit} | cu999 |", "| --- | --- | --- |",
+        "| `sm_89` | 400 B, 5 s | 400 B, 5 s |",
+    ]  # fmt: skip
+    assert lines[8] == "| `sm_100` | 500 B, 5 s |  |"
+
+
+def test_the_tables_take_the_place_of_those_in_a_document(tmp_path):
+    path = tmp_path / "page.md"
+    release.put(path, "a\n")
+    assert path.read_text() == "a\n"
+    path.write_text(f"before\n{release.BEGIN}\nold\n\nold\n{release.END}\nafter\n")
+    for text in ("new \\1\n", "newer\n"):
+        release.put(path, text)
+        assert path.read_text() == f"before\n{release.BEGIN}\n{text}{release.END}\nafter\n"
+    path.write_text(f"{release.BEGIN}\nold\n")
+    with pytest.raises(GateError, match="no <!-- end wheels -->"):
+        release.put(path, "new\n")
+    page = (ROOT / "docs/wheels.md").read_text(encoding="utf-8")
+    assert page.count(f"{release.BEGIN}\n| wheel |") == page.count(release.END) == 1
+
+
+def test_a_wheel_that_a_gate_refuses_keeps_no_other_from_being_made(outcome, tmp_path, monkeypatch, capsys):
+    built = []
+
+    def build(options, _table):
+        built.append(options.target)
+        if options.target == RELEASED[0]:
+            raise GateError("k.whl has 5,000,001 bytes")
+        return outcome
+
+    monkeypatch.setattr(verb, "build", build)
+    monkeypatch.setattr(verb, "DIST", tmp_path)
+    (tmp_path / "SHA256SUMS").write_text("aa  k.whl\n")
+    given = argparse.Namespace(targets=[], toolkits=["cu128"], table=tmp_path / "t.md", jobs=None)
+    with pytest.raises(GateError, match=r"1 of 2 wheels were not made:\nk\.whl has 5,000,001 bytes"):
+        verb.run(given)
+    assert built == RELEASED
+    assert "k.whl" in (tmp_path / "t.md").read_text()
+    assert "SUCCESS" not in capsys.readouterr().out

@@ -34,7 +34,8 @@ def made(root, **options):
 def record(root, request, images):
     path = root / sass.FILE
     path.parent.mkdir(exist_ok=True)
-    path.write_text(sass.text(request, sass.cells(images)))
+    codes = [code.name for code in request.codes if code.kind == "cubin"]
+    path.write_text(sass.text(request.toolkit.name, codes, sass.cells(images)))
     return path
 
 
@@ -97,18 +98,27 @@ def test_only_the_default_build_is_held_to_it(root):
         sass.check(request, built.images, root)
 
 
-def test_another_target_is_held_to_the_codes_it_shares(root):
-    request, built = made(root)
-    path = record(root, request, built.images)
-    other = find_target(TABLE, machine="aarch64")
-    theirs, images = made(root, target=other.name, toolkit=request.toolkit.name)
-    assert {code.name for code in theirs.codes} - {code.name for code in request.codes}
-    if not theirs.is_default:
-        pytest.skip(f"{other.name} has another default toolkit than {request.target.name}")
-    sass.check(theirs, images.images, root)
-    path.write_text(path.read_text().replace('"40"', '"99"'))
-    with pytest.raises(GateError, match="recorded 99, built 40"):
-        sass.check(theirs, images.images, root)
+def test_every_released_target_is_held_to_all_its_codes(root):
+    """The cross build too: its own codes are recorded beside those that it shares."""
+    toolkit, codes = sass.recorded_set(TABLE)
+    _, all_images = made(root, archs=",".join(code.name for code in codes))
+    path = root / sass.FILE
+    path.parent.mkdir()
+    path.write_text(sass.text(toolkit.name, [code.name for code in codes], sass.cells(all_images.images)))
+    whole = path.read_text()
+    for target in (row for row in TABLE.targets.values() if row.release):
+        request, built = made(root, target=target.name, toolkit=toolkit.name)
+        sass.check(request, built.images, root)
+        for column, code in enumerate(codes):
+            others = ["40"] * len(codes)
+            others[column] = "99"
+            path.write_text(whole.replace(", ".join(['"40"'] * len(codes)), ", ".join(f'"{n}"' for n in others), 1))
+            if code in request.codes:
+                with pytest.raises(GateError, match=f"other_k for {code.name}: recorded 99, built 40"):
+                    sass.check(request, built.images, root)
+            else:
+                sass.check(request, built.images, root)
+        path.write_text(whole)
 
 
 @pytest.mark.parametrize("text", [None, "<<<<<<< ours", 'codes = ["sm_80"]\n[other]\nother_k = ["1", "2"]\n', ""])
@@ -133,13 +143,15 @@ def test_the_build_ends_there(root, monkeypatch, tmp_path):
         run._build(Options(), request, TABLE, tmp_path)
 
 
-def test_this_trees_file_has_its_operators_and_codes():
+def test_this_trees_file_has_its_operators_and_the_codes_of_every_release():
     recorded = sass.read()
-    target = TABLE.targets[recorded.target]
-    assert target.release
-    assert recorded.toolkit == target.toolkit
+    toolkit, codes = sass.recorded_set(TABLE)
+    assert recorded.toolkit == toolkit.name
+    assert recorded.codes == tuple(code.name for code in codes)
+    planned = {name for target in TABLE.targets.values() if target.release for name in target.cubins}
+    known = {code.name for code in TABLE.codes.values() if code.toolkits.knows(toolkit.release)}
+    assert set(recorded.codes) == planned & known
     assert {key[0] for key in recorded.cells} == set(find_ops())
-    codes = TABLE.default_codes(target, TABLE.toolkits[recorded.toolkit])
-    assert set(recorded.codes) == {code.name for code in codes if code.kind == "cubin"}
+    assert {key[2] for key in recorded.cells} == set(recorded.codes)
     assert all(key[1].startswith(f"{key[0]}_") for key in recorded.cells)
     assert (ROOT / sass.FILE).read_text().startswith(sass.HEAD)

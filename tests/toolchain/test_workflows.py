@@ -13,6 +13,7 @@ import pytest
 
 from toolchain import targets
 from toolchain.errors import GateError
+from toolchain.locking import conda as conda_names
 from toolchain.targets import ROOT
 from toolchain.workflows import render
 
@@ -73,6 +74,9 @@ def test_matrices_are_the_tables():
     assert json.loads(targets_of_wheels) == [target.name for target in released]
     assert [row["machine"] for row in matrix("ci")] == [target.machine for target in released]
     assert [row["target"] for row in matrix("ci", 3)] == list(TABLE.targets)
+    conda = {conda_names.subdir(target.machine): target.machine for target in released}
+    pinned = render.pins()["micromamba"]
+    assert {row["subdir"]: row["sha256"] for row in matrix("ci", 2)} == {n: pinned[m] for n, m in conda.items()}
     assert {row["target"] for row in matrix("gpu")} <= {target.name for target in released}
 
 

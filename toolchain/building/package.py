@@ -8,8 +8,10 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+from toolchain.building.stamp import Step
 from toolchain.errors import CompileError, KwError
 from toolchain.providers.host import HostTools
 from toolchain.targets import ROOT
@@ -31,37 +33,51 @@ def _environment(tools: HostTools, jobs: int | None) -> dict[str, str]:
     }
 
 
-def build_wheel(settings: dict[str, str], tools: HostTools, workspace: Path, out: Path, jobs: int | None) -> Path:
-    """The finished wheel in `out`; its steps are shown, the whole log stays in the workspace."""
+def build_wheel(
+    settings: dict[str, str], tools: HostTools, workspace: Path, out: Path, jobs: int | None
+) -> tuple[Path, Step]:
+    """The finished wheel in `out`, and what it took; steps are shown, the whole log stays in the workspace."""
     given = json.dumps({"settings": settings, "build_dir": str(workspace / "cmake"), "out": str(out), "jobs": jobs})
     out.mkdir(parents=True, exist_ok=True)
     log = workspace / "package.log"
     terminal = sys.stderr.isatty()
-    with log.open("w", encoding="utf-8") as kept:
-        child = subprocess.Popen(
-            [str(tools.python), "-m", "toolchain.wheel", given],
-            cwd=ROOT, env=_environment(tools, jobs), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
-        answer = ""
-        for line in child.stdout or ():
-            kept.write(line)
-            answer = line if line.startswith(ANSWER) else answer
-            if step := _STEP.match(line):
-                shown = f"[{step[1]}/{step[2]}] {step[3]}"[:100]
-                print(f"\r\x1b[K{shown}", end="", file=sys.stderr, flush=True) if terminal else print(
-                    shown, file=sys.stderr
-                )
-        code = child.wait()
+    started = time.monotonic()
+    command = [str(tools.python), "-m", "toolchain.wheel", given]
+    env = _environment(tools, jobs)
+    lines = []
+    with (
+        log.open("w", encoding="utf-8") as kept,
+        subprocess.Popen(
+            command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as child,
+    ):
+        try:
+            for line in child.stdout or ():
+                kept.write(line)
+                lines.append(line)
+                _show(line, terminal)
+        except BaseException:  # otherwise it would be waited for here
+            child.kill()
+            raise
+        _, status, usage = os.wait4(child.pid, 0)
+        code = child.returncode = os.waitstatus_to_exitcode(status)
     if terminal:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    answer = next((line for line in reversed(lines) if line.startswith(ANSWER)), None)
     if code or not answer:
-        raise _failure(code, log)
-    return out / answer.removeprefix(ANSWER).strip()
+        raise _failure(code, "".join(lines), log)
+    return out / answer.removeprefix(ANSWER).strip(), Step(time.monotonic() - started, usage.ru_maxrss * 1024)
 
 
-def _failure(code: int, log: Path) -> KwError:
+def _show(line: str, terminal: bool) -> None:
+    """A step of ninja's, in one line that is written over where there is a terminal."""
+    if step := _STEP.match(line):
+        shown = f"[{step[1]}/{step[2]}] {step[3]}"[:100]
+        print(f"\r\x1b[K{shown}", end="", file=sys.stderr, flush=True) if terminal else print(shown, file=sys.stderr)
+
+
+def _failure(code: int, text: str, log: Path) -> KwError:
     """What the child refused, in its own class; or else its log from where it first went wrong."""
-    text = log.read_text(encoding="utf-8")
     refused = re.search(r"^error: ((?:.|\n)*)", text, re.MULTILINE)
     kind = next((kind for kind in KwError.__subclasses__() if kind.exit_code == code), None)
     if refused and kind:

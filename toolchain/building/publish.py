@@ -8,7 +8,7 @@ import json
 import zipfile
 from pathlib import Path
 
-from toolchain.files import write_if_changed
+from toolchain.files import PART, write_if_changed
 from toolchain.wheel import statement
 
 SUMS = "SHA256SUMS"
@@ -23,6 +23,8 @@ def inner_statement(wheel: Path) -> bytes:
 
 def publish(wheel: Path) -> None:
     """The statement whose subject is this wheel, and the sums of all that is in its directory now."""
+    for half in [*wheel.parent.glob(".*.whl.part"), *wheel.parent.glob(f"{PART}*")]:  # a killed writer's
+        half.unlink(missing_ok=True)
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     recipe = json.loads(inner_statement(wheel))["predicate"]
     about = wheel.with_name(wheel.name + statement.ABOUT_WHEEL)

@@ -1,32 +1,47 @@
 # SPDX-License-Identifier: MIT
-"""Several wheels in one go, and what they take: time, size, and the size that each code adds."""
+"""Several wheels in one go, and what they take: time, memory, size, and the size that each code adds."""
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from toolchain.building.options import Options
-from toolchain.building.run import Outcome, build
-from toolchain.errors import RequestError
+from toolchain.building.run import Outcome
+from toolchain.building.table import megabytes
+from toolchain.errors import GateError, RequestError
 from toolchain.targets import Table
+
+BEGIN, END = "<!-- begin wheels: made by `./kw wheels -- --table FILE` -->", "<!-- end wheels -->"
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one code adds: bytes of the wheel, packed, and the processor's seconds to compile it."""
+
+    code: str
+    size: int
+    seconds: float
 
 
 @dataclass(frozen=True)
 class Made:
-    """`codes` is what each adds to the wheel, packed; `rest` is everything else in it."""
+    """`seconds` is the wall clock of the whole, whatever was in the cache; `library` what came after the images."""
 
     wheel: Path
+    toolkit: str
     size: int
-    seconds: float  # as it was, caches and all
-    compiling: float  # processor time of all its images, also of those that came out of the cache
-    codes: tuple[tuple[str, int], ...]
+    seconds: float
+    library: float
+    peak: int  # bytes, of the largest process of all, also of those whose images came out of the cache
+    shares: tuple[Share, ...]
 
     @property
     def rest(self) -> int:
-        return self.size - sum(size for _, size in self.codes)
+        return self.size - sum(share.size for share in self.shares)
 
 
 def plan(table: Table, targets: Sequence[str], toolkits: Sequence[str]) -> Iterator[Options]:
@@ -47,7 +62,7 @@ def _place(code: str) -> tuple[bool, int, str]:
     return (not code.startswith("sm"), int(digits or 0), code)
 
 
-def _packed(wheel: Path) -> tuple[tuple[str, int], ...]:
+def _packed(wheel: Path) -> dict[str, int]:
     """code -> bytes of its images in the archive."""
     found: dict[str, int] = {}
     with zipfile.ZipFile(wheel) as archive:
@@ -55,28 +70,54 @@ def _packed(wheel: Path) -> tuple[tuple[str, int], ...]:
             parts = info.filename.split("/")
             if parts[1:2] == ["kernels"]:
                 found[parts[2]] = found.get(parts[2], 0) + info.compress_size
-    return tuple(sorted(found.items(), key=lambda item: _place(item[0])))
+    return found
 
 
-def _made(outcome: Outcome) -> Made:
-    compiling = sum(row.seconds for row in outcome.stamp.rows)
+def made(table: Table, options: Options, outcome: Outcome) -> Made:
+    """What this build took."""
+    stamp, packed = outcome.stamp, _packed(outcome.wheel)
+    shares = [
+        Share(code, packed[code], sum(row.seconds for row in stamp.rows if row.code == code))
+        for code in sorted(packed, key=_place)
+    ]
+    toolkit = options.toolkit or table.targets[str(options.target)].toolkit
+    peak = max(stamp.library.peak, *(row.peak for row in stamp.rows))
     size = outcome.wheel.stat().st_size
-    return Made(outcome.wheel, size, outcome.stamp.seconds, compiling, _packed(outcome.wheel))
+    return Made(outcome.wheel, toolkit, size, stamp.seconds, stamp.library.seconds, peak, tuple(shares))
 
 
-def build_all(table: Table, wanted: Sequence[Options], jobs: int | None) -> Iterator[Made]:
-    for options in wanted:
-        yield _made(build(replace(options, jobs=jobs), table))
+def _markdown(rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in [rows[0], ["---"] * len(rows[0]), *rows[1:]]) + "\n"
 
 
-def page(made: Sequence[Made]) -> str:
-    """The table, as documents have it."""
-    head = ["wheel", "bytes", "seconds", "compiling, s", "what each code adds, bytes", "the rest"]
-    rows = [
+def _codes(all_made: Sequence[Made]) -> Iterator[list[str]]:
+    """One row a code, one column a toolkit: images of a code are the same bytes in every wheel of a toolkit."""
+    toolkits = list(dict.fromkeys(one.toolkit for one in all_made))
+    found = {(share.code, one.toolkit): share for one in all_made for share in one.shares}
+    yield ["code", *toolkits]
+    for code in sorted({code for code, _ in found}, key=_place):
+        shares = [found.get((code, toolkit)) for toolkit in toolkits]
+        yield [f"`{code}`", *(f"{share.size:,} B, {share.seconds:.0f} s" if share else "" for share in shares)]
+
+
+def page(all_made: Sequence[Made]) -> str:
+    """The tables, as documents have them: wheels, then codes."""
+    wheels = [["wheel", "bytes", "without images", "build, s", "after the images, s", "largest process, MB"]]
+    wheels += [
         [
-            f"`{one.wheel.name}`", f"{one.size:,}", f"{one.seconds:.0f}", f"{one.compiling:.0f}",
-            ", ".join(f"{code} {size:,}" for code, size in one.codes), f"{one.rest:,}",
+            f"`{one.wheel.name}`", f"{one.size:,}", f"{one.rest:,}", f"{one.seconds:.0f}", f"{one.library:.0f}",
+            megabytes(one.peak),
         ]
-        for one in made
+        for one in all_made
     ]  # fmt: skip
-    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows]) + "\n"
+    return f"{_markdown(wheels)}\n{_markdown([*_codes(all_made)])}"
+
+
+def put(path: Path, text: str) -> None:
+    """The tables into the file: in the place of those that a document has, or as all of it."""
+    if path.is_file() and BEGIN in (before := path.read_text(encoding="utf-8")):
+        if END not in before:
+            raise GateError(f"{path} has {BEGIN} and no {END} after it; put that back")
+        pattern = re.compile(rf"({re.escape(BEGIN)}\n).*?({re.escape(END)})", re.DOTALL)
+        text = pattern.sub(lambda match: f"{match[1]}{text}{match[2]}", before)
+    path.write_text(text, encoding="utf-8")

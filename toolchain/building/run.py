@@ -50,7 +50,10 @@ def _unchanged(workspace: Path, request: Request) -> Outcome | None:
     if known is None or known.inputs != stamp.inputs(request):
         return None
     wheel = DIST / known.wheel
-    return Outcome(wheel, known, fresh=False) if stamp.digest_of(wheel) == known.sha256 else None
+    if stamp.digest_of(wheel) != known.sha256:
+        return None
+    publish(wheel)  # what lies beside it may have been removed
+    return Outcome(wheel, known, fresh=False)
 
 
 def compiled(request: Request, table: Table, jobs: int | None) -> Built:
@@ -66,7 +69,9 @@ def _rows(built: Built) -> tuple[Row, ...]:
     from toolchain.cubin import Cubin
 
     return tuple(
-        Row(i.code, i.op, len(i.data), i.registers, i.spilled if isinstance(i.facts, Cubin) else None, i.seconds)
+        Row(
+            i.code, i.op, len(i.data), i.registers, i.spilled if isinstance(i.facts, Cubin) else None, i.seconds, i.peak
+        )
         for i in built.images
     )
 
@@ -82,11 +87,12 @@ def _build(options: Options, request: Request, table: Table, workspace: Path) ->
     _say("building the host library and the wheel")
     decided = {"provider": request.provider, "toolkit": request.toolkit.name, "target": request.target.name}
     settings = {**options.settings(), **decided}
-    wheel = build_wheel(settings, tools, workspace, DIST, options.jobs)
+    wheel, library = build_wheel(settings, tools, workspace, DIST, options.jobs)
     _say(f"checking {wheel.name} in a clean environment")
     check = clean.self_check(wheel, request, workspace)
     publish(wheel)
-    made = Stamp(before, wheel.name, stamp.digest_of(wheel), check, _rows(built), time.monotonic() - started)
+    took = time.monotonic() - started
+    made = Stamp(before, wheel.name, stamp.digest_of(wheel), check, _rows(built), library, took)
     stamp.save(workspace / "stamp.json", made)
     return Outcome(wheel, made, fresh=True)
 

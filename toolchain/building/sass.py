@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""benchmarks/sass.toml: what each kernel of the default build takes, recorded so that a change shows in review.
+"""benchmarks/sass.toml: what each kernel of the default builds takes, recorded so that a change shows in review.
 
 One row a kernel, one column a code; a cell is the number of registers, then `shared N`, `stack N` and
 `spill STORES/LOADS` in bytes where they are not 0.
@@ -7,7 +7,7 @@ One row a kernel, one column a code; a cell is the number of registers, then `sh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from toolchain.cubin import Cubin
 from toolchain.device.image import Image
 from toolchain.errors import GateError, TableError
 from toolchain.request import Request
-from toolchain.targets import ROOT
+from toolchain.targets import ROOT, Code, Table, Toolkit
 from toolchain.targets.read import toml
 
 FILE = Path("benchmarks/sass.toml")
@@ -27,7 +27,7 @@ Cells = dict[tuple[str, str, str], str]  # (op, kernel, code) -> cell
 
 HEAD = f"""\
 # SPDX-License-Identifier: MIT
-# Made by `{ACCEPT}` from the images of the default build; `./kw build` compares.
+# Made by `{ACCEPT}` from the images of the default builds; `./kw build` compares.
 # One row a kernel, one column a code: registers; then shared, stack, spill (stores/loads) in bytes where not 0.
 """
 
@@ -36,10 +36,18 @@ HEAD = f"""\
 class Recorded:
     """The file's contents."""
 
-    target: str
     toolkit: str
     codes: tuple[str, ...]
     cells: Cells
+
+
+def recorded_set(table: Table) -> tuple[Toolkit, list[Code]]:
+    """The reference toolkit, and every cubin that it makes for the default wheel of a released target."""
+    released = [target for target in table.targets.values() if target.release]
+    toolkit = table.toolkits[released[0].toolkit]
+    alike = [target for target in released if target.toolkit == toolkit.name]
+    wanted = {code.name for target in alike for code in table.default_codes(target, toolkit)}
+    return toolkit, [code for code in table.codes.values() if code.name in wanted and code.kind == "cubin"]
 
 
 def cells(images: Iterable[Image]) -> Cells:
@@ -56,10 +64,9 @@ def cells(images: Iterable[Image]) -> Cells:
     return found
 
 
-def text(request: Request, found: Cells) -> str:
-    """The file: operators and kernels sorted, codes in the table's order, columns aligned."""
-    codes = [code.name for code in request.codes if any(key[2] == code.name for key in found)]
-    lines = [HEAD, f'target = "{request.target.name}"', f'toolkit = "{request.toolkit.name}"']
+def text(toolkit: str, codes: Sequence[str], found: Cells) -> str:
+    """The file: operators and kernels sorted, codes as given, columns aligned."""
+    lines = [HEAD, f'toolkit = "{toolkit}"']
     lines.append("codes = [" + ", ".join(f'"{code}"' for code in codes) + "]")
     for op in sorted({key[0] for key in found}):
         kernels = sorted({key[1] for key in found if key[0] == op})
@@ -89,7 +96,7 @@ def read(root: Path = ROOT) -> Recorded:
             for code, cell in zip(codes, row, strict=True)
             if cell != "none"
         }
-        return Recorded(str(raw["target"]), str(raw["toolkit"]), codes, known)
+        return Recorded(str(raw["toolkit"]), codes, known)
     except (TableError, LookupError, TypeError, ValueError) as error:
         raise GateError(f"{FILE} is not what `{ACCEPT}` writes ({error}); run that") from None
 
@@ -104,25 +111,26 @@ def _differences(recorded: Mapping[tuple[str, str, str], str], built: Cells) -> 
     return lines
 
 
-def check(request: Request, images: Iterable[Image], root: Path = ROOT) -> None:
-    """Raises GateError where a default build with the recorded toolkit takes anything else than is recorded.
-
-    Other toolkits, providers and debug builds may differ: they are labelled, and nobody reviews their numbers.
-    """
-    if not request.is_default:
-        return
-    recorded = read(root)
-    if request.toolkit.name != recorded.toolkit:
-        return
-    shared = {code.name for code in request.codes} & set(recorded.codes)
-    missing = {code.name for code in request.codes if code.kind == "cubin"} - set(recorded.codes)
-    if request.target.name == recorded.target:
-        shared |= missing  # a new code of this target
-    wanted = {key: cell for key, cell in recorded.cells.items() if key[2] in shared}
-    lines = _differences(wanted, {key: cell for key, cell in cells(images).items() if key[2] in shared})
+def compare(recorded: Recorded, images: Iterable[Image], codes: Iterable[str]) -> None:
+    """Raises GateError where these images, all that there are for these codes, take anything else than is recorded."""
+    of = set(codes)
+    wanted = {key: cell for key, cell in recorded.cells.items() if key[2] in of}
+    lines = _differences(wanted, {key: cell for key, cell in cells(images).items() if key[2] in of})
     if lines:
         more = [f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
         raise GateError(
             "\n".join([f"the kernels are not what {FILE} says of them:", *lines[:SHOWN], *more])
             + f"\nIf that is meant, record it and commit the file with the change: {ACCEPT}"
         )
+
+
+def check(request: Request, images: Iterable[Image], root: Path = ROOT) -> None:
+    """Holds a default build with the recorded toolkit to the file, whatever its target.
+
+    Other toolkits, providers and debug builds may differ: they are labelled, and nobody reviews their numbers.
+    """
+    if not request.is_default:
+        return
+    recorded = read(root)
+    if request.toolkit.name == recorded.toolkit:
+        compare(recorded, images, (code.name for code in request.codes))

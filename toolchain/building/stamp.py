@@ -24,6 +24,15 @@ class Row:
     registers: int
     spilled: int | None  # None where there is no machine code yet
     seconds: float
+    peak: int  # bytes of the compiler's largest process; as `seconds`, when the image was compiled
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a step took: wall clock, and bytes of its largest process."""
+
+    seconds: float
+    peak: int
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,7 @@ class Stamp:
     sha256: str
     check: str  # what the self-check came to
     rows: tuple[Row, ...]
+    library: Step  # the library's compile and the wheel's packing
     seconds: float
 
 
@@ -53,7 +63,7 @@ def load(path: Path) -> Stamp | None:
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
         rows = tuple(Row(**row) for row in raw.pop("rows"))
-        return Stamp(rows=rows, **raw)
+        return Stamp(rows=rows, library=Step(**raw.pop("library")), **raw)
     except (OSError, ValueError, TypeError, KeyError):
         return None
 

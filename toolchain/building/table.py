@@ -7,28 +7,32 @@ from collections.abc import Sequence
 
 from toolchain.building.stamp import Row
 
+HEAD = ("image", "op", "bytes", "registers", "spills", "seconds", "peak MB")
+
+
+def megabytes(size: int) -> str:
+    return f"{size / 1e6:,.0f}"
+
+
+def _line(row: Row) -> tuple[str, ...]:
+    told = ("-", "-") if row.spilled is None else (str(row.registers), str(row.spilled))
+    return row.code, row.op, f"{row.size:,}", *told, f"{row.seconds:.1f}", megabytes(row.peak)
+
+
+def _total(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Sums, and of memory the most: what one compile needs at once."""
+    count = f"{len(rows)} image{'s' if len(rows) != 1 else ''}"
+    size, spilled = sum(row.size for row in rows), sum(row.spilled or 0 for row in rows)
+    seconds, peak = sum(row.seconds for row in rows), max((row.peak for row in rows), default=0)
+    return "total", count, f"{size:,}", "", str(spilled), f"{seconds:.1f}", megabytes(peak)
+
 
 def table(rows: Sequence[Row]) -> str:
-    """Image, size, registers, spills, seconds; the last line sums up."""
-    head = ("image", "op", "bytes", "registers", "spills", "seconds")
-    body = [
-        (r.code, r.op, f"{r.size:,}", *(("-", "-") if r.spilled is None else (str(r.registers), str(r.spilled))),
-         f"{r.seconds:.1f}") for r in rows
-    ]  # fmt: skip
-    spilled = sum(row.spilled or 0 for row in rows)
-    seconds = sum(row.seconds for row in rows)
-    total = (
-        "total",
-        f"{len(rows)} image{'s' if len(rows) != 1 else ''}",
-        f"{sum(r.size for r in rows):,}",
-        "",
-        str(spilled),
-        f"{seconds:.1f}",
-    )
-    lines = [head, *body, total]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    """Image, size, registers, spills, seconds and memory of each compile; the last line sums up."""
+    lines = [HEAD, *map(_line, rows), _total(rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(HEAD))]
     rule = "  ".join("-" * width for width in widths)
-    text = ["  ".join(_cell(line[i], widths[i], i) for i in range(len(head))).rstrip() for line in lines]
+    text = ["  ".join(_cell(line[i], widths[i], i) for i in range(len(HEAD))).rstrip() for line in lines]
     return "\n".join([text[0], rule, *text[1:-1], rule, text[-1]])
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 
 from toolchain.building import Options, build, options
+from toolchain.building.table import megabytes
 from toolchain.building.table import table as as_table
 from toolchain.targets import ROOT, load
 
@@ -17,7 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     outcome = build(Options(**vars(arguments)), load())
     wheel, stamp = outcome.wheel, outcome.stamp
-    print(as_table(stamp.rows))
+    took = f"{stamp.library.seconds:.1f} s, largest process {megabytes(stamp.library.peak)} MB"
+    print(f"{as_table(stamp.rows)}\nthe library and the wheel: {took}")
     said = stamp.check.removesuffix("SUCCESS").strip()
     print(f"\nself-check {said}" if "\n" not in said else f"\n{said}" if outcome.fresh else "\nself-check passed then")
     how = f"built in {stamp.seconds:.1f} s" if outcome.fresh else "unchanged"

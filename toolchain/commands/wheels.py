@@ -5,10 +5,17 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from toolchain.building.release import build_all, page, plan
-from toolchain.targets import load
+from toolchain.building import Options, build
+from toolchain.building.publish import SUMS
+from toolchain.building.release import Made, made, page, plan, put
+from toolchain.building.run import DIST
+from toolchain.errors import GateError
+from toolchain.targets import Table, load
 
 
 def _names(text: str) -> list[str]:
@@ -26,18 +33,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help=f"some of {', '.join(table.toolkits)}, for the released targets; without: each target's own",
     )
-    add("--table", type=Path, metavar="FILE", help="write the table of time and size there too")
+    add("--table", type=Path, metavar="FILE", help="put the tables there too; a document's are replaced")
     add("-j", "--jobs", type=int, metavar="N", help="compilers at a time; without: as many as fit")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    table = load()
-    made = []
-    for one in build_all(table, [*plan(table, arguments.targets, arguments.toolkits)], arguments.jobs):
-        made.append(one)
+def _build_all(table: Table, wanted: Sequence[Options]) -> tuple[list[Made], list[GateError]]:
+    """All that pass; what a gate refuses is told, and keeps nobody else's wheel from being made."""
+    good, refused = [], []
+    for options in wanted:
+        try:
+            one = made(table, options, build(options, table))
+        except GateError as error:
+            print(f"error: {error}", file=sys.stderr, flush=True)
+            refused.append(error)
+            continue
+        good.append(one)
         print(f"{one.wheel.name}: {one.size:,} bytes, {one.seconds:.0f} s", flush=True)
-    text = page(made)
-    print(f"\n{text}\n{(made[0].wheel.parent / 'SHA256SUMS').read_text(encoding='utf-8')}SUCCESS")
-    if arguments.table:
-        arguments.table.write_text(text, encoding="utf-8")
+    return good, refused
+
+
+def run(arguments: argparse.Namespace) -> int:
+    table, jobs = load(), arguments.jobs
+    good, refused = _build_all(
+        table, [replace(o, jobs=jobs) for o in plan(table, arguments.targets, arguments.toolkits)]
+    )
+    if good:
+        text = page(good)
+        print(f"\n{text}\n{(DIST / SUMS).read_text(encoding='utf-8')}", end="")
+        if arguments.table:
+            put(arguments.table, text)
+    if refused:
+        raise GateError(
+            f"{len(refused)} of {len(good) + len(refused)} wheels were not made:\n" + "\n".join(map(str, refused))
+        )
+    print("SUCCESS")
     return 0

@@ -19,6 +19,7 @@ from importlib.machinery import PathFinder, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 
+from toolchain import leftovers
 from toolchain.errors import BusyError, ProvisionError, ToolMissing
 from toolchain.targets import ROOT
 
@@ -50,7 +51,10 @@ def published(path: Path) -> AbstractContextManager[Path]:
 
 @contextmanager
 def locked(path: Path, waiting: str, patience: float = 3600) -> Iterator[None]:
-    """Holds an exclusive lock on the file; while another process has it, says `waiting` and waits, up to BusyError."""
+    """Holds an exclusive lock on the file; while another process has it, says `waiting` and waits, up to BusyError.
+
+    Nothing that was started meanwhile outlives it, whatever becomes of this process.
+    """
     lock = _KW.Lock(path, waiting, patience)
     try:
         lock.__enter__()
@@ -61,7 +65,10 @@ def locked(path: Path, waiting: str, patience: float = 3600) -> Iterator[None]:
     except _KW.Failed as error:
         raise ProvisionError(str(error)) from None
     try:
-        yield
+        with leftovers.guarded(path, lock.file.fileno()) as left:
+            if left:
+                print(f"ended {left} processes that a killed build had left running here", file=sys.stderr, flush=True)
+            yield
     finally:
         lock.__exit__(None, None, None)
 
@@ -90,7 +97,9 @@ def run_pip(arguments: Sequence[str], what: str, python: Sequence[str] | None = 
     done = subprocess.run([*command, *arguments], env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         said = "\n".join(line for line in done.stderr.splitlines() if "is ignored: it is neither" not in line)
-        raise ProvisionError(f"{what}: pip failed (exit code {done.returncode})\n{said.strip()}")
+        raise ProvisionError(
+            f"{what}: pip failed (exit code {done.returncode})\n{said.strip()}\n{_KW.what_to_do(said)}".strip()
+        )
     return done.stdout
 
 

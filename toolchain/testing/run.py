@@ -16,6 +16,8 @@ from toolchain.targets import ROOT
 from toolchain.testing import environment
 from toolchain.testing.torch import Torch, choose, on_another_python
 
+# Tests of what only the environments of lint have: conda-lock, the schema of workflows, their auditor.
+ONLY_HERE = ("tests/toolchain/test_conda_lock.py", "tests/toolchain/test_workflow_tools.py")
 NATIVE = (".h", ".cpp", ".cu", ".cuh", ".inc")
 
 
@@ -33,6 +35,7 @@ def _with_wheel(lock: str, wheel: Path, torch: Torch) -> Path:
     marker = python.parent.parent / "wheel"
     digest = digest_of(wheel)
     if not marker.is_file() or marker.read_text(encoding="utf-8") != digest:
+        marker.unlink(missing_ok=True)  # while it is half installed, it is none
         clean.install_wheel(python, wheel)
         marker.write_text(digest, encoding="utf-8")
     return python
@@ -73,10 +76,12 @@ def run_lint(rest: Sequence[str]) -> int:
         ("ruff format", [*own, "ruff", "format", "--check", "."]),
         ("mypy --strict", [*own, "mypy"]),
         ("workflows", [*own, "check_jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows()]),
+        # Rights, pins, secrets, expressions in scripts: what a schema cannot see.
+        ("workflow audit", [str(python.parent / "zizmor"), "--offline", "--quiet", "--no-progress", *workflows()]),
         ("clang-format", [str(python.parent / "clang-format"), "--dry-run", "-Werror", *native_sources()]),
         # First the locks: that makes the environment with conda-lock, which the tests of its lock use.
         ("locks", [*own, "toolchain", "lock", "--check"]),
-        ("layout tests", [*own, "pytest", "-q", "tests/layout", "tests/toolchain/test_conda_lock.py", *rest]),
+        ("layout tests", [*own, "pytest", "-q", "tests/layout", *ONLY_HERE, *rest]),
     ]
     failed = [title for title, command in checks if _run(title, command, python)]
     print(f"\nlint: {', '.join(failed)} failed" if failed else "\nlint: all passed", file=sys.stderr, flush=True)

@@ -13,13 +13,14 @@ from toolchain.cubin import check
 from toolchain.errors import GateError
 from toolchain.locking.wanted import lock_of
 from toolchain.providers import pip
-from toolchain.request import Request
+from toolchain.request import Request, label
 from toolchain.targets import ROOT
 from toolchain.wheel.elf import Needs, defined, parse
 
 LIBRARY = "kernelwright/lib/libkernelwright.so"
 MANIFEST = "kernelwright/manifest.json"
-LARGEST = 5_000_000  # bytes of a wheel; people fetch it on a Jetson's wireless
+LARGEST = 5_000_000  # bytes of a released wheel; people fetch it on a Jetson's wireless
+LARGEST_CODE = 1_000_000  # what a code may add where somebody asks for more codes than a release has
 EXPORTED = ("kw_*",)
 POLICY_LOCK = "audit"  # the dependency group with auditwheel, whose table of the manylinux policies is read
 
@@ -97,10 +98,11 @@ def names_no_machine(members: Mapping[str, bytes]) -> None:
 
 
 def size(name: str, packed: bytes, request: Request) -> None:
-    """Debug builds may be as big as they like."""
-    if len(packed) > LARGEST and not request.debug:
+    """A label tells that a wheel is no release's: it may have more codes. Debug builds may be as big as they like."""
+    largest = max(LARGEST, LARGEST_CODE * len(request.codes)) if label(request) else LARGEST
+    if len(packed) > largest and not request.debug:
         raise GateError(
-            f"{name} has {len(packed):,} bytes, more than {LARGEST:,}; `python -m kernelwright` lists what its images "
+            f"{name} has {len(packed):,} bytes, more than {largest:,}; `python -m kernelwright` lists what its images "
             "take. Leave codes or operators out, or make kernels share code"
         )
 

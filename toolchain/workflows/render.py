@@ -26,7 +26,7 @@ def pins() -> dict[str, Any]:
 def _values(table: Table) -> dict[str, str]:
     """What a template may ask for."""
     pinned = pins()
-    runners = pinned["runner"]
+    runners, micromamba = pinned["runner"], pinned["micromamba"]
     released = {target.machine: target for target in table.targets.values() if target.release}
     reference = conda.toolkit(table)
     # The machine whose pip packages have the reference toolkit builds every released wheel.
@@ -37,15 +37,16 @@ def _values(table: Table) -> dict[str, str]:
 
     return {
         **{name: f"{name}@{pin['commit']} # {pin['version']}" for name, pin in pinned["action"].items()},
+        "micromamba": micromamba["version"],
         "runner": builder["label"],
         "second runner": builder["second"],
         "released targets": json.dumps([target.name for target in released.values()]),
         "machines": lines([{"machine": m, "runner": runners[m]["label"]} for m in released]),
         "conda machines": lines(
             [
-                {"machine": m, "runner": runners[m]["label"]}
+                {"subdir": conda.subdir(m), "runner": runners[m]["label"], "sha256": micromamba[m]}
                 for m in reference.hosts["conda"]
-                if m in released and runners[m]["conda"]
+                if m in released
             ]
         ),
         "shells": lines(

@@ -76,6 +76,11 @@ struct BackwardPlace {
     return sum;
   }
 
+  // Where the last row of a tensor ends.
+  __device__ __forceinline__ const char* end_of(const char* tensor, i64 pitch) const {
+    return tensor + (p.rows - 1) * pitch + p.cols * T::kSize;
+  }
+
   static __device__ __forceinline__ u32 offset_of(const char* data) {
     return static_cast<u32>(reinterpret_cast<u64>(data)) & 15u;
   }

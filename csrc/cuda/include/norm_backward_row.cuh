@@ -50,7 +50,13 @@ class NormBackward : public BackwardStage<T, kAligned> {
 #pragma unroll
     for (u32 stage = 0; stage < 2; ++stage) {
 #pragma unroll
-      for (int s = 0; s < kCopies; ++s) fetch(buffer + stage * stage_bytes(), stage, s);
+      for (int s = 0; s < kCopies; ++s) {
+        if (!kAligned && stage == 0 && s == 0) {
+          this->fetch_beginning(buffer);
+        } else {
+          fetch(buffer + stage * stage_bytes(), stage, s);
+        }
+      }
       next_row();
     }
     this->keep_weights();
@@ -105,7 +111,7 @@ class NormBackward : public BackwardStage<T, kAligned> {
     if constexpr (kAligned) {
       load<16>(dsum + at(slot), add[slot].word);
     } else {
-      load_first<T>(dsum + at(slot), p.cols - column(slot), add[0].word);
+      load_first<T>(dsum + at(slot), p.cols - column(slot), p.dsum, this->end_of(p.dsum, p.dsum_pitch), add[0].word);
     }
   }
 
@@ -176,8 +182,9 @@ class NormBackward : public BackwardStage<T, kAligned> {
         if (at_column >= p.cols || turn >= turns) continue;
         Piece of_y, of_x;
         float y[kCount], x[kCount], w[kCount];
-        load_first<T>(dy_row + at(s) + away * 16, p.cols - at_column, of_y.word);
-        load_first<T>(h_row + at(s) + away * 16, p.cols - at_column, of_x.word);
+        const u32 left = p.cols - at_column;
+        load_first<T>(dy_row + at(s) + away * 16, left, p.dy, this->end_of(p.dy, p.dy_pitch), of_y.word);
+        load_first<T>(h_row + at(s) + away * 16, left, p.h, this->end_of(p.h, p.h_pitch), of_x.word);
         of_y.unpack(y);
         of_x.unpack(x);
         this->weights_at(at_column, w);

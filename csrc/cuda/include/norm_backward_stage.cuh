@@ -36,6 +36,21 @@ struct BackwardStage : BackwardPlace<T, kAligned> {
     fetch_vector(stage + tensor_bytes() + slot * kLine, turn, slot, h);
   }
 
+  // fetch() of a row's first unit in the first turn: where its vector begins before the tensor, the elements are read
+  // one by one, and at once. Later turns could not afford that, and have other rows before theirs.
+  __device__ __forceinline__ void fetch_beginning(u32 stage) const {
+    fetch_beginning_of(stage, dy, p.dy);
+    fetch_beginning_of(stage + tensor_bytes(), h, p.h);
+  }
+
+  __device__ __forceinline__ void fetch_beginning_of(u32 to, const char* row, const char* tensor) const {
+    const u32 off = offset_of(row), before = off / T::kSize;
+    if (row - off >= tensor || turns == 0) return fetch_vector(to, 0, 0, row);
+    u32 word[4];
+    load_elements<T>(row - off, before, before + p.cols, word);
+    store_shared(to, word);
+  }
+
   // Zeros from the end of the row on.
   __device__ __forceinline__ void fetch_vector(u32 to, u32 turn, int slot, const char* row) const {
     if constexpr (kAligned) {
@@ -88,7 +103,7 @@ struct BackwardStage : BackwardPlace<T, kAligned> {
     for (int i = 0; i < kCount; ++i) weight[i] = 1.0f;
     if (p.weight_kind == KW_WEIGHT_LIKE_X && left > 0) {
       Piece piece;
-      load_first<T>(p.weight + column * T::kSize, left, piece.word);
+      load_first<T>(p.weight + column * T::kSize, left, p.weight, p.weight + p.cols * T::kSize, piece.word);
       piece.unpack(weight);
     }
     if (T::kSize < 4 && p.weight_kind == KW_WEIGHT_FLOAT32) {
@@ -96,7 +111,7 @@ struct BackwardStage : BackwardPlace<T, kAligned> {
       for (u32 i = 0; i < kCount; i += 4) {
         Unit<Float32, 16> piece;
         if (i < left) {
-          load_first<Float32>(p.weight + (column + i) * 4, left - i, piece.word);
+          load_first<Float32>(p.weight + (column + i) * 4, left - i, p.weight, p.weight + p.cols * 4, piece.word);
           piece.unpack(weight + i);
         }
       }

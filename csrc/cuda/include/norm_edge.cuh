@@ -7,33 +7,33 @@
 namespace kw {
 
 // The part of a row that is done in whole units of y: where it begins, in elements, and how many they are. Of what is
-// read a unit may lie in two aligned vectors: so much is left at the end that neither reaches beyond the row.
+// read a unit may lie in two aligned vectors: so much is left at both ends that neither reaches beyond the row.
 struct Span {
   u32 head;
   u32 units;
 };
 
+// The launcher gives such rows of more columns than a warp has lanes, so there is a unit at least. The first begins
+// kCount elements later than it could: its first vector may begin fewer than that before it.
 template <class T>
 __device__ __forceinline__ Span span_of(const Params& p, i64 row) {
   constexpr u32 kCount = 16 / T::kSize;
-  const u32 cols = p.cols;
   const u32 off = -static_cast<u32>(reinterpret_cast<u64>(p.y) + row * p.y_pitch) & 15u;
-  const u32 head = off / T::kSize < cols ? off / T::kSize : cols;
-  const u32 left = cols - head;
-  return {head, left < kCount ? 0 : (left - (kCount - 1)) / kCount};
+  const u32 head = off / T::kSize + kCount;
+  return {head, (p.cols - head - (kCount - 1)) / kCount};
 }
 
-// One element, for the ends of a shifted row: fewer than a unit's before the first unit, one for each thread from 0
-// on, and fewer than two units' after the last, one for each thread from kSplit on.
+// One element, for the ends of a shifted row: fewer than two units' before the first unit, one for each thread from 0
+// on, and as few after the last, one for each thread from kSplit on.
 template <class T>
 struct Edge {
   int column = -1;
   float h[1] = {0.0f};
 
-  static constexpr u32 kSplit = 16 / T::kSize;
+  static constexpr u32 kCount = 16 / T::kSize, kSplit = 2 * kCount;
 
   __device__ __forceinline__ void find(u32 thread, const Span& span, u32 cols) {
-    const u32 tail = cols - span.head - span.units * kSplit;
+    const u32 tail = cols - span.head - span.units * kCount;
     if (thread < span.head) column = thread;
     if (thread >= kSplit && thread - kSplit < tail) column = cols - tail + thread - kSplit;
   }

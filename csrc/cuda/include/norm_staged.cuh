@@ -148,7 +148,9 @@ __device__ __forceinline__ u32 staged_read(const Params& p, const Run<T>& run, u
   const Vectors<T, const char> residual(kAdd ? p.residual + run.offset : nullptr, run.elements);
   const Vectors<T, char> sum(kAdd ? p.sum + run.offset : nullptr, run.elements);
   const u32 reach = x.head * T::kSize + static_cast<u32>(run.left < 2 * kStagedBytes ? run.left : 2 * kStagedBytes);
-  const u32 whole = x.count * 16 <= reach ? x.count : reach / 16;  // vectors that lie inside the tensor
+  // The vectors that lie inside the tensor: the first one may begin before it.
+  const u32 whole = x.count * 16 <= reach ? x.count : reach / 16;
+  const u32 begin = x.head * T::kSize > run.offset && whole > 0 ? 1 : 0;
   const u64 policy = l2_policy(p.large);
   Vector in[kTurns], add[kTurns];
 #pragma unroll
@@ -156,6 +158,7 @@ __device__ __forceinline__ u32 staged_read(const Params& p, const Run<T>& run, u
     const u32 number = threadIdx.x + i * kStagedThreads;
     in[i].clear(), add[i].clear();
     if (number >= whole) break;
+    if (i == 0 && number < begin) continue;
     load_vector(x.first + number * 16, in[i].word, policy);
     if constexpr (kAdd) load_vector(residual.first + number * 16, add[i].word, policy);
   }
@@ -164,6 +167,7 @@ __device__ __forceinline__ u32 staged_read(const Params& p, const Run<T>& run, u
   for (int i = 0; i < kTurns; ++i) {
     const u32 number = threadIdx.x + i * kStagedThreads;
     if (number >= whole) break;
+    if (i == 0 && number < begin) continue;
     const u32 to = kept + number * (kCount * Kept::kSize);
     if constexpr (!kAdd) {
       store_shared<16>(to, in[i].word);
@@ -180,8 +184,8 @@ __device__ __forceinline__ u32 staged_read(const Params& p, const Run<T>& run, u
       sum.store(number, in[i]);
     }
   }
-  // The tensor's last elements, where they are no vector.
-  const u32 element = whole * kCount + threadIdx.x;
+  // The tensor's first and last elements, where they are no vector.
+  const u32 element = (threadIdx.x < begin * kCount ? 0 : (whole - begin) * kCount) + threadIdx.x;
   if (element >= x.head && element < x.end) {
     Unit<T, T::kSize> one;
     load<T::kSize>(x.first + element * T::kSize, one.word);

@@ -23,7 +23,7 @@ __device__ __forceinline__ void realign(const u32 (&low)[4], const u32 (&high)[4
 }
 
 // 16 bytes from an address that is a multiple of kSize. Reads the aligned vectors they lie in: up to 16 - kSize bytes
-// more on either side.
+// more on either side, which must be the caller's too.
 template <int kSize>
 __device__ __forceinline__ void load_unaligned(const void* from, u32* word) {
   const u32 off = static_cast<u32>(reinterpret_cast<u64>(from)) & 15u;
@@ -34,15 +34,34 @@ __device__ __forceinline__ void load_unaligned(const void* from, u32* word) {
   realign<kSize>(low, high, off, word);
 }
 
-// The first `count` elements of 16 bytes, or all where there are more; zeros after them. Reads aligned vectors that
-// hold some of them.
+// Those of the 16 bytes at `from` that are elements from `first` on, before `end`; zeros for the others. One by one:
+// for the ends of tensors, around which there may be nothing to read.
 template <class T>
-__device__ __forceinline__ void load_first(const char* from, u32 count, u32* word) {
+__device__ __forceinline__ void load_elements(const char* from, u32 first, u32 end, u32* word) {
+  constexpr u32 kSize = T::kSize;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) word[i] = 0;
+#pragma unroll 1
+  for (u32 i = 16 / kSize; i-- > 0;) {
+    u32 element[1] = {0};
+    if (i >= first && i < end) load<kSize>(from + i * kSize, element);
+#pragma unroll
+    for (int j = 3; j > 0; --j) word[j] = kSize == 4 ? word[j - 1] : word[j] << 16 | word[j - 1] >> 16;
+    word[0] = kSize == 4 ? element[0] : word[0] << 16 | element[0];
+  }
+}
+
+// The first `count` elements of 16 bytes, or all where there are more; zeros after them. Reads aligned vectors that
+// hold some of them, but nothing outside the tensor, which lies from `begin` to `end`.
+template <class T>
+__device__ __forceinline__ void load_first(const char* from, u32 count, const char* begin, const char* end, u32* word) {
   constexpr u32 kSize = T::kSize;
   const u32 off = static_cast<u32>(reinterpret_cast<u64>(from)) & 15u, bytes = count < 16 / kSize ? count * kSize : 16;
+  const bool both = off + bytes > 16;
+  if (from - off < begin || from - off + (both ? 32 : 16) > end) return load_elements<T>(from, 0, count, word);
   u32 low[4], high[4] = {};
   load<16>(from - off, low);
-  if (off + bytes > 16) load<16>(from - off + 16, high);
+  if (both) load<16>(from - off + 16, high);
   realign<kSize>(low, high, off, word);
   if (bytes == 16) return;
 #pragma unroll

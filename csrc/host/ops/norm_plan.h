@@ -265,7 +265,7 @@ inline Plan plan_for(const Norm& a, const Device& device, uint32_t features) {
   } else {
     const int max_cluster = (features & KW_FEATURE_CLUSTER) != 0 ? kMaxCluster : 1;
     plan.shape = with(alignment.whole ? kRow : kShifted);
-    const int64_t whole = alignment.whole ? units : (a.cols - (count - 1)) / count;
+    const int64_t whole = alignment.whole ? units : (a.cols - (2 * count - 1)) / count;  // as span_of() has it
     int slots = slots_at_once(a, device, whole);
     if (slots == 0) slots = slots_for_many(a, whole, &plan);
     const int holds = plan.shape >= kLong ? kLongSlots : kSlots;

@@ -14,6 +14,7 @@ from transformers.quantizers.quantizers_utils import get_module_from_name, shoul
 from kernelwright.errors import InvalidArgument
 from kernelwright.nn.linear_4bit import Linear4bit
 from kernelwright.nn.params_4bit import Params4bit
+from kernelwright.nn.quantize import dequantize_
 
 
 class Quantizer(Bnb4BitHfQuantizer):
@@ -78,16 +79,7 @@ class Quantizer(Bnb4BitHfQuantizer):
 
     def _dequantize(self, model: Any, dtype: Any = None) -> Any:
         dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype  # a configuration read from a file has names
-        for name, module in list(model.named_modules()):
-            if isinstance(module, Linear4bit):
-                weight = module.weight.dequantize()
-                made = torch.nn.Linear(
-                    module.in_features, module.out_features, module.bias is not None, device="meta", dtype=dtype
-                )
-                made.weight = torch.nn.Parameter(weight.to(dtype or weight.dtype))
-                made.bias = module.bias
-                model.set_submodule(name, made)
-        return model
+        return dequantize_(model, dtype)
 
     def get_quantize_ops(self) -> ConversionOps:
         return _Quantize(self)

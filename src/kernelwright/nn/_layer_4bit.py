@@ -76,8 +76,12 @@ class Layer4bit(torch.nn.Module):
             destination[f"{prefix}weight"] = self.weight.data  # a plain tensor, which every loader may unpickle
         state = self._known_state()
         if state is not None:
-            for name, value in state.as_dict(packed=True).items():
+            parts = state.as_dict(packed=True)
+            for name, value in parts.items():
                 destination[f"{prefix}weight.{name}"] = value if keep_vars else value.detach()
+            if not isinstance(self.weight, Params4bit):
+                # torch.distributed.checkpoint looks each key up attribute by attribute; a sharded weight is a DTensor.
+                vars(self.weight).update(parts, quant_state=state)
 
     def _load_from_state_dict(
         self,
@@ -110,14 +114,17 @@ class Layer4bit(torch.nn.Module):
         """Makes the weight of a checkpoint this layer's. False: it is one that torch can load as any other."""
         old, state = self.weight, self._known_state()
         device = weight.device if assign or old.device.type == "meta" else old.device
+        if hasattr(weight, "to_local"):  # a DTensor: torch copies each process its shard, all have the state
+            if not hasattr(old, "to_local"):
+                raise InvalidArgument(
+                    "is sharded over processes (a DTensor) in the checkpoint, but not in the layer; load a whole one"
+                )
+            self.quant_state = self._checked(QuantState.from_dict(parts, device=old.device)) if parts else state
+            return False
         if parts:
             data = weight if assign else weight.clone()
             made = Params4bit.from_prequantized(data, parts, device=device)
-            shape = tuple(made.quant_state.shape)  # type: ignore[union-attr,arg-type]
-            if shape != self._unpacked_shape():
-                raise InvalidArgument(
-                    f"is of shape {shape} in the checkpoint, but {self._unpacked_shape()} in the layer"
-                )
+            self._checked(made.quant_state)
             self.quant_storage = made.quant_storage
         elif tuple(weight.shape) == self._unpacked_shape() and isinstance(old, Params4bit) and (state or assign):
             made = old._with(weight.detach(), quant_state=None, bnb_quantized=False)  # noqa: SLF001
@@ -133,3 +140,10 @@ class Layer4bit(torch.nn.Module):
         made.module = self
         self.weight = made
         return True
+
+    def _checked(self, state: Any) -> QuantState:
+        if tuple(state.shape) != self._unpacked_shape():
+            raise InvalidArgument(
+                f"is of shape {tuple(state.shape)} in the checkpoint, but {self._unpacked_shape()} in the layer"
+            )
+        return state

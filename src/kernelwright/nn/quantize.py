@@ -16,7 +16,7 @@ from kernelwright.nn.linear_4bit import Linear4bit
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["quantize_"]
+__all__ = ["dequantize_", "quantize_"]
 
 
 def quantize_(
@@ -52,6 +52,27 @@ def quantize_(
         parent, _, last = name.rpartition(".")
         made = _quantized(old, device, blocksize, compute_dtype=compute_dtype, **settings)
         setattr(model.get_submodule(parent), last, made)
+    return model
+
+
+def dequantize_(model: torch.nn.Module, dtype: torch.dtype | None = None) -> torch.nn.Module:
+    """Replaces every quantized Linear4bit of a model by a torch.nn.Linear, in place; returns the model.
+
+    Its weight is what the codes say, not what was quantized. It has the type that was quantized, or `dtype`.
+    An adapter of peft can be merged then: `dequantize_(model).merge_and_unload()`.
+
+    >>> model = quantize_(torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU()))
+    >>> dequantize_(model)
+    """
+    if isinstance(model, Linear4bit):
+        raise InvalidArgument("dequantize_: the model is itself one Linear4bit; use layer.weight.dequantize()")
+    for name, old in [(name, module) for name, module in model.named_modules() if isinstance(module, Linear4bit)]:
+        weight = _four_bit.dequantize(old.weight.detach(), old._state())  # noqa: SLF001
+        made = torch.nn.Linear(old.in_features, old.out_features, device="meta")
+        made.weight = torch.nn.Parameter(weight.to(dtype or weight.dtype), requires_grad=False)
+        made.bias = old.bias
+        parent, _, last = name.rpartition(".")
+        setattr(model.get_submodule(parent), last, made.train(old.training))
     return model
 
 

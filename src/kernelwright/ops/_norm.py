@@ -82,6 +82,7 @@ class _Fake:
 
     def residual_(self, x: Tensor, residual: Tensor, parameters: tuple[Tensor | None, ...], eps: float) -> Tensor:
         checks.check(self.name, self.parameters, x, residual, parameters, eps)
+        checks.refuse_inference(self.name, "residual", residual)
         checks.refuse_overlap(self.name, "residual", residual)
         return _like(x)
 
@@ -108,7 +109,7 @@ def _like(x: Tensor) -> Tensor:
 
 
 def _bind(norm: Norm, reference: Reference, library: Library, key: str) -> Run:
-    launch, double, check = launcher(norm, library, key), checks.double(), checks.check
+    launch, double, check = launcher(norm.name, library, key, centered=norm.centered), checks.double(), checks.check
     name, names = norm.name, norm.parameters
 
     def run(x: Tensor, residual: None, parameters: tuple[Tensor | None, ...], eps: float) -> Tensor:
@@ -121,7 +122,7 @@ def _bind(norm: Norm, reference: Reference, library: Library, key: str) -> Run:
 
 
 def _bind_residual(norm: Norm, reference: Reference, library: Library, key: str) -> Run:
-    launch, double, check = launcher(norm, library, key), checks.double(), checks.check
+    launch, double, check = launcher(norm.name, library, key, centered=norm.centered), checks.double(), checks.check
     name, names = norm.name, norm.parameters
 
     def run(x: Tensor, residual: Tensor, parameters: tuple[Tensor | None, ...], eps: float) -> tuple[Tensor, Tensor]:
@@ -137,12 +138,13 @@ def _bind_residual(norm: Norm, reference: Reference, library: Library, key: str)
 def _bind_residual_(norm: Norm, reference: Reference, library: Library, key: str) -> Run:
     import torch
 
-    launch, double, check = launcher(norm, library, key), checks.double(), checks.check
+    launch, double, check = launcher(norm.name, library, key, centered=norm.centered), checks.double(), checks.check
     written = torch.autograd.graph.increment_version
     name, names = norm.name, norm.parameters
 
     def run(x: Tensor, residual: Tensor, parameters: tuple[Tensor | None, ...], eps: float) -> Tensor:
         check(name, names, x, residual, parameters, eps)
+        checks.refuse_inference(name, "residual", residual)
         if not residual.is_contiguous():
             checks.refuse_overlap(name, "residual", residual)
         if x.dtype is double:
@@ -166,7 +168,7 @@ def _bind_residual_(norm: Norm, reference: Reference, library: Library, key: str
 
 
 def _bind_backward(norm: Norm, reference: Reference, library: Library, key: str) -> Run:
-    launch, double = backward_launcher(norm, library, key), checks.double()
+    launch, double = backward_launcher(norm.name, library, key, centered=norm.centered), checks.double()
     name, names = norm.name, norm.parameters
 
     def run(

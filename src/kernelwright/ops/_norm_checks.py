@@ -7,12 +7,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import InvalidArgument
-from kernelwright.ops._tensors import refuse_overlap, require_dtype, require_like
+from kernelwright.ops._tensors import refuse_inference, refuse_overlap, require_dtype, require_like
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["MAX_COLS", "check", "check_backward", "double", "refuse_overlap"]
+__all__ = ["MAX_COLS", "check", "check_backward", "double", "refuse_inference", "refuse_overlap"]
 
 MAX_COLS = 65536
 MAX_EPS = 3e38

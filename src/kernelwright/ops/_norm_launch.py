@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from kernelwright._library import Library
-    from kernelwright.ops._norm import Norm
 
     Parameters = tuple[Tensor | None, ...]
 
@@ -49,16 +48,16 @@ def _asked(
     return tensors, addresses
 
 
-def launcher(norm: Norm, library: Library, key: str) -> Callable[..., Tensor]:
+def launcher(norm: str, library: Library, key: str, *, centered: bool) -> Callable[..., Tensor]:
     """launch(x, residual, parameters, total, eps): y; x + residual goes to `total`, new or the residual itself."""
     import torch
 
-    name = f"kw_{norm.name}"
+    name = f"kw_{norm}"
     function = library.functions[name]
     codes = dtype_codes(library, _DTYPES)
     place = placement(library, key)
     contiguous = torch.contiguous_format
-    statistics = [None] * (1 + norm.centered)  # backward computes them again: cheaper than writing and reading them
+    statistics = [None] * (1 + centered)  # backward computes them again: cheaper than writing and reading them
 
     def launch(x: Tensor, residual: Tensor | None, parameters: Parameters, total: Tensor | None, eps: float) -> Tensor:
         y = torch.empty_like(x, memory_format=contiguous)
@@ -87,11 +86,11 @@ def launcher(norm: Norm, library: Library, key: str) -> Callable[..., Tensor]:
     return launch
 
 
-def _workspace(norm: Norm, library: Library) -> Callable[..., tuple[Tensor | None, int | None, int]]:
+def _workspace(norm: str, library: Library) -> Callable[..., tuple[Tensor | None, int | None, int]]:
     """workspace(h, device, rows, cols, needed): scratch memory for a call, its address and size."""
     import torch
 
-    name = f"kw_{norm.name}_backward_workspace"
+    name = f"kw_{norm}_backward_workspace"
     function = library.functions[name]
 
     def workspace(h: Tensor, device: int, count: int, cols: int, needed: bool) -> tuple[Tensor | None, int | None, int]:
@@ -107,16 +106,16 @@ def _workspace(norm: Norm, library: Library) -> Callable[..., tuple[Tensor | Non
     return workspace
 
 
-def backward_launcher(norm: Norm, library: Library, key: str) -> Callable[..., tuple[Tensor, ...]]:
+def backward_launcher(norm: str, library: Library, key: str, *, centered: bool) -> Callable[..., tuple[Tensor, ...]]:
     """launch(grad, h, parameters, grad_sum, eps, wanted): the derivatives of h and of each parameter."""
     import torch
 
-    name = f"kw_{norm.name}_backward"
+    name = f"kw_{norm}_backward"
     function = library.functions[name]
     codes = dtype_codes(library, _DTYPES)
     place, workspace = placement(library, key), _workspace(norm, library)
     contiguous = torch.contiguous_format
-    statistics = [None] * (1 + norm.centered)
+    statistics = [None] * (1 + centered)
 
     def launch(
         grad: Tensor,

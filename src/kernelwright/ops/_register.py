@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelwright import _environment, _library, errors
 from kernelwright.ops._autograd import record_gradients, refuse_gradients
+from kernelwright.ops._tensors import refuse_inference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -104,14 +105,18 @@ def _unusual(torch: Any, tensor: Any) -> str | None:
 
 def _materialise(torch: Any, target: Any) -> Callable[..., Any]:
     """A kernel for views that negate on access; torch's own cannot serve a schema that writes and does not return."""
-    written = [a.alias_info is not None and a.alias_info.is_write for a in target._schema.arguments]  # noqa: SLF001
+    name = target.name().partition("::")[2]
+    arguments = target._schema.arguments  # noqa: SLF001
+    written = [a.alias_info is not None and a.alias_info.is_write for a in arguments]
 
     def run(*args: Any, **kwargs: Any) -> Any:
         plain = [a.resolve_neg() if isinstance(a, torch.Tensor) else a for a in args]
+        copied = [i for i, write in enumerate(written[: len(args)]) if write and args[i] is not plain[i]]
+        for i in copied:
+            refuse_inference(name, arguments[i].name, args[i])
         result = target(*plain, **kwargs)
-        for write, a, b in zip(written, args, plain, strict=False):
-            if write and a is not b:
-                a.copy_(b)
+        for i in copied:
+            args[i].copy_(plain[i])
         return result
 
     return run

@@ -125,6 +125,18 @@ def require_like(op: str, name: str, tensor: Tensor, like: str, x: Tensor, shape
         )
 
 
+def refuse_inference(op: str, name: str, tensor: Tensor) -> None:
+    """torch writes to a tensor made in inference mode only within it. A kernel could anywhere, a copy could not."""
+    if tensor.is_inference():
+        import torch
+
+        if not torch.is_inference_mode_enabled():
+            raise InvalidArgument(
+                f"{op}: {name} was made in inference mode and is written to outside of it; "
+                f"give a copy made outside of it (.clone()), or call within torch.inference_mode()"
+            )
+
+
 def refuse_overlap(op: str, name: str, tensor: Tensor) -> None:
     """A tensor that is written must not have two elements in one place (expand, as_strided with small strides)."""
     if tensor.is_contiguous():

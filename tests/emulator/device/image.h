@@ -8,7 +8,7 @@ struct EmulatedKernel {
   const char* name;
   void (*call)(const void* parameters);
   size_t parameter_bytes;
-  unsigned max_threads;
+  unsigned max_threads;  // of a block; 0: as many as there can be
 };
 
 #ifdef EMULATED_IMAGE  // the sources of an image; the driver has no use for what follows
@@ -26,9 +26,16 @@ constexpr size_t bytes_of(void (*)(Parameters)) {
   return sizeof(Parameters);
 }
 
+constexpr size_t bytes_of(void (*)()) { return 0; }
+
 template <auto kKernel, class Parameters>
 void call_with(void (*)(Parameters), const void* parameters) {
   kKernel(*static_cast<const Parameters*>(parameters));
+}
+
+template <auto kKernel>
+void call_with(void (*)(), const void*) {
+  kKernel();
 }
 
 template <auto kKernel>

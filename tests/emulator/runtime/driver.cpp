@@ -223,7 +223,7 @@ bool run_alone(const emulator::Launch& asked) {
 }
 
 bool possible(const emulator::Launch& launch, const KernelOnDevice& on) {
-  const bool fits = launch.threads > 0 && launch.threads <= on.kernel->max_threads &&
+  const bool fits = launch.threads > 0 && (on.kernel->max_threads == 0 || launch.threads <= on.kernel->max_threads) &&
                     launch.threads <= emulator::kMaxThreads && launch.shared <= static_cast<unsigned>(on.shared);
   const unsigned most = on.big_clusters != 0 ? emulator::kMaxCluster : 8;
   return fits && launch.grid > 0 && launch.cluster <= most && launch.grid % launch.cluster == 0;

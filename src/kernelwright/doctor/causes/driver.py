@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from kernelwright.doctor._cause import Area, Cause, sign
+from kernelwright.doctor._cause import Area, Cause, number, sign
 
 CAUSES = (
     Cause(
@@ -80,6 +80,7 @@ CAUSES = (
         why="Each CUDA release has an oldest driver; a program built with a newer release cannot start on an older one.",
         fix="nvidia-smi shows the driver's CUDA level at the top right: update the driver, or install the build for that level.",
         signs=(
+            number(35),
             sign(r"cuda driver version is insufficient for cuda runtime version"),
             sign(r"nvidia driver on your system is too old"),
             sign(r"cudaErrorInsufficientDriver|CUDA_ERROR_INSUFFICIENT_DRIVER"),
@@ -108,6 +109,7 @@ CAUSES = (
         "(another package, a container image, a compat directory) is found first.",
         fix="Reboot (or unload and reload the nvidia modules); then remove the second libcuda.so.1 or libnvidia-ml.so.1.",
         signs=(
+            number(803, 804),
             sign(r"driver/library version mismatch"),
             sign(r"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH|cudaErrorSystemDriverMismatch"),
             sign(r"unsupported display driver / cuda driver combination"),
@@ -127,6 +129,7 @@ CAUSES = (
         "driver cannot compile.",
         fix="Update the driver to the CUDA level the program was built with, or install a build that has this GPU's own code.",
         signs=(
+            number(222, 218),
             sign(r"ptx was compiled with an unsupported toolchain"),
             sign(r"(CUDA_ERROR|cudaError).?UNSUPPORTED_?PTX_?VERSION"),
             sign(r"unsupported \.version \d+\.\d+; current version is"),
@@ -143,6 +146,7 @@ CAUSES = (
         "driver's.",
         fix="unset the entry of LD_LIBRARY_PATH (or of ld.so.conf) that ends in /stubs.",
         signs=(
+            number(34),
             sign(r"cuda driver is a stub library"),
             sign(r"cudaErrorStubLibrary|CUDA_ERROR_STUB_LIBRARY"),
             sign(r"you are linking (with|against) the stub|libcuda\.so\.1 .{0,20}stubs?/libcuda"),
@@ -196,6 +200,7 @@ CAUSES = (
         fix="sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm; then dmesg | grep -i -e nvrm -e xid (NVSwitch: systemctl status "
         "nvidia-fabricmanager).",
         signs=(
+            number(802, 999),
             sign(r"cuda unknown error - this may be due to an incorrectly set ?up environment"),
             sign(r"cuinit.{0,40}(999|unknown error|CUDA_ERROR_UNKNOWN)"),
             sign(r"(CUDA_ERROR|cudaError).?SYSTEM_?NOT_?READY|\bsystem not yet initialized\b"),

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from kernelwright.doctor._cause import Area, Cause, sign
+from kernelwright.doctor._cause import Area, Cause, number, sign
 
 # A Jetson gives itself away by these words.
 _ON_A_JETSON = sign(
@@ -20,6 +20,7 @@ CAUSES = (
         "imports on a Jetson, and fails at its first kernel with 'named symbol not found'.",
         fix="Install the package's build for Jetson (L4T), or one that has no CUDA runtime in it and holds the board's own GPU code.",
         signs=(
+            number(500),
             sign(r"named symbol not found"),
             sign(r"(cudaErrorSymbolNotFound|CUDA_ERROR_NOT_FOUND)\b", 2),
             sign(r"\bsbsa\b.{0,80}(tegra|jetson|l4t|orin)|(tegra|jetson|l4t|orin).{0,80}\bsbsa\b", 2),
@@ -34,7 +35,11 @@ CAUSES = (
         why="'named symbol not found' says that the runtime asked the driver for a kernel that the loaded code does not have: two "
         "versions of a library are in the process, or the code is for another GPU.",
         fix="python -m kernelwright xray <the package's directory> shows what it holds; remove the other copy.",
-        signs=(sign(r"named symbol not found", 2), sign(r"(cudaErrorSymbolNotFound|CUDA_ERROR_NOT_FOUND)\b", 2)),
+        signs=(
+            number(500),
+            sign(r"named symbol not found", 2),
+            sign(r"(cudaErrorSymbolNotFound|CUDA_ERROR_NOT_FOUND)\b", 2),
+        ),
         yields_to=("KW-030", "KW-032"),
     ),
     Cause(
@@ -94,6 +99,31 @@ CAUSES = (
                 r"lib(cudnn|cusparselt|nvinfer|cudss|nvtoolsext|cupti|nvdla\w*)\S*\.so\S*: cannot open shared object", 2
             ),
         ),
+        needs=(_ON_A_JETSON,),
+    ),
+    Cause(
+        code="KW-037",
+        title="nothing keeps pip from replacing NVIDIA's torch",
+        area=Area.JETSON,
+        why="torch on PyPI for aarch64 has another build under the same name, and a higher version; the next package that requires "
+        "torch brings it.",
+        fix="python3 -c 'import torch; print(f\"torch=={torch.__version__}\")' > ~/jetson.txt && python3 -m pip config set "
+        "global.constraint ~/jetson.txt.",
+        signs=(
+            sign(r"would (install|uninstall):? .{0,200}\btorch-\d", 2),
+            sign(r"attempting uninstall: torch$|found existing installation: torch \S*(nv|a0)\S*", 2),
+        ),
+        needs=(_ON_A_JETSON,),
+        yields_to=("KW-033",),
+    ),
+    Cause(
+        code="KW-038",
+        title="the board runs in a power mode below its best",
+        area=Area.JETSON,
+        why="The mode caps clocks, cores and the GPU: kernels run slower than elsewhere on the same board, and a board whose supply is too "
+        "weak for the first load of all units at once restarts.",
+        fix="sudo nvpmodel -m <the number of MAXN in /etc/nvpmodel.conf> && sudo jetson_clocks (with a supply that is made for it).",
+        signs=(sign(r"system throttled due to over-?current|\boc\d? alarm|nvpmodel: .{0,40}(fail|error)", 2),),
         needs=(_ON_A_JETSON,),
     ),
     Cause(

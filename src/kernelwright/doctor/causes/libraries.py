@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from kernelwright.doctor._cause import Area, Cause, sign
+from kernelwright.doctor._cause import Area, Cause, number, sign
 
 _CUDA_LIBRARIES = (
     r"lib(cudart|cublas|cublasLt|cudnn\w*|cusparse\w*|cusolver\w*|cufft\w*|curand|nvrtc(-builtins)?|nccl|nvJitLink|nvToolsExt|cupti|"
@@ -87,6 +87,7 @@ CAUSES = (
         "tool does not know.",
         fix="Download or build the file again and compare its hash; update the driver; for a build of your own: nvcc --no-compress.",
         signs=(
+            number(200, 300),
             sign(
                 r"(fatbin(ary)?|cubin|elf|module|image)\b.{0,60}(un|de)compress\w*.{0,30}(fail|error|could not|cannot)"
             ),

@@ -82,4 +82,18 @@ CAUSES = (
         ),
         yields_to=("KW-020", "KW-050", "KW-051", "KW-052"),
     ),
+    Cause(
+        code="KW-089",
+        title="a cache holds code that was compiled for another torch",
+        area=Area.SETTINGS,
+        why="Caches of just-in-time builds are named by the releases of Python and CUDA, or not at all: after an upgrade of torch or of "
+        "the toolkit the old code is loaded.",
+        fix="rm -rf ~/.cache/torch_extensions ~/.triton/cache ~/.cache/flashinfer (they are made again on first use).",
+        signs=(
+            sign(r"\.cache/(torch_extensions|flashinfer|torchinductor)\S*\.so: undefined symbol"),
+            sign(r"\.cache/(torch_extensions|flashinfer)\S*\.so.{0,60}(invalid|wrong|cannot open|not found)", 2),
+            sign(r"(stale|outdated|corrupt\w*) .{0,30}(jit|kernel|compile|extension|triton|inductor) cache"),
+            sign(r"(jit|kernel|compile|extension|triton|inductor) cache .{0,30}(is )?(stale|outdated|corrupt)"),
+        ),
+    ),
 )

@@ -119,3 +119,15 @@ def several_drivers(machine: Machine) -> str | None:
     }
     versions.pop(None, None)
     return f"libcuda.so.1 of {' and '.join(f'{v} ({p})' for v, p in versions.items())}" if len(versions) > 1 else None
+
+
+@check("KW-015")
+def no_gpu_shown(machine: Machine) -> str | None:
+    """The kernel module has GPUs and CUDA shows this process none."""
+    there = [place.rpartition("/")[2] for place in machine.find("/proc/driver/nvidia/gpus/*")]
+    told = machine.driver
+    if not there or not _reachable(machine) or told.get("gpus") or told.get("init", 0) not in {0, 100}:
+        return None
+    if machine.variables.get("CUDA_VISIBLE_DEVICES", "0").strip() in {"", "-1"}:
+        return None  # somebody wants it so: KW-012 says it
+    return f"the driver has {len(there)} GPU{'s' if len(there) > 1 else ''} ({', '.join(there)}), CUDA shows none"

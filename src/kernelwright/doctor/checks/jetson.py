@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from kernelwright.doctor._check import Grade, check
-from kernelwright.doctor.machine import jetson, python
+from kernelwright.doctor.machine import driver, jetson, python, system
 
 if TYPE_CHECKING:
     from kernelwright.doctor.machine._machine import Machine
@@ -16,7 +17,9 @@ _FIRST_SERVER_STACK = 38  # L4T from here on has the servers' driver
 
 def _server_libraries(machine: Machine) -> str | None:
     """A pip package of NVIDIA's CUDA libraries: those are for servers."""
-    found = [name for name in python.packages(machine) if name.startswith(("nvidia-cuda-runtime", "nvidia-cublas"))]
+    found = [
+        name for name in machine.once(python.packages) if name.startswith(("nvidia-cuda-runtime", "nvidia-cublas"))
+    ]
     return found[0] if found else None
 
 
@@ -37,3 +40,49 @@ def tegra_build_on_server_stack(machine: Machine) -> str | None:
     if release is None or release[0] < _FIRST_SERVER_STACK:
         return None
     return f"L4T {release[0]}.{release[1]} drives the GPU as servers do; torch {torch.version} looks like JetPack 6's"
+
+
+@check("KW-035")
+def board_without_driver_library(machine: Machine) -> str | None:
+    release = jetson.l4t(machine)
+    if jetson.model(machine) is None or driver.libraries(machine):
+        return None
+    kind, shown = system.container(machine), f"L4T {release[0]}.{release[1]}" if release else "no known L4T"
+    where = f"in this {kind} container" if kind else "on it"
+    return f"{jetson.model(machine)}, {shown}: there is no libcuda.so.1 {where}"
+
+
+@check("KW-037", Grade.WARNS)
+def torch_may_be_replaced(machine: Machine) -> str | None:
+    """By any package that requires torch: the index has a higher version, or one with the same name for servers."""
+    torch = python.torch(machine)
+    if jetson.model(machine) is None or torch is None or torch.origin != "NVIDIA":
+        return None
+    places = [machine.variables.get("PIP_CONSTRAINT", ""), *_constraints_of_pip(machine)]
+    if any(re.search(r"^torch\b", machine.text(place) or "", re.MULTILINE) for place in places if place):
+        return None
+    return f"torch {torch.version} is NVIDIA's build for this board, and no constraint file of pip holds it"
+
+
+def _constraints_of_pip(machine: Machine) -> list[str]:
+    """The constraint files that pip's configuration names."""
+    home = machine.variables.get("HOME", "")
+    written = [
+        machine.text(place) or ""
+        for place in ("/etc/pip.conf", f"{home}/.config/pip/pip.conf", f"{home}/.pip/pip.conf")
+    ]
+    return [match[1] for text in written for match in re.finditer(r"^constraint\s*=\s*(\S+)", text, re.MULTILINE)]
+
+
+@check("KW-038", Grade.WARNS)
+def power_mode(machine: Machine) -> str | None:
+    """The mode in use by its number; nvpmodel's configuration has the names. MAXN is what all figures are given for."""
+    used = re.search(r"pmode:0*(\d+)", machine.text("/var/lib/nvpmodel/status") or "")
+    names = dict(re.findall(r"POWER_MODEL\s+ID=(\d+)\s+NAME=(\S+)", machine.text("/etc/nvpmodel.conf") or ""))
+    if used is None or jetson.model(machine) is None or not names:
+        return None
+    name = str(names.get(used[1], used[1]))
+    best = next((number for number, one in names.items() if one.startswith("MAXN")), None)
+    if best is None or name.startswith("MAXN"):
+        return None
+    return f"power mode {used[1]} ({name}) is in use; {names[best]} is mode {best}"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from kernelwright import _environment, _files, errors
+from kernelwright import _environment, _files, _library, errors
 from kernelwright.doctor._check import Grade, check
 from kernelwright.doctor.machine import system
 
@@ -42,7 +42,28 @@ def kernels_changed(machine: Machine) -> str | None:  # noqa: ARG001
     return None
 
 
-OWN_FILES = (files_missing, kernels_changed)
+@check("KW-072")
+def library_does_not_load(machine: Machine) -> str | None:  # noqa: ARG001
+    try:
+        _library.opened()
+    except errors.LibraryMismatch as error:
+        return str(error)
+    except errors.KernelwrightError:
+        return None  # of files that are missing KW-070 tells, of variables the operators
+    return None
+
+
+OWN_FILES = (files_missing, kernels_changed, library_does_not_load)
+
+
+@check("KW-052")
+def libc_too_old(machine: Machine) -> str | None:
+    """The tag of the wheel keeps pip from that; a copied directory or a container's other system does not."""
+    name, found = _files.read(_files.MANIFEST)["target"], system.glibc(machine)
+    target = _files.read(_files.TARGETS)["targets"].get(name)
+    if target is None or found is None or found >= tuple(map(int, target["glibc"].split("."))):
+        return None
+    return f"this wheel is made for glibc {target['glibc']}; {system.distribution(machine)} has {found[0]}.{found[1]}"
 
 
 @check("KW-073")

@@ -90,6 +90,25 @@ def several_runtimes(machine: Machine) -> str | None:
     return f"import torch loads {' and '.join(loaded)}" if len(loaded) > 1 else None
 
 
+@check("KW-084", Grade.WARNS)
+def runtimes_of_two_releases(machine: Machine) -> str | None:
+    """As packages: which of them a process gets depends on what it imports first."""
+    found = {
+        one[0].version.split(".")[0]: f"{name} {one[0].version}"
+        for name, one in machine.once(python.packages).items()
+        if re.fullmatch(r"nvidia-cuda-runtime(-cu\d+)?", name)
+    }
+    return " and ".join(found.values()) + " are installed" if len(found) > 1 else None
+
+
+@check("KW-015", Grade.WARNS)
+def torch_sees_no_gpu(machine: Machine) -> str | None:
+    torch, gpus = python.torch(machine), machine.driver.get("gpus")
+    if torch is None or torch.cuda is None or not gpus or machine.torch.get("available") is not False:
+        return None
+    return f"the driver shows {len(gpus)} GPU{'s' if len(gpus) > 1 else ''}, torch {torch.version} sees none"
+
+
 @check("KW-085", Grade.WARNS)
 def bitsandbytes_forced(machine: Machine) -> str | None:
     value = machine.variables.get("BNB_CUDA_VERSION")

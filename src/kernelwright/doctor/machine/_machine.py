@@ -8,14 +8,16 @@ import subprocess
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kernelwright.doctor.machine import _probes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-_MOST = 4_000_000  # bytes of one file: what is read here is never longer, what pretends to be may be endless
+T = TypeVar("T")
+
+_MOST = 16_000_000  # bytes of one file: what is read here is never longer, what pretends to be may be endless
 _PATIENCE = 1.0  # seconds for a program that only prints its version
 
 QUICK = {"driver": 5.0, "torch": 0.6}
@@ -52,6 +54,13 @@ class Machine:
     ask: Callable[[Sequence[str]], str | None] = _ask
     probe: Callable[[str], dict[str, Any]] = field(default_factory=lambda: _probes.Probes(QUICK))
     _answers: dict[tuple[str, ...], str | None] = field(default_factory=dict)
+    _seen: dict[Any, Any] = field(default_factory=dict)
+
+    def once(self, look: Callable[[Machine], T]) -> T:
+        """What a look at this machine finds that several checks share; it is taken once."""
+        if look not in self._seen:
+            self._seen[look] = look(self)
+        return cast("T", self._seen[look])
 
     def says(self, *command: str) -> str | None:
         """What a program of that machine prints; it is run once. None if it cannot be run or takes too long."""
@@ -62,25 +71,40 @@ class Machine:
     def path(self, name: str) -> Path:
         return self.root / name.lstrip("/")
 
+    def raw(self, name: str) -> bytes | None:
+        """A file's content, its beginning if it is long; None where there is none or it may not be read."""
+        try:
+            path = self.path(name)
+            if not path.is_file():  # a pipe has no end, and opening one waits for somebody who writes
+                return None
+            with path.open("rb") as file:
+                return file.read(_MOST)
+        except (OSError, ValueError):
+            return None
+
     def text(self, name: str) -> str | None:
         """A text file's content; None where there is none or it may not be read."""
+        content = self.raw(name)
+        return None if content is None else content.decode("utf-8", errors="replace")
+
+    def changed(self, name: str) -> float | None:
+        """When a file was last written, in seconds; None where that cannot be told."""
         try:
-            with self.path(name).open("rb") as file:
-                return file.read(_MOST).decode("utf-8", errors="replace")
+            return self.path(name).stat().st_mtime
         except (OSError, ValueError):
             return None
 
     def exists(self, name: str) -> bool:
         try:
             return self.path(name).exists()
-        except OSError:
+        except (OSError, ValueError):
             return False
 
     def find(self, pattern: str) -> list[str]:
         """Files that a pattern matches, as paths on that machine, sorted."""
         try:
             found = sorted(self.root.glob(pattern.lstrip("/")))
-        except OSError:
+        except (OSError, ValueError, RuntimeError, NotImplementedError, IndexError):  # links in a circle, odd patterns
             return []
         return ["/" + str(path.relative_to(self.root)) for path in found]
 

@@ -29,6 +29,11 @@ def kernel_module(machine: Machine) -> str | None:
     return match[1] if match else None
 
 
+def shown(level: int) -> str:
+    """A CUDA level, a thousand for each major version and ten for each minor, as people write it."""
+    return f"{level // 1000}.{level % 1000 // 10}"
+
+
 def search_path(machine: Machine) -> list[str]:
     """The directories of LD_LIBRARY_PATH."""
     return [entry for entry in machine.variables.get("LD_LIBRARY_PATH", "").split(":") if entry]

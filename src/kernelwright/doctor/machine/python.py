@@ -23,6 +23,8 @@ class Package:
     """The directory it is installed in."""
     installer: str
     """Who put it there: "pip", "conda", "uv", …; "" where that is not said."""
+    info: str = ""
+    """Its .dist-info."""
 
 
 def directories(machine: Machine) -> list[str]:
@@ -43,8 +45,16 @@ def packages(machine: Machine) -> dict[str, list[Package]]:
         for info in machine.find(f"{directory}/*.dist-info"):
             name, _, version = info.rpartition("/")[2].removesuffix(".dist-info").partition("-")
             installer = (machine.text(f"{info}/INSTALLER") or "").strip()
-            found.setdefault(_normal(name), []).append(Package(_normal(name), version, directory, installer))
+            found.setdefault(_normal(name), []).append(Package(_normal(name), version, directory, installer, info))
     return found
+
+
+def tag(machine: Machine) -> str | None:
+    """The digits of its extension modules' names, such as "311"; of a made-up machine those of its directory."""
+    if machine.root == Path("/"):
+        return f"{sys.version_info[0]}{sys.version_info[1]}"
+    found = [re.search(r"/python3\.(\d+)/", one) for one in directories(machine)]
+    return next((f"3{match[1]}" for match in found if match), None)
 
 
 @dataclass(frozen=True)
@@ -81,5 +91,5 @@ def _origin(machine: Machine, directory: str, version: str) -> str:
 
 def numpy(machine: Machine) -> str | None:
     """NumPy's version."""
-    found = packages(machine).get("numpy")
+    found = machine.once(packages).get("numpy")
     return found[0].version if found else None

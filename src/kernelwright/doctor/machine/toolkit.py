@@ -33,9 +33,14 @@ def nvccs(machine: Machine) -> list[str]:
     return list(found.values())
 
 
+def named_host(machine: Machine) -> str | None:
+    """The host compiler that a variable names."""
+    return machine.variables.get("CUDAHOSTCXX") or machine.variables.get("NVCC_CCBIN")
+
+
 def host_compiler(machine: Machine) -> tuple[str, int] | None:
     """The C++ compiler that nvcc would use and its major version."""
-    named = machine.variables.get("CUDAHOSTCXX") or machine.variables.get("NVCC_CCBIN") or "g++"
+    named = named_host(machine) or "g++"
     places = [named] if named.startswith("/") else machine.programs(named)
     for place in places[:1]:
         match = re.match(r"(\d+)", (machine.says(str(machine.path(place)), "-dumpversion") or "").strip())

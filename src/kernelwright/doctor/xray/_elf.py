@@ -14,6 +14,7 @@ MACHINES = {62: "x86_64", 183: "aarch64", 190: "CUDA", 243: "riscv64", 21: "ppc6
 GPU = 190
 
 _NOBITS, _EXECUTABLE = 8, 4
+_WEAK = 2
 _PT_LOAD, _PT_DYNAMIC = 1, 2
 _DT_NULL, _DT_NEEDED, _DT_STRTAB, _DT_STRSZ, _DT_SONAME, _DT_RPATH, _DT_RUNPATH = 0, 1, 5, 10, 14, 15, 29
 _DT_VERNEED, _DT_VERNEEDNUM = 0x6FFFFFFE, 0x6FFFFFFF
@@ -50,6 +51,7 @@ class Symbol:
     kind: int
     other: int
     defined: bool
+    weak: bool = False
 
 
 class Elf:
@@ -167,7 +169,7 @@ class Elf:
         if count > _MOST_SYMBOLS:
             raise Damaged(f"{table} claims {count} symbols")
         for name, info, other, section, _, _ in struct.iter_unpack("<IBBHQQ", self.view.take(found.offset, 24 * count)):
-            yield Symbol(names.text(name) if name else "", info & 15, other, section != 0)
+            yield Symbol(names.text(name) if name else "", info & 15, other, section != 0, info >> 4 == _WEAK)
 
     def _in_order(self) -> Iterator[Section]:
         entry, count = self._sections

@@ -92,10 +92,15 @@ def _as_data(found: Counter[tuple[str, str]]) -> list[dict[str, Any]]:
     return [{"kind": kind, "text": text, "count": count} for (kind, text), count in sorted(found.items())]
 
 
+def is_torchs(symbol: str) -> bool:
+    """Whether a name is of torch's C++ interface."""
+    return bool(_TORCH.search(symbol))
+
+
 def torch_symbols(elf: Elf) -> dict[str, Any] | None:
     """The symbols of torch that it wants: of its C++ interface, which changes, and of the stable one."""
     wanted = [one.name for one in elf.symbols(".dynsym") if not one.defined and one.name]
-    unstable = [name for name in wanted if _TORCH.search(name)]
+    unstable = [name for name in wanted if is_torchs(name)]
     stable = [name for name in wanted if _STABLE.search(name)]
     if not unstable and not stable:
         return None
@@ -107,8 +112,11 @@ def torch_symbols(elf: Elf) -> dict[str, Any] | None:
     }
 
 
-def read(view: View) -> tuple[dict[str, Any], list[tuple[str, tuple[_fatbin.Entry, ...]]]]:
-    """What is known of a library without its GPU code; and (where, container) of that code."""
+def read(view: View, *, thorough: bool = True) -> tuple[dict[str, Any], list[tuple[str, tuple[_fatbin.Entry, ...]]]]:
+    """What is known of a library without its GPU code; and (where, container) of that code.
+
+    `thorough`: with what takes time, torch's symbols and the names of the build machine.
+    """
     elf = Elf(view)
     told: dict[str, Any] = {"machine": elf.machine, "problems": [], "skipped": []}
     code: list[tuple[str, tuple[_fatbin.Entry, ...]]] = []
@@ -128,7 +136,7 @@ def read(view: View) -> tuple[dict[str, Any], list[tuple[str, tuple[_fatbin.Entr
     for family in ("GLIBC", "GLIBCXX", "CXXABI"):
         told[family.lower()] = floor(needs.versions, family) if needs else None
     told["compilers"] = compilers(elf, sections)
-    told["torch"] = part("symbols", lambda: torch_symbols(elf))
+    told["torch"] = part("symbols", lambda: torch_symbols(elf)) if thorough else None
     told["registers_kernels"] = _HOST_STUBS in sections
     for where, content in fat_binaries(elf, sections):
 
@@ -138,6 +146,6 @@ def read(view: View) -> tuple[dict[str, Any], list[tuple[str, tuple[_fatbin.Entr
                 code.append((where, tuple(entry.moved(shift) for entry in entries)))
 
         part(where, walk)
-    told["leaks"], notes = leaks(_texts(elf, sections))
+    told["leaks"], notes = leaks(_texts(elf, sections)) if thorough else ([], [])
     told["skipped"] += notes
     return told, code

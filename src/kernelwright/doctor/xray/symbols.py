@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT
+"""Has the installed torch the symbols that an extension wants of it?"""
+
+from __future__ import annotations
+
+import mmap
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from kernelwright.doctor.xray import _elf, _host
+from kernelwright.doctor.xray._view import Damaged, View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kernelwright.doctor.machine._machine import Machine
+
+MOST = 8  # symbols of one extension: those of another torch differ in many
+
+
+class Offered:
+    """The names that torch's libraries hold. They are searched as they lie in the files: half a million, in no time."""
+
+    def __init__(self, machine: Machine, directory: str) -> None:
+        self._files = [machine.path(name) for name in machine.find(f"{directory}/lib*.so")]
+
+    @cached_property
+    def _names(self) -> list[bytes]:
+        found = []
+        for path in self._files:
+            try:
+                with path.open("rb") as given, mmap.mmap(given.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+                    elf = _elf.Elf(View(mapped))
+                    names = elf.sections().get(".dynstr")
+                    found.append(elf.content(names).take(0, names.size) if names else b"")
+            except (OSError, ValueError, Damaged):
+                continue
+        return found
+
+    def missing(self, path: Path) -> str | None:
+        """A symbol of torch's C++ interface that the library wants and no library of torch has."""
+        try:
+            with path.open("rb") as given, mmap.mmap(given.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+                wanted = sorted(_wanted(_elf.Elf(View(mapped))), key=lambda name: (len(name), name))[:MOST]
+        except (OSError, ValueError, Damaged):
+            return None
+        if not wanted or not self._names:
+            return None
+        for name in wanted:
+            if not any(name.encode() + b"\0" in names for names in self._names):
+                return name
+        return None
+
+
+def _wanted(elf: _elf.Elf) -> Iterator[str]:
+    """Undefined, and not weak: those may stay undefined."""
+    for one in elf.symbols(".dynsym"):
+        if not one.defined and not one.weak and _host.is_torchs(one.name):
+            yield one.name

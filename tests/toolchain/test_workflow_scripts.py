@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: MIT
+"""Each `run:` of the workflows as the runner would run it, with stand-ins for what is GitHub's or too big for a test.
+
+The runner's shell is `bash -e -o pipefail`. A verb's options are given to the verb's own parser, a file that is named
+has to be there, and what publishes or compares is run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import re
+import shlex
+import shutil
+import subprocess
+import textwrap
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import tiny
+
+from toolchain import targets
+from toolchain.targets import ROOT
+from toolchain.workflows import render
+
+TABLE = targets.load()
+_RUN = re.compile(r"^( *)(?:- )?run: (?:\|\n((?:\1 .*\n)+)|(.*))", re.MULTILINE)
+SHELL = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c")
+
+
+def _script(block: str, line: str) -> str:
+    return textwrap.dedent(block) if block else re.sub(r" #.*", "", line).strip("'")
+
+
+SCRIPTS = {
+    f"{Path(name).stem}-{place}": _script(block, line)
+    for name, text in render.made(TABLE).items()
+    for place, (_, block, line) in enumerate(_RUN.findall(text))
+}
+NAMES = list(SCRIPTS)
+
+
+def holding(word: str) -> str:
+    """The one script with this word."""
+    (found,) = [script for script in SCRIPTS.values() if word in script]
+    return found
+
+
+class Runner:
+    """A folder as a job finds it: programs of its own before the machine's, and a record of what they were told."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.programs, self.log = folder / "work", folder / "bin", folder / "log"
+        for path in (self.folder, self.programs, folder / "temporary"):
+            path.mkdir()
+        self.env = {
+            "PATH": f"{self.programs}:/usr/bin:/bin", "RUNNER_TEMP": str(folder / "temporary"), "LOG": str(self.log),
+            "GITHUB_OUTPUT": str(folder / "output"), "LC_ALL": "C", "TAG": "v0.1.0", "HOME": str(folder),
+        }  # fmt: skip
+
+    def program(self, path: Path, body: str) -> None:
+        path.write_text(f'#!/bin/bash\necho "{path.name} $*" >> "$LOG"\n{body}\n')
+        path.chmod(0o755)
+
+    def run(self, script: str, folder: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+        command = [*SHELL, script]
+        return subprocess.run(
+            command, cwd=folder or self.folder, env={**self.env, **env}, capture_output=True, text=True, check=False
+        )
+
+    def told(self) -> list[str]:
+        return self.log.read_text().splitlines() if self.log.exists() else []
+
+
+@pytest.fixture
+def runner(tmp_path):
+    return Runner(tmp_path)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_script_is_one_that_bash_reads(name):
+    done = subprocess.run(["bash", "-n"], input=SCRIPTS[name], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "<<" not in SCRIPTS[name]
+
+
+def _sessions() -> set[str]:
+    module = ast.parse((ROOT / "noxfile.py").read_text())
+    return {node.name for node in module.body if isinstance(node, ast.FunctionDef) and node.decorator_list}
+
+
+def _commands(program: str) -> list[str]:
+    found = [re.findall(rf"(?:^|[ ;]){program} [^;\n]*", text, re.MULTILINE) for text in SCRIPTS.values()]
+    return sorted({line.strip(" ;") for lines in found for line in lines})
+
+
+def test_each_verb_is_one_of_kw_and_takes_its_options():
+    commands = _commands(r"\./kw")
+    assert len(commands) >= 5
+    for command in commands:
+        _, verb, *rest = shlex.split(command.replace("$TARGET", "linux-aarch64"))
+        assert verb in _sessions(), command
+        assert rest[:1] in ([], ["--"]), command
+        parser = argparse.ArgumentParser(exit_on_error=False)
+        module = import_module(f"toolchain.commands.{verb}")
+        module.add_arguments(parser)
+        parser.parse_args(rest[1:])
+    assert all(command.split()[2] in _sessions() for command in _commands("nox -s"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_file_of_the_tree_that_a_script_names_is_there(name):
+    words = re.findall(r"(?<![\w/$.])((?:locks|tests)/[\w./-]+|[\w-]+-lock\.yml)", SCRIPTS[name])
+    assert all((ROOT / word).exists() for word in words)
+    if " pip install " in SCRIPTS[name]:
+        for line in re.findall(r"pip install (.*)", SCRIPTS[name]):
+            assert "--require-hashes" in line or "--no-index" in line
+
+
+def published(folder: Path, *names: str) -> dict[str, bytes]:
+    """Wheels with an SBOM at its place in them."""
+    folder.mkdir(exist_ok=True)
+    place = f"{tiny.INFO}sboms/kernelwright.cdx.json"
+    for name in names:
+        tiny.write(folder / name, {place: f'{{"of": "{name}"}}'.encode(), "kernelwright/x.py": b""})
+    return {name: (folder / name).read_bytes() for name in names}
+
+
+ONE, OTHER = tiny.NAME, tiny.NAME.replace("x86_64", "aarch64")
+
+
+@pytest.mark.skipif(not shutil.which("unzip"), reason="unzip, which every hosted runner has, is not on this machine")
+def test_what_is_published_has_an_sbom_for_each_wheel_and_the_sums_of_all(runner):
+    dist = runner.folder / "dist"
+    published(dist, ONE, OTHER)
+    (dist / "SHA256SUMS").write_text("of one job alone\n")
+    script = holding("sha256sum -- *")
+    done = runner.run(script, dist)
+    assert done.returncode == 0, done.stderr
+    for name in (ONE, OTHER):
+        assert (dist / f"{name}.cdx.json").read_text() == f'{{"of": "{name}"}}'
+    sums = dict(reversed(line.split()) for line in (dist / "SHA256SUMS").read_text().splitlines())
+    files = [path for path in dist.iterdir() if path.name != "SHA256SUMS"]
+    assert sums == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    for without in ({}, {f"{tiny.INFO}sboms/kernelwright.cdx.json": b""}):
+        tiny.write(dist / ONE, {"kernelwright/x.py": b"", **without})
+        assert runner.run(script, dist).returncode != 0, "a wheel without an SBOM is published"
+
+
+@pytest.mark.parametrize(("said", "output"), [("v0.2.0", "tag=v0.2.0\n"), ("", "tag=\n")])
+def test_the_newest_release_is_asked_for_and_there_may_be_none(runner, said, output):
+    runner.program(runner.programs / "gh", f'echo "{said}"')
+    assert runner.run(holding("gh release list")).returncode == 0
+    assert Path(runner.env["GITHUB_OUTPUT"]).read_text() == output
+
+
+def weekly(runner: Runner, *failing: str) -> int:
+    """The rebuild of two published wheels; verify finds the failing ones to differ."""
+    shelf = runner.folder / "shelf"
+    wheels = published(shelf, ONE, OTHER)
+    sums = [f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in wheels.items()]
+    (shelf / "SHA256SUMS").write_text("".join([*sums, f"{'0' * 64}  a file that is not fetched\n"]))
+    runner.program(runner.programs / "gh", 'mkdir published && cp shelf/* published/ && eval "${THEN:-true}"')
+    runner.program(runner.folder / "kw", "".join(f'case "$*" in *{name}) exit 1;; esac\n' for name in failing))
+    return runner.run(holding("gh release download")).returncode
+
+
+def test_each_published_wheel_is_made_again(runner):
+    assert weekly(runner) == 0
+    assert [line for line in runner.told() if line.startswith("kw")] == [
+        f"kw verify -- published/{name}" for name in sorted((ONE, OTHER))
+    ]
+
+
+@pytest.mark.parametrize("failing", [ONE, OTHER])
+def test_one_wheel_that_differs_fails_the_week(runner, failing):
+    assert weekly(runner, failing) != 0
+
+
+def test_a_wheel_that_is_not_what_its_sums_say_fails_the_week(runner):
+    runner.env["THEN"] = f"echo more >> published/{ONE}"
+    assert weekly(runner) != 0
+    assert not any(line.startswith("kw") for line in runner.told())
+
+
+@pytest.mark.parametrize("failing", ["", ONE, OTHER])
+def test_a_release_is_verified_wheel_by_wheel(runner, failing):
+    published(runner.folder / "published", ONE, OTHER)
+    runner.program(runner.folder / "kw", f'case "$*" in *{failing or "none"}) exit 1;; esac')
+    script = next(text for text in SCRIPTS.values() if text.startswith("for wheel"))
+    assert (runner.run(script).returncode != 0) == bool(failing)
+
+
+@pytest.mark.parametrize("honest", [True, False])
+def test_micromamba_runs_only_if_it_is_the_one_that_is_pinned(runner, honest):
+    script = holding("micromamba-releases")
+    own = runner.folder / "program"
+    runner.program(own, "")
+    digest = hashlib.sha256(own.read_bytes() if honest else b"another").hexdigest()
+    runner.program(runner.programs / "curl", f'while [ "$1" != --output ]; do shift; done; cp "{own}" "$2"')
+    done = runner.run(script, SUBDIR="linux-64", SHA256=digest)
+    ran = [line for line in runner.told() if line.startswith("program")]
+    assert (done.returncode == 0, len(ran)) == ((True, 1) if honest else (False, 0))
+    version = render.pins()["micromamba"]["version"]
+    assert any(line.endswith(f"/{version}/micromamba-linux-64") for line in runner.told())

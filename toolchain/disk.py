@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT
+"""A full disk, told from every other failure, with the file systems that a build writes to and the room on each."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import tempfile
+from pathlib import Path
+
+from toolchain.device.environment import cache_dir
+from toolchain.errors import DiskFull, KwError
+from toolchain.targets import ROOT
+
+_ERRORS = (errno.ENOSPC, errno.EDQUOT)
+# As the C library, zig and Python's tempfile say it, in what pip, CMake, ninja or a compiler printed.
+_WORDS = re.compile(r".*(?:No space left on device|Disk quota exceeded|NoSpaceLeft|No usable temporary directory).*")
+
+
+def full(error: BaseException) -> DiskFull | None:
+    """The same failure if it was for want of room; None if it was not."""
+    if isinstance(error, OSError) and error.errno in _ERRORS:
+        return DiskFull(_told(str(error)))
+    said = _WORDS.search(str(error)) if isinstance(error, KwError | OSError) else None
+    return DiskFull(_told(said[0].strip()[:500])) if said else None
+
+
+def _above(path: Path) -> Path:
+    """The path, or what of it is there."""
+    return path if path.exists() else _above(path.parent)
+
+
+def _temporary() -> Path:
+    named = next((os.environ[name] for name in ("TMPDIR", "TEMP", "TMP") if os.environ.get(name)), None)
+    return Path(named or (tempfile.tempdir or "/tmp"))  # noqa: S108 - gettempdir() may fail where it is full
+
+
+def _mount(path: Path) -> Path:
+    """Where the file system of this path is mounted."""
+    here = _above(path.resolve())
+    while here != here.parent and here.parent.stat().st_dev == here.stat().st_dev:
+        here = here.parent
+    return here
+
+
+def _told(said: str) -> str:
+    """Least room first: it is measured after what was half written has been removed, so it need not be none."""
+    places = {"this tree's .kw/, build/ and dist/": ROOT, "temporary files": _temporary(), "the cache": cache_dir()}
+    uses: dict[Path, list[str]] = {}
+    for use, path in places.items():
+        uses.setdefault(_mount(path), []).append(use)
+    rows = []
+    for mount, users in uses.items():
+        found = os.statvfs(mount)
+        room, size = (blocks * found.f_frsize >> 20 for blocks in (found.f_bavail, found.f_blocks))
+        rows.append((room, f"  {mount}: {room:,} of {size:,} MiB free, for {', '.join(users)}"))
+    lines = "\n".join(row for _, row in sorted(rows))
+    return (
+        f"the disk is full: {said}\n{lines}\n"
+        "Nothing half-written is kept as whole. Make room, or put some of it elsewhere: temporary files where TMPDIR "
+        "says, the cache where KERNELWRIGHT_CACHE says, the tree by copying it. Then run the same command again; it "
+        "goes on with what was finished."
+    )
