@@ -27,16 +27,22 @@ PROJECT = "kernelwright"
 FEATURE_BITS = 32  # csrc/host keeps them in a uint32_t
 
 
-def build_version(root: Path, request: Request, given: str | None = None) -> str:
-    """The version of pyproject.toml with the request's label, or with the one that is given."""
+def base_version(root: Path) -> str:
+    """The version of pyproject.toml."""
     text = (root / "pyproject.toml").read_text(encoding="utf-8")
     match = re.search(r'^\[project\]\n(?:(?!\[).*\n)*?version\s*=\s*"([^"]+)"', text, re.MULTILINE)
     if not match:
         raise TableError(f"{root / 'pyproject.toml'}: [project] names no version; the build needs one there")
+    return match.group(1)
+
+
+def build_version(root: Path, request: Request, given: str | None = None) -> str:
+    """That version with the request's label, or with the one that is given."""
+    base = base_version(root)
     local = label(request) if given is None else given
     if local and not re.fullmatch(r"[a-z0-9]+(\.[a-z0-9]+)*", local):
         raise RequestError(f"label {local!r} is not a PEP 440 local version: words of a-z and 0-9 joined by dots")
-    return f"{match.group(1)}+{local}" if local else match.group(1)
+    return f"{base}+{local}" if local else base
 
 
 def image_path(image: Image, request: Request) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The program `python -m kernelwright`: the doctor and its tools. Needs no torch."""
+"""The program `python -m kernelwright`: the doctor and its tools, which need no torch, and the benchmark of a model."""
 
 from __future__ import annotations
 
@@ -17,8 +17,12 @@ _VERBS = {
     "doctor": "kernelwright.doctor.report.command",
     "explain": "kernelwright.doctor.explain._print",
     "xray": "kernelwright.doctor.xray.command",
+    "bench": "kernelwright.bench.command",
     "causes": "kernelwright.doctor.report.causes",
 }
+
+
+_FIX = "pip install --force-reinstall --no-deps kernelwright; if that does not end it, please report this"
 
 
 def _print_anything() -> None:
@@ -50,6 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
     except OSError as error:
         return _unwritten(error)
+    except Exception as error:  # noqa: BLE001 - files of the doctor itself are gone or damaged
+        print(f"kernelwright {verb} failed itself ({type(error).__name__}: {error}); {_FIX}", file=sys.stderr)
+        return 1
     return code
 
 

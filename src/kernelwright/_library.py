@@ -106,7 +106,8 @@ class Library:
         """Raises what `status` stands for, in the library's own words."""
         name = self._statuses.get(status, f"status {status}")
         words = (self.functions["kw_last_error"]() or b"").decode(errors="replace") or name
-        raise errors.of_status(name)(words if words.startswith(function) else f"{function}: {words}")
+        refused = errors.of_status(name)(words if words.startswith(function) else f"{function}: {words}")
+        raise _with_cause(refused)
 
     def call(self, function: str, *arguments: Any) -> None:
         """Calls a function that returns a status, and raises if that is not KW_OK."""
@@ -151,7 +152,21 @@ def _open() -> Library:
     return library
 
 
-def load() -> Library:
+def opened() -> Library:
     """The process's library, opened on the first call."""
     with _lock:
         return _open()
+
+
+def load() -> Library:
+    """The same; what keeps it from being opened is raised with its cause."""
+    try:
+        return opened()
+    except errors.KernelwrightError as error:
+        raise _with_cause(error) from error.__cause__
+
+
+def _with_cause(error: errors.KernelwrightError) -> errors.KernelwrightError:
+    from kernelwright import _refusal
+
+    return _refusal.with_cause(error)

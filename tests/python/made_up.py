@@ -40,7 +40,22 @@ class Made:
             **others,
         )
 
-    def at(self, root: Path) -> Machine:
+    def at(self, root: Path, *, write: bool = True) -> Machine:
+        """The machine; `write`: its files too, which need that once."""
+        if write:
+            self._write(root)
+        answers = {str(root / place.lstrip("/")): text for place, text in self.says.items()}
+        probes = {"driver": self.driver, "torch": self.torch}
+        return Machine(
+            variables=self.variables,
+            root=root,
+            processor=self.processor,
+            kernel=self.kernel,
+            ask=lambda command: answers.get(command[0]),
+            probe=probes.__getitem__,
+        )
+
+    def _write(self, root: Path) -> None:
         for name, content in self.files.items():
             path = root / name.lstrip("/")
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -52,16 +67,6 @@ class Made:
             path.symlink_to(target)
         if self.old:
             os.utime(root / self.old.lstrip("/"), (1.7e9, 1.7e9))
-        answers = {str(root / place.lstrip("/")): text for place, text in self.says.items()}
-        probes = {"driver": self.driver, "torch": self.torch}
-        return Machine(
-            variables=self.variables,
-            root=root,
-            processor=self.processor,
-            kernel=self.kernel,
-            ask=lambda command: answers.get(command[0]),
-            probe=probes.__getitem__,
-        )
 
 
 def pci(address: str = "0000:01:00.0") -> dict[str, str | bytes]:

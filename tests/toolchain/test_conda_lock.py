@@ -90,12 +90,28 @@ def test_every_package_is_of_its_platform_and_has_its_hash():
 
 
 def test_the_header_names_every_package_without_sha256():
-    """That they have less than the others is said where the lock is read, as long as it is so."""
+    """That they have less than the others is said where the lock is read, and no compiler is among them."""
     header, _, body = (ROOT / conda.LOCK).read_text().partition("version: 1\n")
     entries = body.split("\n- name: ")[1:]
-    weak = {entry.partition("\n")[0] for entry in entries if "sha256:" not in entry}
-    named = {name for line in header.splitlines() if ", " in line for name in line.strip("# .").split(", ")}
-    assert weak <= named
+    weak = {entry.partition("\n")[0]: entry for entry in entries if "sha256:" not in entry}
+    told = re.search(r"^# (\d+) packages have an md5 and no sha256.*?:\n((?:# .*\n)+?)# Their", header, re.MULTILINE)
+    assert {name.strip("# .\n") for name in told[2].split(", ")} == set(weak) if told else not weak
+    assert told is None or int(told[1]) == len(weak)
+    assert all(re.search(r"^  url: .*/noarch/", entry, re.MULTILINE) for entry in weak.values())  # Python alone
+
+
+def test_the_header_says_how_and_when_it_was_assembled_as_long_as_that_is_so():
+    header, _, body = (ROOT / conda.LOCK).read_text().partition("version: 1\n")
+    assembled = re.search(r"^    assembled: '(\d{4}-\d\d-\d\d)'$", body, re.MULTILINE)
+    if assembled:  # a lock that was solved on the channel has neither
+        words = " ".join(line.strip("# ") for line in header.splitlines())
+        for part in (
+            f"assembled, on {assembled[1]}",
+            "py-rattler",
+            "Not confirmed against the live channel",
+            "sources",
+        ):
+            assert part in words
 
 
 def test_a_table_that_moved_on_is_noticed(table, tree):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -28,9 +29,21 @@ def project(tmp_path):
         f"<!-- begin {name}: made by `{render.COMMAND}` -->\nold\n<!-- end {name} -->\n\nprose\n"
         for name in render.blocks(TABLE, tmp_path)
     ]
-    render.page(tmp_path).write_text("# Title\n\n" + "".join(marks))
-    render.page(tmp_path).write_text(render.fresh(tmp_path))
+    (tmp_path / "docs").mkdir()
+    page(tmp_path).write_text("# Title\n\n" + "".join(marks))
+    support = f"<!-- begin support: made by `{render.COMMAND}` -->\n<!-- end support -->\n"
+    (tmp_path / "docs" / "releasing.md").write_text(support)
+    for path, text in render.pages(tmp_path).items():
+        path.write_text(text)
     return tmp_path
+
+
+def page(root: Path) -> Path:
+    return root / "README.md"
+
+
+def fresh(root: Path) -> str:
+    return render.pages(root)[page(root)]
 
 
 def cells(block: str) -> list[list[str]]:
@@ -44,7 +57,7 @@ def test_this_readme_is_what_the_table_and_the_records_make_it():
 
 def test_a_fresh_page_is_left_alone(project):
     render.check(project)
-    assert render.fresh(project) == render.page(project).read_text()
+    assert fresh(project) == page(project).read_text()
 
 
 @pytest.mark.parametrize(
@@ -69,20 +82,18 @@ def test_a_new_operator_is_a_new_row(project):
     (project / render.RECORDS / "silu.py").write_text(RECORD.replace("gelu", "silu"))
     with pytest.raises(GateError, match="is stale"):
         render.check(project)
-    assert "`kernelwright.silu`" in render.fresh(project)
+    assert "`kernelwright.silu`" in fresh(project)
 
 
 def test_a_row_added_at_the_very_end_is_noticed(project):
-    page = render.page(project)
-    text = page.read_text().removesuffix("\nprose\n")
-    page.write_text(text.removesuffix(f"<!-- end {list(render.blocks(TABLE, project))[-1]} -->\n"))
+    text = page(project).read_text().removesuffix("\nprose\n")
+    page(project).write_text(text.removesuffix(f"<!-- end {list(render.blocks(TABLE, project))[-1]} -->\n"))
     with pytest.raises(GateError, match=r"found 0; put it back"):
         render.check(project)
 
 
 def test_a_block_that_is_there_twice(project):
-    page = render.page(project)
-    page.write_text(page.read_text() * 2)
+    page(project).write_text(page(project).read_text() * 2)
     with pytest.raises(GateError, match="found 2"):
         render.check(project)
 
@@ -90,11 +101,11 @@ def test_a_block_that_is_there_twice(project):
 def test_a_record_without_a_plain_doc(project):
     (project / render.RECORDS / "silu.py").write_text("OP = Op(name='silu', doc=make_doc())\n")
     with pytest.raises(GateError, match=r"silu.py: its Op record has no `doc`"):
-        render.fresh(project)
+        fresh(project)
 
 
 def test_a_bar_in_a_doc_does_not_make_a_column(project):
-    assert r"The Gaussian \| unit" in render.fresh(project)
+    assert r"The Gaussian \| unit" in fresh(project)
 
 
 def test_targets_block_lists_what_the_default_wheel_holds():
@@ -125,6 +136,23 @@ def test_toolkits_block_says_where_each_provider_has_it():
     rows = {row[0].strip("`"): row for row in cells(render.toolkits_block(TABLE))}
     assert rows["cu122"][1:5] == ["12.2.140", "CUDA 12.2 (535.54.03)", "6 to 12", "x86_64"]
     assert rows["cu130"][4] == "x86_64, aarch64"
+
+
+def test_support_block_has_each_released_wheel():
+    rows = {row[0]: row for row in cells(render.support_block(TABLE))}
+    released = [target for target in TABLE.targets.values() if target.release]
+    assert len(rows) == len(released) * len(TABLE.toolkits)
+    plain = rows["`VERSION` for x86_64"]
+    assert plain[1:4] == ["glibc 2.28", "CUDA 12.2 (535.54.03)", "`sm_80`, `sm_86`, `sm_89`, `sm_90a`"]
+    assert plain[4] == "newer than 9.0, by PTX"
+    assert "`sm_120`" in rows["`VERSION+cu128` for aarch64"][3]
+
+
+def test_a_stale_table_in_another_page_is_named(project):
+    path = project / "docs/releasing.md"
+    path.write_text(path.read_text().replace("glibc 2.28", "glibc 2.17"))
+    with pytest.raises(GateError, match=r"docs/releasing\.md:\d+ is stale: run `python -m toolchain render`"):
+        render.check(project)
 
 
 def test_the_command_writes_compares_and_says_so(project, capsys):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Writes README.md's tables and the workflows from targets.toml and the operators' records; --check only compares."""
+"""Writes documents' tables and the workflows from targets.toml and the operators' records; --check only compares."""
 
 from __future__ import annotations
 
@@ -19,14 +19,11 @@ def run(args: argparse.Namespace, root: Path = ROOT) -> int:
     if args.check:
         render.check(root)
         workflows.check(load(root / "targets.toml"), root)
-        print("README.md and the workflows are what targets.toml and the operators' records make them")
+        print("the documents and the workflows are what targets.toml and the operators' records make them")
         return 0
-    page = render.page(root)
-    wanted = render.fresh(root)
-    same = page.read_text(encoding="utf-8") == wanted
-    if not same:
-        page.write_text(wanted, encoding="utf-8")
-    print(f"README.md: {'unchanged' if same else 'written'}")
+    for page, wanted in render.pages(root).items():
+        written = write_if_changed(page, wanted.encode())
+        print(f"{page.relative_to(root)}: {'written' if written else 'unchanged'}")
     for name, text in workflows.made(load(root / "targets.toml")).items():
         print(f"{name}: {'written' if write_if_changed(root / name, text.encode()) else 'unchanged'}")
     return 0

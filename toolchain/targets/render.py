@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tables of README.md that are read from elsewhere: targets, GPUs, toolkits, operators.
+"""The tables of documents that are read from elsewhere: targets, GPUs, toolkits, operators, what a release supports.
 
 Each stands between two comments, `<!-- begin NAME` and `<!-- end NAME`; what is between them is made here.
 """
@@ -80,6 +80,23 @@ def toolkits_block(table: Table) -> str:
     return _markdown(["toolkit", "compiler", "oldest driver", "GCC its nvcc takes", *PROVIDERS], rows)
 
 
+def support_block(table: Table) -> str:
+    """Each wheel that is released: where it runs and what it runs on."""
+    released = [target for target in table.targets.values() if target.release]
+    rows = []
+    for kit in table.toolkits.values():
+        for target in released:
+            codes = table.default_codes(target, kit)
+            label = "" if kit.name == target.toolkit else f"+{kit.name}"
+            ptx = ", ".join(str(code.native) for code in codes if code.kind == "ptx")
+            newer = f"newer than {ptx}, by PTX" if ptx else "none"
+            rows.append([
+                f"`VERSION{label}` for {target.machine}", f"glibc {target.glibc}",
+                f"CUDA {kit.driver.cuda} ({kit.driver.linux})", _codes(c for c in codes if c.kind == "cubin"), newer,
+            ])  # fmt: skip
+    return _markdown(["wheel", "Linux from", "driver from", "GPUs by a cubin", "others"], rows)
+
+
 def _doc(path: Path) -> str:
     """The `doc` of the Op record in this file, read without running it: torch need not be there."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
@@ -108,32 +125,34 @@ def blocks(table: Table, root: Path) -> dict[str, str]:
     }
 
 
-def render(text: str, made: dict[str, str]) -> str:
+def render(text: str, made: dict[str, str], name: str = "README.md") -> str:
     """This page with every block replaced by what it should be."""
-    for name, block in made.items():
-        begin, end = f"<!-- begin {name}: made by `{COMMAND}` -->", f"<!-- end {name} -->"
+    for block, content in made.items():
+        begin, end = f"<!-- begin {block}: made by `{COMMAND}` -->", f"<!-- end {block} -->"
         pattern = re.compile(rf"({re.escape(begin)}\n).*?({re.escape(end)})", re.DOTALL)
         # A function, because a backslash in a table would be read as a group of the pattern.
-        text, count = pattern.subn(lambda match, block=block: f"{match[1]}{block}{match[2]}", text)  # type: ignore[misc]
+        text, count = pattern.subn(lambda match, content=content: f"{match[1]}{content}{match[2]}", text)  # type: ignore[misc]
         if count != 1:
-            raise GateError(f"README.md: expected one block between {begin} and {end}, found {count}; put it back")
+            raise GateError(f"{name}: expected one block between {begin} and {end}, found {count}; put it back")
     return text
 
 
-def page(root: Path = ROOT) -> Path:
-    return root / "README.md"
-
-
-def fresh(root: Path = ROOT) -> str:
-    """README.md as it should be."""
-    return render(page(root).read_text(encoding="utf-8"), blocks(load(root / "targets.toml"), root))
+def pages(root: Path = ROOT) -> dict[Path, str]:
+    """Each document with such tables, as it should be."""
+    table = load(root / "targets.toml")
+    made = {"README.md": blocks(table, root), "docs/releasing.md": {"support": support_block(table)}}
+    return {
+        root / name: render((root / name).read_text(encoding="utf-8"), content, name) for name, content in made.items()
+    }
 
 
 def check(root: Path = ROOT) -> None:
-    """Raises a GateError unless README.md says what the table and the records say."""
-    found, wanted = page(root).read_text(encoding="utf-8").splitlines(), fresh(root).splitlines()
-    for number, (is_, should) in enumerate(zip(found, wanted, strict=False), start=1):
-        if is_ != should:
-            raise GateError(f"README.md:{number} is stale: run `{COMMAND}`\n  is      {is_}\n  should  {should}")
-    if len(found) != len(wanted):
-        raise GateError(f"README.md is stale: run `{COMMAND}`")
+    """Raises a GateError unless the documents say what the table and the records say."""
+    for path, text in pages(root).items():
+        name = path.relative_to(root)
+        found, wanted = path.read_text(encoding="utf-8").splitlines(), text.splitlines()
+        for number, (is_, should) in enumerate(zip(found, wanted, strict=False), start=1):
+            if is_ != should:
+                raise GateError(f"{name}:{number} is stale: run `{COMMAND}`\n  is      {is_}\n  should  {should}")
+        if len(found) != len(wanted):
+            raise GateError(f"{name} is stale: run `{COMMAND}`")

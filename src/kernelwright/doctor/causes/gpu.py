@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from kernelwright.doctor._cause import Area, Cause, sign
+from kernelwright.doctor._cause import Area, Cause, number, sign
 
 CAUSES = (
     Cause(
@@ -15,6 +15,18 @@ CAUSES = (
         fix="Install a build whose list has this GPU's compute capability (nvidia-smi --query-gpu=compute_cap --format=csv), or build "
         "from source for it (TORCH_CUDA_ARCH_LIST, CMAKE_CUDA_ARCHITECTURES, ./kw build -- --archs …).",
         signs=(
+            sign(
+                r"no (\w+ )?(kernels?|code|images?|binar(y|ies))\b.{0,20}(found|available|built|compiled)? ?for (compute capability|sm_?\d|device|this gpu|your gpu)"
+            ),
+            sign(
+                r"(does not|doesn't|not) (yet )?support(ed)? .{0,30}\bsm_?\d{2,3}\b|\bsm_?\d{2,3}\w? (is )?(not|un)(yet )?supported",
+                2,
+            ),
+            sign(
+                r"cuda(_| )?error.{0,20}invalid ?device ?function|cudaErrorInvalidDeviceFunction|\binvalid device function\b",
+                2,
+            ),
+            number(209),
             sign(r"no kernel image is available"),
             sign(r"(CUDA_ERROR_NO_BINARY_FOR_GPU|cudaErrorNoKernelImageForDevice)"),
             sign(r"is not compatible with the current pytorch installation"),
@@ -76,6 +88,11 @@ CAUSES = (
         why="Ordinals count the visible devices only; an empty or wrong list leaves none, a MIG device has to be named by its UUID.",
         fix="unset CUDA_VISIBLE_DEVICES, or set it to an entry of nvidia-smi -L.",
         signs=(
+            sign(r"on cuda device \d+ but torch\.cuda\.device_count\(\) is \d"),
+            sign(
+                r"device >= 0 && device < num_gpus|(device|gpu) (index|id|ordinal) .{0,20}(out of range|is not (available|valid)|must be)"
+            ),
+            number(101),
             sign(r"\binvalid device ordinal\b"),
             sign(r"(CUDA_ERROR_INVALID_DEVICE|cudaErrorInvalidDevice)\b"),
             sign(r"CUDA_VISIBLE_DEVICES\s*=\s*(''|\"\"|-1|none|nodevfiles)?\s*$", 1),
@@ -125,6 +142,13 @@ CAUSES = (
         fix='nvidia-smi -L; echo "${CUDA_VISIBLE_DEVICES-unset}": if the first lists GPUs, unset CUDA_VISIBLE_DEVICES (under Slurm ask for '
         "--gres=gpu:1); if not, see KW-001.",
         signs=(
+            sign(
+                r"\bno (compatible|supported|usable|suitable|available)? ?(cuda|nvidia) ?(capable )?(devices?|gpus?)\b",
+                2,
+            ),
+            sign(r"no (compatible|supported|usable) gpus? (were |was )?(discovered|found|detected)", 2),
+            sign(r"insufficient nvidia\.com/gpu"),
+            number(100),
             sign(r"no cuda gpus? (are|is) available"),
             sign(
                 r"(no|0) (nvidia |cuda )?(gpus?|cuda devices?) (were |was |are |is )?(found|detected|visible|available)\b",
@@ -149,6 +173,7 @@ CAUSES = (
         why="The GPU is in exclusive mode, or MPS or another container has it; CUDA then refuses a second process.",
         fix="nvidia-smi --query-compute-apps=pid,name --format=csv shows who; sudo nvidia-smi -c DEFAULT ends the exclusive mode.",
         signs=(
+            number(46),
             sign(r"cuda-capable device\(s\) is/are busy or unavailable"),
             sign(r"cudaErrorDevicesUnavailable|CUDA_ERROR_DEVICE_UNAVAILABLE|all cuda-capable devices are busy"),
             sign(r"exclusive_process|exclusive mode|compute mode .{0,30}(exclusive|prohibited)", 2),
@@ -161,6 +186,7 @@ CAUSES = (
         why="Memory errors that the GPU cannot correct, or a broken link, end every program on it; no software changes that.",
         fix="nvidia-smi -q -d ECC,PAGE_RETIREMENT,ROW_REMAPPER; sudo nvidia-smi -r (or a reboot); if it comes back, have the card replaced.",
         signs=(
+            number(214),
             sign(r"uncorrectable (ecc|nvlink) error|CUDA_ERROR_ECC_UNCORRECTABLE|cudaErrorECCUncorrectable"),
             sign(r"nvrm: xid .{0,40}: (48|63|64|74|94|95),"),
             sign(r"hardware error .{0,30}(gpu|cuda)|row remap\w* .{0,20}(fail|pending)", 2),

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from kernelwright.doctor._cause import Area, Cause, sign
+from kernelwright.doctor._cause import Area, Cause, number, sign
 
 # A Jetson gives itself away by these words.
 _ON_A_JETSON = sign(
@@ -20,6 +20,7 @@ CAUSES = (
         "imports on a Jetson, and fails at its first kernel with 'named symbol not found'.",
         fix="Install the package's build for Jetson (L4T), or one that has no CUDA runtime in it and holds the board's own GPU code.",
         signs=(
+            number(500),
             sign(r"named symbol not found"),
             sign(r"(cudaErrorSymbolNotFound|CUDA_ERROR_NOT_FOUND)\b", 2),
             sign(r"\bsbsa\b.{0,80}(tegra|jetson|l4t|orin)|(tegra|jetson|l4t|orin).{0,80}\bsbsa\b", 2),
@@ -34,7 +35,11 @@ CAUSES = (
         why="'named symbol not found' says that the runtime asked the driver for a kernel that the loaded code does not have: two "
         "versions of a library are in the process, or the code is for another GPU.",
         fix="python -m kernelwright xray <the package's directory> shows what it holds; remove the other copy.",
-        signs=(sign(r"named symbol not found", 2), sign(r"(cudaErrorSymbolNotFound|CUDA_ERROR_NOT_FOUND)\b", 2)),
+        signs=(
+            number(500),
+            sign(r"named symbol not found", 2),
+            sign(r"(cudaErrorSymbolNotFound|CUDA_ERROR_NOT_FOUND)\b", 2),
+        ),
         yields_to=("KW-030", "KW-032"),
     ),
     Cause(

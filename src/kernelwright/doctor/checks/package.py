@@ -45,7 +45,7 @@ def kernels_changed(machine: Machine) -> str | None:  # noqa: ARG001
 @check("KW-072")
 def library_does_not_load(machine: Machine) -> str | None:  # noqa: ARG001
     try:
-        _library.load()
+        _library.opened()
     except errors.LibraryMismatch as error:
         return str(error)
     except errors.KernelwrightError:

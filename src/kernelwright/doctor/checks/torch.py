@@ -43,7 +43,7 @@ def numpy_two(machine: Machine) -> str | None:
     torch, numpy = python.torch(machine), python.numpy(machine)
     if torch is None or numpy is None or not numpy.startswith("2."):
         return None
-    release = re.match(r"(\d+)\.(\d+)", torch.version)
+    release = re.match(r"(\d{1,6})\.(\d{1,6})", torch.version)
     old = release is not None and (int(release[1]), int(release[2])) < (2, 3)
     return f"NumPy {numpy} under torch {torch.version}, which was built for NumPy 1" if old else None
 
@@ -54,7 +54,7 @@ def gpu_not_in_torch(machine: Machine) -> str | None:
     if not gpus or torch is None or torch.cuda is None:
         return None
     archs = machine.torch.get("archs") or []
-    codes = [int(match[1]) for match in (re.match(r"(?:sm|compute)_(\d+)", arch) for arch in archs) if match]
+    codes = [int(match[1]) for match in (re.match(r"(?:sm|compute)_(\d{1,4})", arch) for arch in archs) if match]
     for gpu in gpus:
         own = int(gpu.get("capability", 0))
         if codes and not any(code // 10 == own // 10 and code <= own for code in codes):

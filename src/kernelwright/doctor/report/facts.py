@@ -27,7 +27,7 @@ def _build(_: Machine) -> dict[str, Any]:
 
 
 def _library_facts(_: Machine) -> dict[str, Any]:
-    library = _library.load()
+    library = _library.opened()
     return {
         "path": str(library.path),
         "version": library.text("kw_version"),
@@ -142,7 +142,7 @@ def operators() -> list[dict[str, Any]]:
 
     def one(name: str) -> dict[str, Any]:
         try:
-            library = _library.load()
+            library = _library.opened()
             if name not in library.ops:
                 return {"name": name, "left_out": True}
             return {"name": name, "right": ops.record(name).selfcheck(library)}

@@ -23,7 +23,7 @@ class Offered:
     """The names that torch's libraries hold. They are searched as they lie in the files: half a million, in no time."""
 
     def __init__(self, machine: Machine, directory: str) -> None:
-        self._files = [machine.path(name) for name in machine.find(f"{directory}/lib*.so")]
+        self._files = [machine.path(name) for name in machine.find(f"{directory}/lib*.so") if machine.is_file(name)]
 
     @cached_property
     def _names(self) -> list[bytes]:
