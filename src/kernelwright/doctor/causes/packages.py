@@ -35,6 +35,7 @@ CAUSES = (
         fix="cd / && python -c 'import <package>' tells whether the current directory hides it; if not, pip install --force-reinstall "
         "--no-deps --no-cache-dir -v <package> and read its build.",
         signs=(
+            sign(r"\b(kernels?|extensions?|ops) could not be (loaded|imported|found)\b", 2),
             sign(
                 r"requires? (the )?(cuda|c\+\+|cpp) ext(ension)?s\b|please (re-?)?(build|install) \w+ with .{0,20}(cuda_ext|cpp_ext)",
                 2,
