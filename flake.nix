@@ -22,11 +22,19 @@
       withDefault =
         made: builtins.mapAttrs (system: each: each // { default = each.${table.defaultOf.${system}}; }) made;
       tools = system: import nixpkgs { inherit system; };
+      formatter = system: (tools system).nixfmt-rfc-style;
+      formatted =
+        system:
+        (tools system).runCommand "kernelwright-format" { nativeBuildInputs = [ (formatter system) ]; } ''
+          nixfmt --check ${./flake.nix} ${./nix}/*.nix
+          touch "$out"
+        '';
     in
     {
       devShells = withDefault shells;
       packages = withDefault wheels;
-      checks = wheels; # a wheel that is built has checked itself
-      formatter = builtins.mapAttrs (system: _: (tools system).nixfmt-rfc-style) table.targetsOf;
+      # A wheel that is built has checked itself.
+      checks = builtins.mapAttrs (system: each: each // { format = formatted system; }) wheels;
+      formatter = builtins.mapAttrs (system: _: formatter system) table.targetsOf;
     };
 }

@@ -29,11 +29,12 @@ let
     inherit ok;
     message = "target ${target.name}: ${what} of nixpkgs is ${is}, and targets.toml says ${should}; ${pin}";
   };
+  accepted = "the ${toString target.toolkit.gcc.min} to ${toString target.toolkit.gcc.max} that its nvcc takes";
   wanted = [
     (want "nvcc" nvcc.version target.toolkit.components.nvcc (
       nvcc.version == target.toolkit.components.nvcc
     ))
-    (want "nvcc's host GCC" gcc.version "${toString table.gcc.major} (its nvcc takes ${toString target.toolkit.gcc.min} to ${toString target.toolkit.gcc.max})" (
+    (want "nvcc's host GCC" gcc.version "${toString table.gcc.major}, of ${accepted}" (
       lib.versions.major gcc.version == toString table.gcc.major
     ))
     (want "nvcc's archive" archive "one of ${target.redist}" (lib.hasInfix "/${target.redist}/" archive))

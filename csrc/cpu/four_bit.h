@@ -1,10 +1,29 @@
 // SPDX-License-Identifier: MIT
 // What the CPU paths of the 4-bit operators share: values of codes, scales of blocks, pieces of a tensor.
+//
+// four_bit/<isa>.h brings, all in namespace kw::cpu::KW_ISA:
+//   kChunk                           codes that the product of few rows takes at a time: kChunk / kLanes vectors
+//   element_at(position)             which element of a chunk is at this place of its vectors
+//   Values, Codes, load_codes        the 16 values; a chunk of codes, from kChunk / 2 bytes
+//   value<i>(values, codes)          vector i of their values
+//   chunk_scales(scales, count)      the scales of a chunk's elements, where `count` blocks share it
+//   looked_up(map, codes)            kLanes entries of a map of 256
+//   rounded_once(v)                  v, out of the compiler's sight
+//   Table<T>(values, scale)          the 16 values times a scale, rounded to T
+//   table.decode(p, y)               32 elements of 16 bytes, in their order
+//   kTileCols                        rows of x that the product of many takes at a time
 #pragma once
 
 #include "../cuda/include/four_bit_values.h"
 #include "../host/ops/four_bit.h"
 #include "isa.h"
+#include "simd.h"
+
+#define KW_FOUR_BIT_FILE_scalar "four_bit/scalar.h"
+#define KW_FOUR_BIT_FILE_avx2 "four_bit/avx2.h"
+#define KW_FOUR_BIT_FILE_avx512 "four_bit/avx512.h"
+#define KW_FOUR_BIT_FILE_neon "four_bit/neon.h"
+#include KW_CPU_JOIN(KW_FOUR_BIT_FILE_, KW_ISA)
 
 namespace kw::cpu {
 
@@ -17,6 +36,8 @@ namespace KW_ISA {
 
 alignas(64) constexpr float kCodeValues[2][16] = {{KW_NF4_VALUES}, {KW_FP4_VALUES}};  // by KW_NF4, KW_FP4
 
+constexpr int64_t kTableStep = 32;  // what Table::decode takes
+
 inline int code_of(const uint8_t* packed, int64_t element) { return packed[element / 2] >> (element % 2 ? 0 : 4) & 15; }
 
 // Rounded after each step, as bitsandbytes does: compilers must not make one operation of the product and the sum.
@@ -25,6 +46,56 @@ inline float scale_of(const Scales4bit& s, int64_t block) {
   float product = s.map[s.codes[block]] * s.absmax2[block / kScalesABlock];
   __asm__("" : "+m"(product));
   return product + *s.offset;
+}
+
+// The same of `count` blocks that have quantized scales.
+inline void decode_scales(const Scales4bit& s, int64_t block, int64_t count, float* out) {
+  const Vec offset = all(*s.offset);
+  while (count > 0) {
+    const int64_t left = kScalesABlock - block % kScalesABlock, run = left < count ? left : count;
+    const Vec by = all(s.absmax2[block / kScalesABlock]);
+    int64_t i = 0;
+    for (; i + kLanes <= run; i += kLanes) {
+      store(out + i, add(rounded_once(mul(looked_up(s.map, s.codes + block + i), by)), offset));
+    }
+    for (; i < run; ++i) out[i] = scale_of(s, block + i);
+    block += run;
+    count -= run;
+    out += run;
+  }
+}
+
+// Elements of one block, of which the first may be any.
+template <class T>
+void decode_block(const uint8_t* packed, int64_t element, int64_t end, const Table<T>& table, T* y) {
+  T some[kTableStep];
+  if (element % 2 && element < end) {  // the lower half of a byte, which begins no 16 bytes
+    uint8_t bytes[kTableStep / 2] = {packed[element / 2]};
+    table.decode(bytes, some);
+    *y++ = some[1];
+    ++element;
+  }
+  for (; element + kTableStep <= end; element += kTableStep, y += kTableStep) table.decode(packed + element / 2, y);
+  if (element < end) {
+    const auto left = static_cast<size_t>(end - element);
+    uint8_t bytes[kTableStep / 2] = {};
+    memcpy(bytes, packed + element / 2, (left + 1) / 2);
+    table.decode(bytes, some);
+    memcpy(y, some, left * sizeof(T));
+  }
+}
+
+// Elements from `element` to `end` of a whole quantized tensor.
+template <class T>
+void decode_elements(const uint8_t* packed, const Scales4bit& scales, int64_t blocksize, int quant_type,
+                     int64_t element, int64_t end, T* y) {
+  while (element < end) {
+    const int64_t block = element / blocksize, stop = (block + 1) * blocksize;
+    const int64_t last = stop < end ? stop : end;
+    decode_block(packed, element, last, Table<T>(kCodeValues[quant_type], scale_of(scales, block)), y);
+    y += last - element;
+    element = last;
+  }
 }
 
 }  // namespace KW_ISA

@@ -1,70 +1,61 @@
 // SPDX-License-Identifier: MIT
-// Rows of the weight are taken apart among the threads; each is decoded as it is read.
-#include "four_bit.h"
-#include "isa.h"
+// Rows of the weight are taken apart among the threads, after those of x were made float32 once for all of them.
+#include "four_bit_few.h"
+#include "four_bit_many.h"
 #include "pool.h"
-#include "simd.h"
 
 namespace kw::cpu {
 
-KW_CPU_RANGE(matmul_4bit_rows)
+KW_CPU_RANGE(matmul_4bit_inputs)
+KW_CPU_RANGE(matmul_4bit_groups)
 
 namespace KW_ISA {
 namespace {
 
 template <class T>
-float one(const T* p) {
-  float lanes[kLanes];
-  store(lanes, load_part(p, 1));
-  return lanes[0];
-}
-
-// The products within one block are summed first and scaled once.
-template <class T>
-float dot(const Matmul4bit& a, int64_t row, const T* x) {
-  const float* values = kCodeValues[a.quant_type];
-  const int64_t first = row * a.k;
-  float total = 0.0f;
-  for (int64_t i = 0; i < a.k;) {
-    const int64_t block = (first + i) / a.blocksize, rest = (block + 1) * a.blocksize - first;
-    const int64_t end = rest < a.k ? rest : a.k;
-    float sum = 0.0f;
-    for (; i < end; ++i) sum += values[code_of(a.packed, first + i)] * one(x + i);
-    total += sum * scale_of(a.scales, block);
-  }
-  return total;
-}
-
-template <class T>
-void run(const Matmul4bit& a, int64_t row, int64_t end) {
-  const auto* x = static_cast<const T*>(a.x);
-  auto* y = static_cast<T*>(a.y);
-  const auto* bias = static_cast<const T*>(a.bias);
-  for (; row < end; ++row) {
-    for (int64_t m = 0; m < a.m; ++m) {
-      const float sum = dot(a, row, x + m * a.x_stride) + (bias ? one(bias + row) : 0.0f);
-      store_part(y + m * a.y_stride + row, all(sum), 1);
-    }
-  }
+void run(const Product& p, int64_t row, int64_t end) {
+  return few(p.a) ? product_of_few<T>(p, row, end) : product_of_many<T>(p, row, end);
 }
 
 }  // namespace
 
-void matmul_4bit_rows(const void* context, int64_t begin, int64_t end) {
-  const Matmul4bit& a = *static_cast<const Matmul4bit*>(context);
-  if (a.dtype == KW_FLOAT32) return run<float>(a, begin, end);
-  if (a.dtype == KW_FLOAT16) return run<Half>(a, begin, end);
-  return run<BFloat16>(a, begin, end);
+void matmul_4bit_inputs(const void* context, int64_t begin, int64_t end) {
+  const Product& p = *static_cast<const Product*>(context);
+  if (p.a.dtype == KW_FLOAT32) return widen_rows<float>(p, begin, end);
+  if (p.a.dtype == KW_FLOAT16) return widen_rows<Half>(p, begin, end);
+  return widen_rows<BFloat16>(p, begin, end);
+}
+
+// Of kWeightRows rows of the weight.
+void matmul_4bit_groups(const void* context, int64_t begin, int64_t end) {
+  const Product& p = *static_cast<const Product*>(context);
+  const int64_t row = begin * kWeightRows, last = end * kWeightRows, stop = last < p.a.n ? last : p.a.n;
+  if (p.a.dtype == KW_FLOAT32) return run<float>(p, row, stop);
+  if (p.a.dtype == KW_FLOAT16) return run<Half>(p, row, stop);
+  return run<BFloat16>(p, row, stop);
 }
 
 }  // namespace KW_ISA
 
 #if KW_CPU_BASELINE
-int64_t matmul_4bit_workspace(int64_t, int64_t) { return 0; }
+int64_t matmul_4bit_workspace(int64_t m, int64_t k) {
+  return (m < kMostRows ? m : kMostRows) * pitch_of(k) * static_cast<int64_t>(sizeof(float));
+}
 
 kw_status matmul_4bit(const Matmul4bit& args) {
-  const int64_t work = args.m * (args.k + 1);
-  parallel_for(args.n, work < 16384 ? 1 + 16384 / work : 1, picked_matmul_4bit_rows(), &args);
+  // A part of fewer products takes this thread less than the 5 to 10 us in which another wakes up.
+  constexpr int64_t kProducts = 131072, kElements = 24576;
+  const int64_t size = args.dtype == KW_FLOAT32 ? 4 : 2;
+  for (int64_t row = 0; row < args.m; row += kMostRows) {
+    Product p{args, static_cast<float*>(args.workspace), pitch_of(args.k)};
+    p.a.x = static_cast<const char*>(args.x) + row * args.x_stride * size;
+    p.a.y = static_cast<char*>(args.y) + row * args.y_stride * size;
+    p.a.m = args.m - row < kMostRows ? args.m - row : kMostRows;
+    const int64_t work = p.a.m * (p.a.k + 1);
+    parallel_for(p.a.m, 1 + kElements / (p.a.k + 1), picked_matmul_4bit_inputs(), &p);
+    parallel_for((p.a.n + kWeightRows - 1) / kWeightRows, 1 + kProducts / (work * kWeightRows),
+                 picked_matmul_4bit_groups(), &p);
+  }
   return KW_OK;
 }
 #endif

@@ -16,28 +16,47 @@ namespace {
 constexpr float kNf4Bounds[] = {KW_NF4_BOUNDS};
 constexpr float kFp4Bounds[] = {KW_FP4_BOUNDS};
 constexpr int kFp4Codes[] = {KW_FP4_CODES};
+constexpr int kStep = 32;  // elements whose codes are found together: of no block less than one
 
-// NaN exceeds no bound.
-int nf4_code(float s) {
-  int code = 0;
-  for (const float bound : kNf4Bounds) code += s > bound;
-  return code;
-}
+// The code at a place of kFp4Codes, without a look-up, so that compilers make vectors of it.
+constexpr int fp4_code(int place) { return place ^ (place & 2) << 1; }
 
-int fp4_code(float s) {
-  int place = 0;
-  for (const float bound : kFp4Bounds) place += __builtin_fabsf(s) > bound;
-  return kFp4Codes[place] | (s <= -0x1p-126f ? 8 : 0);
-}
-
-// The largest size among the elements; NaN if there is one.
-float largest(const float* x, int64_t count) {
-  float most = 0.0f;
-  for (int64_t i = 0; i < count; ++i) {
-    const float size = __builtin_fabsf(x[i]);
-    most = most >= size ? most : most != most ? most : size;
+constexpr bool fp4_codes_agree() {
+  for (int i = 0; i < 8; ++i) {
+    if (fp4_code(i) != kFp4Codes[i]) return false;
   }
-  return most;
+  return true;
+}
+static_assert(fp4_codes_agree(), "fp4_code() must give what four_bit_values.h lists");
+
+// NaN exceeds no bound. The loops over elements are the inner ones: each becomes a few vectors.
+void nf4_codes(const float (&s)[kStep], int32_t (&codes)[kStep]) {
+  for (int32_t& code : codes) code = 0;
+  for (const float bound : kNf4Bounds) {
+    for (int i = 0; i < kStep; ++i) codes[i] += s[i] > bound;
+  }
+}
+
+void fp4_codes(const float (&s)[kStep], int32_t (&codes)[kStep]) {
+  for (int32_t& code : codes) code = 0;
+  for (const float bound : kFp4Bounds) {
+    for (int i = 0; i < kStep; ++i) codes[i] += __builtin_fabsf(s[i]) > bound;
+  }
+  for (int i = 0; i < kStep; ++i) codes[i] = fp4_code(codes[i]) | (s[i] <= -0x1p-126f ? 8 : 0);
+}
+
+// The largest size among the elements; NaN if there is one: as whole numbers, NaNs exceed all others.
+float largest(const float* x, int64_t count) {
+  uint32_t most = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t size;
+    memcpy(&size, x + i, sizeof size);
+    size &= 0x7fffffffu;
+    most = size > most ? size : most;
+  }
+  float result;
+  memcpy(&result, &most, sizeof result);
+  return result;
 }
 
 template <class T>
@@ -45,6 +64,17 @@ void widen(const T* x, float* wide, int64_t count) {
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) store(wide + i, load(x + i));
   if (i < count) store_part(wide + i, load_part(x + i, count - i), count - i);
+}
+
+// Of `count` elements, at most kStep.
+void pack(const float* x, int64_t count, float factor, int quant_type, uint8_t* packed) {
+  float s[kStep] = {};
+  int32_t codes[kStep];
+  uint8_t bytes[kStep / 2];
+  for (int64_t i = 0; i < count; ++i) s[i] = x[i] * factor;
+  quant_type == KW_NF4 ? nf4_codes(s, codes) : fp4_codes(s, codes);
+  for (int i = 0; i < kStep / 2; ++i) bytes[i] = static_cast<uint8_t>(codes[2 * i] << 4 | codes[2 * i + 1]);
+  memcpy(packed, bytes, static_cast<size_t>(count + 1) / 2);
 }
 
 // `first` is even: a piece or a block begins there.
@@ -56,11 +86,10 @@ void run(const Quantize4bit& a, int64_t first, int64_t stop) {
     widen(static_cast<const T*>(a.x) + first, wide, count);
     const float scale = largest(wide, count), factor = 1.0f / scale;
     a.absmax[first / a.blocksize] = scale;
-    const auto code = [&](int64_t i) {
-      const float s = i < count ? wide[i] * factor : 0.0f;
-      return a.quant_type == KW_NF4 ? nf4_code(s) : fp4_code(s);
-    };
-    for (int64_t i = 0; i < count; i += 2) a.packed[(first + i) / 2] = static_cast<uint8_t>(code(i) << 4 | code(i + 1));
+    uint8_t* const packed = a.packed + first / 2;
+    int64_t i = 0;
+    for (; i + kStep <= count; i += kStep) pack(wide + i, kStep, factor, a.quant_type, packed + i / 2);
+    if (i < count) pack(wide + i, count - i, factor, a.quant_type, packed + i / 2);
   }
 }
 
@@ -104,7 +133,7 @@ void quantize_4bit_scales(const void* context, int64_t begin, int64_t end) {
 
 #if KW_CPU_BASELINE
 kw_status quantize_4bit(const Quantize4bit& args) {
-  parallel_for(pieces(args.count), 1, picked_quantize_4bit_pieces(), &args);
+  parallel_for(pieces(args.count), 4, picked_quantize_4bit_pieces(), &args);
   return KW_OK;
 }
 

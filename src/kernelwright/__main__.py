@@ -22,6 +22,9 @@ _VERBS = {
 }
 
 
+_FIX = "pip install --force-reinstall --no-deps kernelwright; if that does not end it, please report this"
+
+
 def _print_anything() -> None:
     """A path of undecodable bytes, or a terminal that knows ASCII only, must not end a report."""
     for stream in (sys.stdout, sys.stderr):
@@ -51,6 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
     except OSError as error:
         return _unwritten(error)
+    except Exception as error:  # noqa: BLE001 - files of the doctor itself are gone or damaged
+        print(f"kernelwright {verb} failed itself ({type(error).__name__}: {error}); {_FIX}", file=sys.stderr)
+        return 1
     return code
 
 

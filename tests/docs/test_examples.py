@@ -36,13 +36,31 @@ def package() -> Path:
 def test_the_lines_of_python_in_the_readme(package: Path):
     torch = pytest.importorskip("torch", reason="the operators need torch")
     names: dict[str, object] = {}
-    exec(compile(block("README.md", "python", "import torch, kernelwright"), "README.md", "exec"), names)  # noqa: S102
+    exec(compile(block("README.md", "python", "kernelwright.rms_norm(x, weight)"), "README.md", "exec"), names)  # noqa: S102
     x, h = names["x"], names["h"]
     torch.testing.assert_close(h, x + x)
     # The module on x alone, with a weight of ones and torch's default eps; the last line is the gate.
     torch.testing.assert_close(names["norm"](x), torch.nn.functional.rms_norm(x, (4096,)))
     gate, up = x.chunk(2, -1)
     torch.testing.assert_close(names["y"], torch.nn.functional.silu(gate) * up)
+
+
+@pytest.mark.torch
+def test_the_lines_about_4_bits(package: Path):
+    torch = pytest.importorskip("torch", reason="the operators need torch")
+    names: dict[str, object] = {}
+    exec(compile(block("README.md", "python", "quantize_(model"), "README.md", "exec"), names)  # noqa: S102
+    assert [type(layer).__name__ for layer in names["model"]] == ["Linear4bit", "SiLU", "Linear"]
+    page = "docs/quantization.md"
+    exec(compile(block(page, "python", "dequantize_(model)"), page, "exec"), names)  # noqa: S102
+    model, x = names["model"], torch.randn(3, 256).bfloat16()
+    assert [type(layer).__name__ for layer in model] == ["Linear", "SiLU", "Linear"]
+    assert model[0].weight.unique().numel() <= 16 * (256 * 512 // 64)
+    assert model(x).shape == names["y"].shape
+    exec(compile(block(page, "python", "import kernelwright.compat.bitsandbytes"), page, "exec"), names)  # noqa: S102
+    wide = names["bnb"].functional.dequantize_4bit(names["packed"], names["state"])
+    assert wide.shape == (64, 128)
+    assert names["y"].shape == (3, 64)
 
 
 @pytest.fixture(scope="module")

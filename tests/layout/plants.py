@@ -63,6 +63,10 @@ FILES = [
     ),
     Plant("sources_carry_the_licence", {"csrc/a.h": "#pragma once\n"}, "csrc/a.h", {"csrc/a.h": C_SPDX}),
     Plant("files_can_be_held_in_the_head", {"a.py": "\n" * 401}, "a.py: 401 lines", {"a.py": "\n" * 400}),
+    *(
+        Plant("nix_files_are_laid_out_alike", {"a.nix": text}, "a.nix", {"a.nix": "{\n  a = 1;\n\n  b = 2;\n}\n"})
+        for text in ("{\n\ta = 1;\n}\n", "{ \n}\n", "{\n   a = 1;\n}\n", f"# {'x' * 119}\n", "{\n\n\n}\n", "{ }")
+    ),
     Plant("nothing_is_left_for_later", {"a.txt": "x\n# TO" + "DO: y\n"}, "a.txt:2", {"a.txt": "todos los dias\n"}),
     Plant("nothing_is_left_for_later", {"a.txt": "FIX" + "ME\n"}, "a.txt:1", {"a.txt": "fixmen\n"}),
     Plant(

@@ -10,6 +10,7 @@ from itertools import chain
 from tests.layout.tree import Tree
 
 LONGEST = 400
+WIDEST = 120
 
 # Put together here so that this file does not hold what it forbids.
 _UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b")
@@ -44,6 +45,17 @@ def files_can_be_held_in_the_head(tree: Tree) -> Iterator[str]:
         count = tree.text(path).count("\n")
         if count > LONGEST:
             yield f"{path}: {count} lines; {LONGEST} is the most, 60 to 200 the aim"
+
+
+def nix_files_are_laid_out_alike(tree: Tree) -> Iterator[str]:
+    """nixfmt comes with Nix alone, and most changes are made without it: what it would surely change is seen here."""
+    for path in (path for path in tree.files if path.endswith(".nix")):
+        for place, line in tree.lines(path):
+            indent = len(line) - len(line.lstrip(" "))
+            if "\t" in line or line != line.rstrip() or indent % 2 or len(line) > WIDEST:
+                yield f"{place}: a tab, a blank at the end, an odd indentation or more than {WIDEST} columns"
+        if not tree.text(path).endswith("\n") or "\n\n\n" in tree.text(path):
+            yield f"{path}: two empty lines together, or no end of line at the end"
 
 
 def nothing_is_left_for_later(tree: Tree) -> Iterator[str]:

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # for flake_support
 
 from flake_support import ROOT, Flake
 
-from toolchain import targets
+from toolchain import source, targets
 
 pytestmark = pytest.mark.skipif(
     not shutil.which("nix"), reason="Nix is not installed (Debian's nix-bin or any Nix 2.8 or newer); nothing evaluated"
@@ -55,11 +55,41 @@ def test_every_target_has_one_of_each_and_the_released_one_is_the_default(flake,
     assert set(flake.evaluate(kind, "builtins.attrNames")) == set(SYSTEMS)
 
 
-def test_checks_build_every_wheel_and_there_is_a_formatter(flake):
+def test_checks_build_every_wheel_and_the_formatter_reads_every_file(flake):
     for system in SYSTEMS:
         own = {name for where, name in ALL if where == system}
-        assert set(flake.evaluate(f"checks.{system}", "builtins.attrNames")) == own
+        assert set(flake.evaluate(f"checks.{system}", "builtins.attrNames")) == own | {"format"}
         assert "nixfmt" in flake.evaluate(f"formatter.{system}.name")
+        programs = flake.evaluate(f"checks.{system}.format.packages", "map (one: one.name)")
+        assert programs == [flake.evaluate(f"formatter.{system}.name")]
+    script = flake.evaluate(f"checks.{SYSTEMS[0]}.format.script")
+    command, flake_nix, others = script.splitlines()[0].rsplit(maxsplit=2)
+    assert command == "nixfmt --check"
+    assert Path(flake_nix).read_text() == (ROOT / "flake.nix").read_text()
+    folder = Path(others.removesuffix("/*.nix"))
+    assert {path.name for path in folder.glob("*.nix")} == {path.name for path in (ROOT / "nix").glob("*.nix")}
+
+
+def test_a_hermetic_build_sees_every_input_and_those_of_a_new_operator(changed):
+    (changed.tree / "csrc" / "cuda").mkdir(parents=True)
+    (changed.tree / "csrc" / "cuda" / "new_op.cu").write_text("// a kernel\n")
+    for system, name in ALL:
+        place = Path(changed.evaluate(f"packages.{system}.{name}.src", "toString"))
+        for file in source.input_files(changed.tree):
+            assert (place / file.relative_to(changed.tree)).read_bytes() == file.read_bytes()
+        assert (place / "csrc" / "cuda" / "new_op.cu").is_file()
+
+
+def test_nox_runs_by_the_shells_own_tools(flake):
+    """No tool of a shell is fetched by pip: its Python has nox and what its sessions import, beside CMake and ninja."""
+    (nox,) = [text for text in (ROOT / "noxfile.py").read_text().splitlines() if "default_venv_backend" in text]
+    assert nox.endswith('"none"')  # sessions run in the Python that nox is in
+    for shell in SHELLS:
+        names = {name.partition("-")[0] for name in flake.evaluate(f"{shell}.packages", "map (one: one.name)")}
+        assert {"cmake", "ninja", "python3", "cuda_nvcc"} <= names
+        inside = "all: builtins.concatMap (one: map (each: each.name) (one.modules or [ ])) all"
+        modules = {name.rpartition("-")[0] for name in flake.evaluate(f"{shell}.packages", inside)}
+        assert modules >= {"nox", "packaging", "pytest", "scikit-build-core", "virtualenv"}
 
 
 @pytest.mark.parametrize(("system", "name"), ALL)

@@ -107,6 +107,8 @@ SICK = [
     ("KW-054", "libpng16.so.16", with_extension(needed=("libpng16.so.16",))),
     ("KW-083", "/builds/cuda/lib64", with_extension(runpath="/builds/cuda/lib64", needed=("libcurand.so.10",))),
     ("KW-084", "nvidia-cuda-runtime 13.0.48", WORKSTATION.but(files=made_up.package("nvidia_cuda_runtime", "13.0.48"))),
+    ("KW-088", "libcudnn.so.9", WORKSTATION.but(files={f"{made_up.SITE}/torch/lib/libc10_cuda.so": replace(
+        made_up.TORCHS, needed=("libcudart.so.12", "libcudnn.so.9")).bytes()})),
     ("KW-089", "a.so", replace(WORKSTATION, old="/srv/ada/.cache/torch_extensions/py311_cu128/a/a.so")),
     ("KW-094", "3.10", WORKSTATION.but(files=made_up.extension("fused", made_up.EXTENSION, "fused/_C.cpython-310-x86_64-linux-gnu.so"))),
     ("KW-102", "6.8.0-45", WORKSTATION.but(files={**NOT_LOADED, "/proc/modules": ""}, driver=NO_DRIVER)),
@@ -167,6 +169,14 @@ def test_every_cause_can_be_seen():
         "KW-111",
         "KW-112",
     ]
+
+
+def test_libraries_of_the_loaders_configuration(tmp_path):
+    """On a Jetson the toolkit's libraries are found by it."""
+    lacks = {f"{made_up.SITE}/torch/lib/libc10_cuda.so": replace(made_up.TORCHS, needed=("libcudnn.so.9",)).bytes()}
+    has = {"/etc/ld.so.conf.d/a.conf": "# text\n/opt/cudnn/lib\n", "/opt/cudnn/lib/libcudnn.so.9": ""}
+    assert "KW-088" in {found.code for found in examine(WORKSTATION.but(files=lacks).at(tmp_path / "a"))}
+    assert "KW-088" not in {found.code for found in examine(WORKSTATION.but(files={**lacks, **has}).at(tmp_path / "b"))}
 
 
 def test_the_issue_of_a_check_is_one_act():

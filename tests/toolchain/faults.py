@@ -5,7 +5,7 @@
     python -m tests.toolchain.faults disk
     python -m tests.toolchain.faults together
 
-In copies of this tree under --place, with the tools of .kw/ linked into them. One operator for one code; every build
+In copies of this tree under --place, which use the tools of .kw/. One operator for one code; every build
 but the first finds most kernels in the cache, as people's do.
 """
 
@@ -33,7 +33,7 @@ from toolchain.request import find_ops
 from toolchain.targets import ROOT
 
 MORE = ("noxfile.py",)
-STATE = ("tools", "nox-*", "cache/zig", "cache/virtualenv")
+STATE = ("tools/*", "nox-*", "cache/zig", "cache/virtualenv")
 WORDS = ("build", "--", "--provider", "pip", "-j", "2", "--archs", "89", "--ops")
 
 
@@ -54,12 +54,13 @@ class Tree:
             to = self.root / path.relative_to(ROOT)
             to.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, to)
-        for pattern in STATE:
-            for path in (ROOT / ".kw").glob(pattern):
-                copy = shutil.copy2 if "cache" in pattern else _link  # zig writes into its own; tools are only read
-                shutil.copytree(
-                    path, self.root / ".kw" / path.relative_to(ROOT / ".kw"), symlinks=True, copy_function=copy
-                )
+        for path in [path for pattern in STATE for path in (ROOT / ".kw").glob(pattern)]:
+            to = self.root / ".kw" / path.relative_to(ROOT / ".kw")
+            if "cache" in path.parts:  # zig writes into it
+                shutil.copytree(path, to, symlinks=True)
+            else:
+                to.parent.mkdir(parents=True, exist_ok=True)
+                to.symlink_to(path)
 
     @property
     def mark(self) -> str:
@@ -93,10 +94,6 @@ class Tree:
         if chance.random() < 0.2:
             for path in kept.glob("build/*/cmake"):
                 shutil.rmtree(path)
-
-
-def _link(one: str, other: str) -> None:
-    os.link(one, other)
 
 
 def _below(pid: int) -> list[int]:
@@ -151,8 +148,8 @@ def kills(place: Path, count: int, seed: int) -> int:
             lasts = max(lasts * 0.9, 3)
             continue
         hows[how := strike(child, chance)] += 1
-        struck = time.monotonic()
         child.wait()
+        struck = time.monotonic()
         while how != "all KILL" and leftovers.marked(tree.mark) and time.monotonic() - struck < 30:
             time.sleep(0.005)
         slowest = max(slowest, time.monotonic() - struck)
@@ -166,7 +163,8 @@ def kills(place: Path, count: int, seed: int) -> int:
             flush=True,
         )
     print(
-        f"{count} kills ({json.dumps(hows)}), {count - wrong} builds after them right; the last process was gone {slowest:.2f} s after"
+        f"{count} kills ({json.dumps(hows)}), {count - wrong} builds after them right; "
+        f"once kw had ended, its last process was gone within {slowest:.2f} s"
     )
     return wrong
 

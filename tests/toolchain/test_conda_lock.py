@@ -90,12 +90,28 @@ def test_every_package_is_of_its_platform_and_has_its_hash():
 
 
 def test_the_header_names_every_package_without_sha256():
-    """That they have less than the others is said where the lock is read, as long as it is so."""
+    """That they have less than the others is said where the lock is read, and no compiler is among them."""
     header, _, body = (ROOT / conda.LOCK).read_text().partition("version: 1\n")
     entries = body.split("\n- name: ")[1:]
-    weak = {entry.partition("\n")[0] for entry in entries if "sha256:" not in entry}
-    named = {name for line in header.splitlines() if ", " in line for name in line.strip("# .").split(", ")}
-    assert weak <= named
+    weak = {entry.partition("\n")[0]: entry for entry in entries if "sha256:" not in entry}
+    told = re.search(r"^# (\d+) packages have an md5 and no sha256.*?:\n((?:# .*\n)+?)# Their", header, re.MULTILINE)
+    assert {name.strip("# .\n") for name in told[2].split(", ")} == set(weak) if told else not weak
+    assert told is None or int(told[1]) == len(weak)
+    assert all(re.search(r"^  url: .*/noarch/", entry, re.MULTILINE) for entry in weak.values())  # Python alone
+
+
+def test_the_header_says_how_and_when_it_was_assembled_as_long_as_that_is_so():
+    header, _, body = (ROOT / conda.LOCK).read_text().partition("version: 1\n")
+    assembled = re.search(r"^    assembled: '(\d{4}-\d\d-\d\d)'$", body, re.MULTILINE)
+    if assembled:  # a lock that was solved on the channel has neither
+        words = " ".join(line.strip("# ") for line in header.splitlines())
+        for part in (
+            f"assembled, on {assembled[1]}",
+            "py-rattler",
+            "Not confirmed against the live channel",
+            "sources",
+        ):
+            assert part in words
 
 
 def test_a_table_that_moved_on_is_noticed(table, tree):
@@ -193,6 +209,64 @@ def test_without_a_solver_only_the_one_who_asked_for_the_lock_is_refused(solver,
     with pytest.raises(ToolMissing, match="micromamba"):
         conda_tool.refresh(optional=False)
     assert solver.asked == []
+
+
+ANSWERS = """#!{python}
+import json, os, sys
+import yaml
+if "create" not in sys.argv:
+    sys.exit(print("2.8.1"))
+if os.environ.get("UNREACHABLE"):
+    print(json.dumps(dict(success=False, error="CondaHTTPError: HTTP 000 CONNECTION FAILED for url <conda-forge>")))
+    sys.exit(1)
+found = []
+for one in yaml.safe_load(open({lock!r}))["package"]:
+    if one["platform"] == os.environ["CONDA_SUBDIR"]:
+        fn = one["url"].rpartition("/")[2]
+        found.append(dict(
+            name=one["name"], version=one["version"], url=one["url"], fn=fn, channel=one["url"].rpartition("/")[0],
+            depends=[f"{{k}} {{v}}".strip() for k, v in one["dependencies"].items()], constrains=[],
+            dist_name=fn.removesuffix(".conda").removesuffix(".tar.bz2"), build=one.get("build"), timestamp=1,
+            base_url="https://conda.anaconda.org/conda-forge", platform=os.environ["CONDA_SUBDIR"], **one["hash"],
+        ))
+print(json.dumps(dict(success=True, actions=dict(FETCH=found, LINK=found))))
+"""
+
+
+@pytest.fixture
+def answering(conda_lock, tree, monkeypatch):
+    """conda-lock itself, with a solver on PATH that answers with the records of this tree's lock."""
+    (tree / "bin").mkdir()
+    program = tree / "bin" / "micromamba"
+    program.write_text(ANSWERS.format(python=conda_lock, lock=str(ROOT / conda.LOCK)))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tree / 'bin'}:/usr/bin:/bin")
+    monkeypatch.setattr(conda_tool, "ROOT", tree)
+    monkeypatch.setattr(conda_tool.environment, "ready", lambda _: conda_lock)
+    return tree
+
+
+def test_conda_lock_itself_makes_a_lock_that_it_then_finds_nothing_wrong_with(answering, says):
+    before = {(package.platform, package.stem) for package in conda.locked(answering)}
+    (answering / conda.LOCK).write_text("# of another time\n")
+    assert "solved by" in conda_tool.refresh(optional=False)
+    text = (answering / conda.LOCK).read_text()
+    assert "kernelwright-" not in text  # no path of where it was made
+    assert "assembled:" not in text
+    assert {(package.platform, package.stem) for package in conda.locked(answering)} == before
+    assert says() == []
+
+
+def test_a_channel_that_cannot_be_reached_is_told_in_the_solvers_words(answering, monkeypatch):
+    before = (answering / conda.LOCK).read_text()
+    monkeypatch.setenv("UNREACHABLE", "1")
+    with pytest.raises(ProvisionError) as error:
+        conda_tool.refresh(optional=False)
+    assert "is the channel reachable?" in str(error.value)
+    assert "CONNECTION FAILED" in str(error.value)
+    assert "Traceback" not in str(error.value)
+    assert "INFO:" not in str(error.value)
+    assert (answering / conda.LOCK).read_text() == before
 
 
 def test_unknown_locks_are_named(capsys):

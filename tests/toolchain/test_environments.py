@@ -234,9 +234,33 @@ def test_a_target_of_another_machine_is_refused(place, table):
         pep517.settled(table, {"provider": "locked", "target": "linux-aarch64"})
 
 
-def test_a_build_is_repeated_outside_of_any_environment(place):
-    with pytest.raises(RequestError, match=rf"provider {provider(place)} .* build twice inside it"):
-        rebuild.provision(targets.ROOT, {"provider": provider(place)}, conditions.Python("python3", "", "", ""))
+def test_a_build_is_repeated_inside_its_environment_by_the_tools_there(place):
+    name = provider(place)
+    python = conditions.Python("python3", "", "", "")
+    assert rebuild.provision(targets.ROOT, {"provider": name}, python) == []
+    assert host.only_python(name) == environment.require(name).python
+    assert host.only_python("pip") is None
+    place.monkeypatch.setenv("NIX_CFLAGS_COMPILE", "-isystem /nix/store/x")
+    place.monkeypatch.setenv("SECRET", "of the session")
+    carried = environment.carried()
+    assert "SECRET" not in carried
+    assert carried["NIX_CFLAGS_COMPILE"] == "-isystem /nix/store/x"
+    assert set(carried) >= ({"CONDA_PREFIX"} if name == "conda" else {"KW_NIX_TARGET", "CUDACXX", "KW_LIBDEFLATE"})
+
+
+def test_outside_of_it_a_build_is_not_repeated(machine):
+    for name in environment.HOW:
+        with pytest.raises(ToolMissing, match="none is active"):
+            conditions.pair(jobs=1, quick=True, provider=name)
+
+
+def test_nvcc_is_never_told_another_clock(monkeypatch):
+    """Its front end asks for the time before libfaketime is ready to answer, and waits for ever."""
+    monkeypatch.setattr(conditions, "faketime", lambda: Path("/libfaketime.so.1"))
+    assert conditions.pair(jobs=1, quick=True)[1].clock
+    first, second = conditions.pair(jobs=1, quick=True, provider="system")
+    assert (first.clock, second.clock) == ("", "")
+    assert "nvcc never ends under libfaketime" in second.notes["clock"]
 
 
 def test_asking_for_pip_inside_an_environment_is_heard(place, table):

@@ -55,7 +55,7 @@ child.wait()
 """
 
 
-def until(true: Callable[[], object], seconds: float = 20) -> None:
+def until(true: Callable[[], object], seconds: float = 120) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, "this did not come true in time"
@@ -92,9 +92,9 @@ def test_nothing_outlives_a_build_that_is_ended(holder, tmp_path, number, code):
     mark = leftovers.mark_of(tmp_path / "lock")
     assert len(leftovers.marked(mark)) == 2
     holder.send_signal(signal.Signals[number])
-    with launcher.load().Lock(tmp_path / "lock", "waiting", patience=20):  # nobody else has it before they are gone
+    with launcher.load().Lock(tmp_path / "lock", "waiting", patience=120):  # nobody else has it before they are gone
         assert leftovers.marked(mark) == []
-    assert holder.wait(20) == code
+    assert holder.wait(120) == code
 
 
 def test_what_outlives_a_build_and_its_watcher_is_ended_by_the_next_one(holder, tmp_path, capfd):
@@ -104,7 +104,7 @@ def test_what_outlives_a_build_and_its_watcher_is_ended_by_the_next_one(holder, 
     holder.kill()
     holder.wait()
     assert len(leftovers.marked(mark)) == 2
-    with pip.locked(tmp_path / "lock", "waiting", patience=20):
+    with pip.locked(tmp_path / "lock", "waiting", patience=120):
         assert leftovers.marked(mark) == []
     assert "ended 2 processes that a killed build had left running" in capfd.readouterr().err
 
@@ -123,7 +123,7 @@ def test_a_verb_ends_with_the_nox_that_started_it(tmp_path):
     outer = start("-c", OUTER, "-c", HOLDER, tmp_path)
     until((tmp_path / "ready").exists)
     outer.kill()
-    with pip.locked(tmp_path / "lock", "waiting", patience=20):
+    with pip.locked(tmp_path / "lock", "waiting", patience=120):
         assert leftovers.marked(leftovers.mark_of(tmp_path / "lock")) == []
     outer.communicate()
     late = subprocess.run(
@@ -208,6 +208,17 @@ def test_every_way_to_say_it_is_a_full_disk_and_nothing_else_is():
     assert disk.full(ValueError("No space left on device")) is None
 
 
+def test_a_program_that_says_nothing_of_a_full_disk_is_not_believed(monkeypatch):
+    """CMake reports a file as written for which there was no room, and ninja then misses it."""
+    silent = CompileError("ninja: error: loading 'build.ninja': No such file or directory")
+    assert disk.full(silent) is None
+    monkeypatch.setattr(disk, "LITTLE", 1 << 40)
+    told = disk.full(silent)
+    assert isinstance(told, DiskFull)
+    assert "hardly any room, and this failed:\nninja: error: loading" in str(told)
+    assert disk.full(RequestError("arch '12'")) is None
+
+
 # -- the index
 
 
@@ -259,14 +270,13 @@ def test_a_file_of_another_hash_is_refused_and_nothing_of_it_is_kept(index, fetc
 
 
 @pytest.mark.slow
-def test_without_a_network_what_is_here_is_used_and_what_is_not_is_told(index, fetching, tmp_path):
+def test_without_a_network_what_is_here_is_used_and_what_is_not_is_told(index, fetching, tmp_path, monkeypatch):
     with pytest.raises(ProvisionError, match=r"(?s)installing thing\.txt.*thing==1\.0.*is there a network.*provision"):
         fetching(9)  # nobody listens there
     assert list((tmp_path / "state" / "tools").iterdir()) == []
     place = fetching(index.port)
-    before = time.monotonic()
+    monkeypatch.setattr(pip, "run_pip", None)  # pip is not even asked
     assert fetching(9) == place
-    assert time.monotonic() - before < 0.5  # pip was not even started
 
 
 @pytest.mark.slow

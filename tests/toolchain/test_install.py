@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 import threading
+import urllib.request
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,6 +20,7 @@ import tiny
 from toolchain import targets
 from toolchain.building import Options, prebuilt
 from toolchain.building import install as module
+from toolchain.building import place as places
 from toolchain.building.publish import SUMS
 from toolchain.errors import GateError, RequestError, WheelRefused
 from toolchain.exact import wheel
@@ -53,14 +55,24 @@ def sums(folder: Path, *paths: Path) -> None:
 
 
 class Server(SimpleHTTPRequestHandler):
-    """Remembers what it was asked for; `lie` breaks a file off after so many bytes."""
+    """Remembers what it was asked for; `lie` breaks a file off after so many bytes, `moved` sends on, `broken` fails."""
 
     asked: list[str]
     lie: dict[str, int]
+    moved: dict[str, str]
+    broken: list[str]
 
     def do_GET(self) -> None:
         self.asked.append(self.path)
         name = self.path.rpartition("/")[2]
+        if name in self.broken:
+            self.send_error(500)
+            return
+        if name in self.moved:
+            self.send_response(302)
+            self.send_header("Location", self.moved[name])
+            self.end_headers()
+            return
         if name in self.lie:
             data = (Path(self.directory) / name).read_bytes()
             self.send_response(200)
@@ -83,12 +95,13 @@ def shelf(tmp_path):
 def server(shelf):
     """The shelf by HTTP: its address, what it was asked for, and which files it breaks off."""
     shelf.mkdir(exist_ok=True)
-    handler = type("Handler", (Server,), {"asked": [], "lie": {}})
+    handler = type("Handler", (Server,), {"asked": [], "lie": {}, "moved": {}, "broken": []})
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(shelf))) as running:
         threading.Thread(target=running.serve_forever, daemon=True).start()
         yield SimpleNamespace(
-            address=f"http://127.0.0.1:{running.server_address[1]}", asked=handler.asked, lie=handler.lie
-        )
+            address=f"http://127.0.0.1:{running.server_address[1]}", asked=handler.asked, lie=handler.lie,
+            moved=handler.moved, broken=handler.broken,
+        )  # fmt: skip
         running.shutdown()
 
 
@@ -231,6 +244,72 @@ def test_a_wheel_under_another_ones_name_is_refused(get, shelf, tmp_path, key, v
     with pytest.raises(WheelRefused, match=rf"manifest says {key} {value}, and"):
         get(shelf)
     assert kept(tmp_path) == []
+
+
+def test_a_listed_file_that_is_no_wheel_is_refused_and_not_kept(get, shelf, tmp_path):
+    path = offer(shelf)
+    whole = path.read_bytes()
+    for data in (b"<html>", whole[:-30], tiny.write(tmp_path / "x.whl", {"a": b""}).read_bytes()):
+        path.write_bytes(data)
+        sums(shelf, path)
+        with pytest.raises(WheelRefused, match=r"is listed, but is no wheel of this project.*Nothing of it is kept"):
+            get(shelf)
+    assert kept(tmp_path) == []
+
+
+def test_a_place_that_sends_on_is_followed_but_never_out_of_https(get, shelf, server, tmp_path):
+    path = offer(shelf)
+    sums(shelf, path)
+    (shelf / "store").mkdir()
+    path.rename(shelf / "store" / path.name)
+    server.moved[WANT.name] = f"{server.address}/store/elsewhere.whl"
+    (shelf / "store" / path.name).rename(shelf / "store" / "elsewhere.whl")
+    got, built = get(server.address)
+    assert (built, got.wheel.name) == (False, WANT.name)
+    got.wheel.unlink()
+    server.moved[WANT.name] = "ftp://127.0.0.1/k.whl"
+    with pytest.raises(
+        WheelRefused, match=r"sends on to ftp://127\.0\.0\.1/k\.whl, which anybody on the way may change"
+    ):
+        get(server.address)
+    asked = urllib.request.Request("https://example.org/k.whl")
+    with pytest.raises(WheelRefused, match=r"sends on to http://example\.org/k\.whl"):
+        places._Redirects().redirect_request(asked, None, 302, "", {}, "http://example.org/k.whl")
+    assert places._Redirects().redirect_request(asked, None, 302, "", {}, "https://other.example/k.whl")
+    assert kept(tmp_path) == []
+
+
+def test_a_list_that_comes_by_http_vouches_for_nothing(get, shelf, tmp_path, monkeypatch):
+    asked: list[str] = []
+    monkeypatch.setattr(places, "_open", lambda request, **_: asked.append(request.full_url) or request.missing)
+    with pytest.raises(WheelRefused, match=r"by http:// anybody on the way may change .* name the bytes by --sha256"):
+        get("http://example.org/wheels")
+    assert asked == []
+    digest_here = digest(offer(tmp_path / "dist"))
+    with pytest.raises(AttributeError, match="missing"):  # it goes on to ask
+        get("http://example.org/wheels", sha256=digest_here)
+    assert asked == [f"http://example.org/wheels/{SUMS}"]
+
+
+def test_a_file_without_end_and_a_server_in_trouble_are_given_up(get, shelf, server, monkeypatch, tmp_path):
+    path = offer(shelf)
+    sums(shelf, path)
+    server.broken.append(WANT.name)
+    got, built = get(server.address)
+    assert built
+    assert f"{WANT.name} answers 500" in got.words
+    server.broken.clear()
+    monkeypatch.setattr(places, "MOST", 400)  # the list has fewer
+    got, built = get(server.address)
+    assert built
+    assert "has more than 400 bytes" in got.words
+    assert kept(tmp_path) == []
+
+
+@pytest.mark.parametrize("version", ["../../x", "1.0/../2", "1.0+cu128", "v1.0"])
+def test_a_version_that_is_none_is_refused(get, shelf, version):
+    with pytest.raises(RequestError, match="is none, such as"):
+        get(shelf, version=version)
 
 
 def test_which_environment(monkeypatch):

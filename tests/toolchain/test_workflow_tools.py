@@ -6,6 +6,7 @@ Both tools come with the environment of `./kw lint`, which runs this file.
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -51,6 +52,18 @@ def say(command: list[str], *files: Path) -> subprocess.CompletedProcess[str]:
 def test_nothing_is_wrong_with_the_workflows(command):
     done = say(command, *sorted(FOLDER.glob("*.yml")))
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("command", [AUDITOR, SCHEMA], ids=["auditor", "schema"])
+def test_the_workflow_that_the_page_shows_is_one(command, tmp_path):
+    (text,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "environments.md").read_text(), re.DOTALL)
+    shown = tmp_path / ".github" / "workflows" / "shown.yml"
+    shown.parent.mkdir(parents=True)
+    shown.write_text(text)
+    done = say(command, shown)
+    assert done.returncode == 0, done.stdout + done.stderr
+    used = set(re.findall(r"uses: (actions/\S+)", text))
+    assert used <= set(re.findall(r"uses: (\S+)", "".join(path.read_text() for path in FOLDER.glob("*.yml"))))
 
 
 @pytest.mark.parametrize("what", WRONG)

@@ -12,7 +12,8 @@ from pathlib import Path
 from toolchain import source
 from toolchain.building import clean
 from toolchain.building.options import Options
-from toolchain.building.prebuilt import Place, Wanted, take, wanted
+from toolchain.building.place import Place
+from toolchain.building.prebuilt import take, wanted
 from toolchain.building.run import build
 from toolchain.errors import GateError, RequestError, WheelRefused
 from toolchain.exact import wheel as wheels
@@ -42,18 +43,9 @@ def request_of(options: Options, table: Table) -> Request:
     )  # fmt: skip
 
 
-def _is_what_was_asked_for(path: Path, want: Wanted) -> str:
-    """Its commit, in words; WheelRefused if the wheel itself says that it is another one than its name does."""
-    given = wheels.read(path)
-    manifest = given.manifest
-    for key, value in (("version", want.version), ("target", want.target), ("toolkit", want.toolkit)):
-        if manifest.get(key) != value:
-            path.unlink()
-            raise WheelRefused(
-                f"{want.name}: its manifest says {key} {manifest.get(key)}, and {value} was asked for. It is listed, "
-                "but was given another wheel's name"
-            )
-    made, here = given.recipe.get("source", {}), source.state(ROOT)
+def _made_from(path: Path) -> str:
+    """Its commit, in words."""
+    made, here = wheels.read(path).recipe.get("source", {}), source.state(ROOT)
     if made.get("sha256") == here.sha256:
         return "made from the sources of this tree"
     return f"made from commit {made.get('commit') or 'unknown'}, not from what this tree holds now"
@@ -66,7 +58,7 @@ def get(options: Options, table: Table, place: str | None, version: str | None, 
         want = wanted(request_of(options, table), version, sha256)
         taken, why = take(Place(place), want, KEPT)
         if taken is not None:
-            return Got(taken, f"prebuilt: {why}; {_is_what_was_asked_for(taken, want)}")
+            return Got(taken, f"prebuilt: {why}; {_made_from(taken)}")
     own = build_version_of(options, table)
     if version not in (None, own):
         raise RequestError(

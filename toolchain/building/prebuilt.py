@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import hashlib
-import http.client
+import io
+import json
 import re
-import urllib.error
-import urllib.parse
-import urllib.request
+import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolchain.building.place import Place, Unreachable
 from toolchain.building.publish import SUMS
 from toolchain.errors import RequestError, WheelRefused
 from toolchain.files import write_atomically
@@ -19,13 +20,8 @@ from toolchain.manifest import build_version
 from toolchain.request import Request
 from toolchain.targets import ROOT
 
-PATIENCE = 30  # seconds without a byte
 _LINE = re.compile(r"([0-9a-f]{64}) [ *](\S+)")
 _SHOWN = 4
-
-
-class Unreachable(Exception):
-    """A place that gives nothing now, and why; whoever asks has another way to a wheel."""
 
 
 @dataclass(frozen=True)
@@ -46,59 +42,10 @@ def wanted(request: Request, version: str | None, sha256: str | None) -> Wanted:
     full = f"{version or base}{plus}{label}"
     if sha256 is not None and not re.fullmatch(r"[0-9a-f]{64}", sha256):
         raise RequestError(f"--sha256 {sha256!r} is no sha256: 64 digits of 0-9 and a-f")
+    if not re.fullmatch(r"[0-9][0-9a-z.]*", version or base):
+        raise RequestError(f"--version {version!r} is none, such as {base}; its label follows from the other options")
     name = f"kernelwright-{full}-py3-none-{request.target.platform_tag}.whl"
     return Wanted(name, full, request.target.name, request.toolkit.name, sha256)
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where wheels lie: a directory, or an address below which they have their names."""
-
-    text: str
-
-    @property
-    def address(self) -> str | None:
-        """Ends with a slash; None for a directory."""
-        if "://" not in self.text:
-            return None
-        if urllib.parse.urlsplit(self.text).scheme not in ("http", "https"):
-            raise RequestError(
-                f"--from {self.text}: an address begins with https:// or http://; anything else is a path"
-            )
-        return self.text.rstrip("/") + "/"
-
-    def read(self, name: str) -> bytes | None:
-        """The file's bytes; None if it is not there; Unreachable if that cannot be known."""
-        if self.address is None:
-            return self._read_file(Path(self.text) / name)
-        return self._ask("GET", name)
-
-    def has(self, name: str) -> bool:
-        if self.address is None:
-            return (Path(self.text) / name).is_file()
-        return self._ask("HEAD", name) is not None
-
-    @staticmethod
-    def _read_file(path: Path) -> bytes | None:
-        try:
-            return path.read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise Unreachable(f"{path} cannot be read ({error.strerror})") from None
-
-    def _ask(self, method: str, name: str) -> bytes | None:
-        url = f"{self.address}{urllib.parse.quote(name)}"
-        request = urllib.request.Request(url, method=method)  # noqa: S310 - http or https, see `address`
-        try:
-            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:  # noqa: S310 - as above
-                return bytes(answer.read())  # IncompleteRead where it breaks off
-        except urllib.error.HTTPError as error:
-            if error.code in (404, 410):
-                return None
-            raise Unreachable(f"{url} answers {error.code} {error.reason}") from None
-        except (OSError, http.client.HTTPException) as error:
-            raise Unreachable(f"{url} cannot be read ({getattr(error, 'reason', error)})") from None
 
 
 def listed(place: Place) -> dict[str, str] | None:
@@ -134,11 +81,34 @@ def _kept(path: Path, digest: str) -> bool:
     return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == digest
 
 
+def checked(data: bytes, want: Wanted) -> None:
+    """WheelRefused if the wheel itself says that it is another one than its name does."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            manifest = dict(json.loads(archive.read("kernelwright/manifest.json")))
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, LookupError, ValueError, TypeError) as error:
+        raise WheelRefused(
+            f"{want.name} is listed, but is no wheel of this project: its manifest cannot be read ({error}). Nothing "
+            "of it is kept; tell who publishes it, or leave --from out to build it"
+        ) from None
+    for key, value in (("version", want.version), ("target", want.target), ("toolkit", want.toolkit)):
+        if manifest.get(key) != value:
+            raise WheelRefused(
+                f"{want.name}: its manifest says {key} {manifest.get(key)}, and {value} was asked for. It is listed, "
+                "but was given another wheel's name; nothing of it is kept"
+            )
+
+
 def take(place: Place, want: Wanted, keep: Path) -> tuple[Path | None, str]:
     """The wheel in `keep`, with the bytes that its list and the person named, or None; and in words, why.
 
     WheelRefused for a wheel that lies there and is not the one that it should be.
     """
+    if place.is_open and want.sha256 is None:
+        raise WheelRefused(
+            f"{place.text}: by http:// anybody on the way may change {want.name} together with its {SUMS}. Use "
+            "https://, or name the bytes by --sha256, or leave --from out to build it"
+        )
     kept = keep / want.name
     if want.sha256 and _kept(kept, want.sha256):
         return kept, f"{kept} was taken before and has the sha256 that was asked for"
@@ -165,5 +135,6 @@ def take(place: Place, want: Wanted, keep: Path) -> tuple[Path | None, str]:
             f"{want.name} of {place.text} has sha256 {is_}, and its {SUMS} says {digest}: it was cut off or changed "
             "after it was listed. Nothing of it is kept; try again later, or leave --from out to build it"
         )
+    checked(data, want)
     write_atomically(kept, data)
     return kept, f"{place.text} lists it with this sha256"

@@ -11,7 +11,9 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from toolchain.errors import ToolMismatch
 from toolchain.exact import disguise
+from toolchain.providers import host
 
 STRAY = {
     "CFLAGS": "-O0 -g", "CXXFLAGS": "-O0 -g", "LDFLAGS": "-Wl,--build-id=sha1", "CMAKE_GENERATOR": "Unix Makefiles",
@@ -113,15 +115,19 @@ def faketime() -> Path | None:
     return found[0] if found else None
 
 
-def pair(*, jobs: int | None, quick: bool) -> tuple[Conditions, Conditions]:
+def pair(*, jobs: int | None, quick: bool, provider: str = "pip") -> tuple[Conditions, Conditions]:
     """Two sets of conditions, and in the second's notes what could not be made to differ."""
-    mine = ask(sys.executable)
+    only = host.only_python(provider)
+    mine = ask(str(only or sys.executable))
     if mine is None:
-        raise RuntimeError(f"{sys.executable} runs this, and yet cannot run the toolchain")
+        raise ToolMismatch(
+            f"{only or sys.executable} cannot run the toolchain; it needs Python 3.10 with a TOML reader"
+        )
     notes = {}
-    theirs = other_python(mine, same_tools=quick)
+    theirs = None if only else other_python(mine, same_tools=quick)
     if theirs is None:
-        notes["Python"] = "no other interpreter that can run the toolchain is on PATH"
+        why = f"{only} is the environment's" if only else "no other interpreter that can run the toolchain is on PATH"
+        notes["Python"] = why
     same_zlib = theirs is None or theirs.zlib == mine.zlib
     if same_zlib:
         notes["zlib"] = (
@@ -130,9 +136,10 @@ def pair(*, jobs: int | None, quick: bool) -> tuple[Conditions, Conditions]:
     spaces = _namespaces()
     if not spaces:
         notes["user"] = "the kernel allows no namespaces here; only HOME, USER and LOGNAME differ"
-    clock = faketime()
+    clock = faketime() if provider == "pip" else None
     if clock is None:
-        notes["clock"] = "libfaketime is not installed; the second build is later, and its inputs bear other dates"
+        why = "libfaketime is not installed" if provider == "pip" else "nvcc never ends under libfaketime"
+        notes["clock"] = f"{why}; the second build is later, and its inputs bear other dates"
     count = jobs or len(os.sched_getaffinity(0))
     first = Conditions(
         folder="a", python=mine, user="a", umask=0o022, zone="UTC", locale="C", jobs=1, seed="0",

@@ -14,11 +14,13 @@ from pathlib import Path
 
 from toolchain import leftovers, source
 from toolchain.device.environment import cache_dir
-from toolchain.errors import CompileError, RequestError
+from toolchain.errors import CompileError
 from toolchain.exact.conditions import SCRIPT, Conditions, Python, faketime
-from toolchain.providers import environment, machine_of, pip
+from toolchain.providers import environment, host, machine_of, pip
+from toolchain.providers.host import HostTools
 from toolchain.targets import ROOT, load
 from toolchain.wheel.__main__ import ANSWER
+from toolchain.wheel.recipe import ENVIRONMENTS
 
 STATE = ROOT / ".kw"
 # What a system's compilers are found by, and what ends a build together with this process.
@@ -50,12 +52,12 @@ def scratch() -> Iterator[Path]:
 
 
 def provision(tree: Path, settings: Mapping[str, str], python: Python) -> list[Path]:
-    """The directories of locked tools that a build of this tree by this interpreter needs, fetched if missing."""
+    """The directories of locked tools that a build of this tree by this interpreter needs, fetched if missing.
+
+    None for an environment's own tools: they are where they are, and this must run inside it.
+    """
     if settings["provider"] in environment.HOW:
-        raise RequestError(
-            f"provider {settings['provider']} takes its compilers from the environment it runs in, and builds are "
-            "repeated outside of any; build twice inside it and compare the sha256, or use --provider pip"
-        )
+        return []
     table = load(tree / "targets.toml")
     machine = machine_of(table)
     tools = tree / table.tools.locks[machine]
@@ -72,6 +74,10 @@ def provision(tree: Path, settings: Mapping[str, str], python: Python) -> list[P
     return found
 
 
+def _of_environment(settings: Mapping[str, str]) -> HostTools:
+    return host.tools(load(), settings["provider"])
+
+
 def _link(one: str, other: str) -> str:
     try:
         os.link(one, other)
@@ -81,9 +87,13 @@ def _link(one: str, other: str) -> str:
 
 
 def lay_out(tree: Path, place: Path, tools: Sequence[Path], conditions: Conditions, *, backwards: bool) -> Path:
-    """The inputs of `tree` and nothing else, dated as the conditions say, in a new directory; the tools beside them."""
+    """The inputs of `tree` and nothing else, dated as the conditions say, in a new directory; the tools beside them.
+
+    Without tools it is an environment's build, which knows the environment by its lock.
+    """
     copy = place / conditions.folder
     files = list(source.input_files(tree))
+    files += [] if tools else [tree / lock for lock in ENVIRONMENTS.values()]
     for path in reversed(files) if backwards else files:
         to = copy / path.relative_to(tree)
         to.parent.mkdir(parents=True, exist_ok=True)
@@ -99,14 +109,15 @@ def lay_out(tree: Path, place: Path, tools: Sequence[Path], conditions: Conditio
     return copy
 
 
-def _environment(copy: Path, conditions: Conditions, tools: Path, cached: bool) -> dict[str, str]:
+def _environment(copy: Path, conditions: Conditions, tools: HostTools, cached: bool) -> dict[str, str]:
     own = copy.parent / conditions.user
     cache = cache_dir() if cached else own / "cache"
     env = {name: os.environ[name] for name in _PASSED if name in os.environ}
-    modules = [str(own / "patch"), str(tools), *filter(None, [os.environ.get("PYTHONPATH")])]
-    programs = [str(tools / "cmake" / "data" / "bin"), str(tools / "bin"), env.get("PATH", os.defpath)]
+    modules = [own / "patch", *tools.modules, *filter(None, [os.environ.get("PYTHONPATH")])]
+    programs = [*tools.programs, env.get("PATH", os.defpath)]
     env |= {
-        "PATH": os.pathsep.join(programs), "PYTHONPATH": os.pathsep.join(modules), "PYTHONDONTWRITEBYTECODE": "1",
+        "PATH": os.pathsep.join(map(str, programs)), "PYTHONPATH": os.pathsep.join(map(str, modules)),
+        "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": conditions.seed, "HOME": str(own / "home"), "USER": conditions.user,
         "LOGNAME": conditions.user, "TMPDIR": str(own / "temporary"), "TZ": conditions.zone,
         "LC_ALL": conditions.locale, "LANG": conditions.locale, "KERNELWRIGHT_CACHE": str(cache),
@@ -114,6 +125,8 @@ def _environment(copy: Path, conditions: Conditions, tools: Path, cached: bool) 
         "CMAKE_BUILD_PARALLEL_LEVEL": str(conditions.jobs),
     }  # fmt: skip
     env |= conditions.stray
+    if tools.zig is None:  # an environment's
+        env |= environment.carried()
     if conditions.epoch:
         env["SOURCE_DATE_EPOCH"] = conditions.epoch
     library = faketime()
@@ -139,7 +152,8 @@ def build(
     out.mkdir(parents=True, exist_ok=True)
     command = [conditions.python.path, "-m", "toolchain.wheel", json.dumps(request)]
     given = {"uid": conditions.uid, "host": conditions.host, "umask": conditions.umask, "command": command}
-    env = _environment(copy, conditions, copy / ".kw" / "tools" / tools[0].name, cached)
+    given_tools = host.pip_set(copy / ".kw" / "tools" / tools[0].name) if tools else _of_environment(settings)
+    env = _environment(copy, conditions, given_tools, cached)
     done = subprocess.run(
         [conditions.python.path, "-I", str(SCRIPT), json.dumps(given)],
         cwd=copy, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False,

@@ -31,7 +31,7 @@ def repro(
 
     `quick`: no interpreter whose tools would have to be fetched first.
     """
-    first, second = conditions.pair(jobs=jobs, quick=quick)
+    first, second = conditions.pair(jobs=jobs, quick=quick, provider=settings["provider"])
     print(conditions.table(first, second), file=sys.stderr, flush=True)
     with rebuild.scratch() as base:
 

@@ -65,7 +65,7 @@ def verify(path: Path, tree: Path, *, cached: bool, jobs: int | None) -> Verdict
     theirs = wheel.read(path)
     settings = recipe_of(path, theirs)
     print(_tree_note(tree, theirs), file=sys.stderr, flush=True)
-    first, second = conditions.pair(jobs=jobs, quick=True)
+    first, second = conditions.pair(jobs=jobs, quick=True, provider=settings["provider"])
     at = replace(first, jobs=second.jobs)
     with rebuild.scratch() as base:
         tools = rebuild.provision(tree, settings, at.python)

@@ -21,6 +21,8 @@ from toolchain.targets import ROOT, Table, Toolkit
 STORE = Path("/nix/store")
 # Variables by which a person, or another installation, names a compiler.
 NVCC_NAMES, GCC_NAMES = ("CUDA_HOME", "CUDA_PATH", "CUDACXX"), ("CUDAHOSTCXX", "NVCC_CCBIN")
+# What tells a process which environment it is in; the wrappers of Nix's compilers hear variables of their own too.
+_CARRIED = ("CONDA_PREFIX", "KW_NIX_TARGET", "KW_LIBDEFLATE", "CUDACXX", "CUDAHOSTCXX")
 HOW = {
     "conda": f"`conda-lock install -n kernelwright {lock.LOCK}` makes it, `conda activate kernelwright` enters it",
     "nix": "`nix develop` enters it",
@@ -87,6 +89,11 @@ def _nix() -> Environment | None:
 def active() -> Environment | None:
     """The one this process runs in; a Nix shell entered from a conda environment is the inner one."""
     return _nix() or _conda()
+
+
+def carried() -> dict[str, str]:
+    """The variables that make another process, with an environment otherwise bare, run in the active one."""
+    return {name: value for name, value in os.environ.items() if name in _CARRIED or name.startswith("NIX_")}
 
 
 def _locked_here() -> list[lock.Locked]:

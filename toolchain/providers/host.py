@@ -29,7 +29,8 @@ class HostTools:
     zig: Path | None  # None where a GCC comes with the set
 
 
-def _pip_set(modules: Path) -> HostTools:
+def pip_set(modules: Path) -> HostTools:
+    """pip's locked set in this directory."""
     programs = (modules / "cmake" / "data" / "bin", modules / "bin")
     return HostTools(Path(sys.executable), (modules,), programs, modules / "ziglang" / "zig")
 
@@ -40,13 +41,13 @@ def _place(table: Table) -> Path:
 
 def provision(table: Table) -> HostTools:
     """pip's locked set, fetched if it is not there."""
-    return _pip_set(pip.install(ROOT / table.tools.locks[machine_of(table)], per_python=True))
+    return pip_set(pip.install(ROOT / table.tools.locks[machine_of(table)], per_python=True))
 
 
 def provisioned(table: Table) -> HostTools | None:
     """pip's locked set, if it is there already."""
     place = _place(table)
-    return _pip_set(place) if place.is_dir() else None
+    return pip_set(place) if place.is_dir() else None
 
 
 def tools(table: Table, provider: str) -> HostTools:
@@ -55,6 +56,11 @@ def tools(table: Table, provider: str) -> HostTools:
         found = environment.require(provider)
         return HostTools(found.python, (), found.programs, None)
     return provision(table)
+
+
+def only_python(provider: str) -> Path | None:
+    """The one interpreter with the build backend where an environment brings it; None where pip's tools serve any."""
+    return environment.require(provider).python if provider in environment.HOW else None
 
 
 def libdeflate(provider: str) -> Path | None:

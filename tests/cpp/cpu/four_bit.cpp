@@ -158,10 +158,13 @@ void check_product(const char* isa, const Format& format, int64_t m, int64_t n, 
   const Held<char> x(m * (k + kGap) * size), y(m * (n + kGap) * size), bias(n * size);
   for (int64_t i = 0; i < m * (k + kGap); ++i) set(format, x.data, i, rounded(format, random.normal()));
   for (int64_t i = 0; i < n; ++i) set(format, bias.data, i, rounded(format, random.normal()));
+  int64_t scratch = 0;
+  CHECK(kw_matmul_4bit_workspace(KW_CPU, m, n, k, 64, format.dtype, &scratch) == KW_OK, "%s", kw_last_error());
+  const Held<float> workspace(scratch / 4);  // malloc's: on 16 bytes
   const kw_status status = kw_matmul_4bit(
       KW_CPU, nullptr, y.data, n + kGap, x.data, k + kGap, w.packed.data, nested ? nullptr : w.absmax.data,
       nested ? codes.data : nullptr, nested ? absmax2.data : nullptr, nested ? map : nullptr,
-      nested ? &offset : nullptr, bias.data, nullptr, 0, m, n, k, 64, type, format.dtype);
+      nested ? &offset : nullptr, bias.data, workspace.data, scratch, m, n, k, 64, type, format.dtype);
   CHECK(status == KW_OK, "%s", kw_last_error());
   for (int64_t row = 0; row < m; ++row) {
     for (int64_t column = 0; column < n; ++column) {
@@ -184,7 +187,7 @@ void check_product(const char* isa, const Format& format, int64_t m, int64_t n, 
     const auto* gap = reinterpret_cast<const unsigned char*>(y.data + (row * (n + kGap) + n) * size);
     for (int64_t i = 0; i < kGap * size; ++i) CHECK(gap[i] == kSentinel, "%s: wrote between rows", isa);
   }
-  CHECK(y.intact(), "%s: wrote behind the last row", isa);
+  CHECK(y.intact() && workspace.intact(), "%s: wrote behind the last row, or the scratch memory", isa);
 }
 
 void check_products(const char* isa) {

@@ -36,11 +36,12 @@ let
     name:
     unfree (
       package name answers.nvcc {
-        src.url = "https://nvidia.invalid/redist/${name}/${archives}/${name}-${archives}-${answers.nvcc}-archive.tar.xz";
+        src.url = "https://nvidia.invalid/redist/${name}/${archives}/${name}-${answers.nvcc}-archive.tar.xz";
       }
     );
   nvidiaNames = [ "cuda_nvcc" "cuda_cudart" "cuda_cccl" "cuda_nvrtc" "cuda_cuobjdump" "cuda_nvdisasm" ];
 
+  kinds = [ "packages" "nativeBuildInputs" "buildInputs" ];
   # What becomes of attributes: lists of packages and functions are no environment variables.
   make =
     stdenv: attributes:
@@ -50,9 +51,9 @@ let
         name = attributes.name or "${attributes.pname}-${attributes.version}";
         builder = "/no-builder";
         compiler = stdenv.cc;
-        packages = (attributes.packages or [ ]) ++ (attributes.nativeBuildInputs or [ ]) ++ (attributes.buildInputs or [ ]);
+        packages = builtins.concatMap (kind: attributes.${kind} or [ ]) kinds;
       }
-      // removeAttrs attributes [ "name" "packages" "nativeBuildInputs" "buildInputs" "meta" ]
+      // removeAttrs attributes ([ "name" "meta" ] ++ kinds)
     );
 
   stdenvWith = cc: rec {
@@ -89,4 +90,7 @@ in
   ninja = package "ninja" "1.12" { };
   libdeflate = package "libdeflate" "1.22" { };
   nixfmt-rfc-style = package "nixfmt" "0" { };
+  runCommand =
+    name: attributes: script:
+    make { cc = gccOfCuda; } (attributes // { inherit name script; });
 }

@@ -15,6 +15,7 @@ CAUSES = (
         fix='export TORCH_CUDA_ARCH_LIST="8.6;9.0" CUDAARCHS="86;90" with the compute capabilities of your GPUs (nvidia-smi '
         "--query-gpu=compute_cap --format=csv,noheader) in front of the build, after deleting its directory.",
         signs=(
+            sign(r"unknown compute capability|specify the (target )?(compute|cuda|gpu) (capabilit|arch)\w+"),
             sign(r"cmake_cuda_architectures must be"),
             sign(r"\bcuda_architectures is empty for target"),
             sign(r"cmake_cuda_architectures: .{0,80}do not all work with this compiler"),
@@ -89,6 +90,9 @@ CAUSES = (
         fix="apt-cache search '^g[+][+]-' lists newer ones: install one, then CC=gcc-<version> CXX=g++-<version> in front of the command (or a newer release of the "
         "package, if its setup asks for C++14).",
         signs=(
+            sign(r"requires? at least c\+\+ ?\d\d|c\+\+ versions? less than c\+\+ ?\d\d"),
+            sign(r"-std=c\+\+\w+ flag is not supported with the configured host compiler"),
+            sign(r"no known features for (cxx|c|cuda) compiler"),
             sign(r"c\+\+\d\d (or later )?(compatible )?compiler is required"),
             sign(r"you need (a )?c\+\+\d\d (to compile|or later|compiler)"),
             sign(r"unrecognized command[- ]line option ['\"]?-std="),

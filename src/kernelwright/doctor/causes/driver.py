@@ -14,6 +14,13 @@ CAUSES = (
         "kernel module, no program reaches the GPU.",
         fix="nvidia-smi: if it fails too, install the distribution's NVIDIA driver and reboot; in a container see KW-002.",
         signs=(
+            sign(r"couldn'?t find libnvidia-ml\.so|libnvidia-ml\.so\S* ?(not found|: cannot open)", 2),
+            sign(r"cuda driver initialization failed, you might not have"),
+            number(303),
+            sign(
+                r"(failed to (execute|run)|failed).{0,4}[`'\"]?nvidia-smi|[`'\"]nvidia-smi[`'\"] failed|nvidia-smi[`'\"]? is (not )?in your path|no such file or directory: ['\"]?nvidia-smi",
+                2,
+            ),
             sign(r"libcuda\.so(\.1)?['\"]?:? (cannot open|not found|no such file)"),
             sign(
                 r"(can ?not|could not|couldn't|unable to|failed to) (find|load|open|locate|dlopen)\b.{0,60}\blibcuda\.so"
@@ -71,7 +78,7 @@ CAUSES = (
             sign(r"OCI runtime create failed.{0,200}nvidia", 2),
             sign(r"legacy:.{0,40}load library failed: libnvidia-ml\.so"),
         ),
-        yields_to=("KW-003",),
+        yields_to=("KW-003", "KW-004", "KW-009"),
     ),
     Cause(
         code="KW-003",
@@ -80,6 +87,9 @@ CAUSES = (
         why="Each CUDA release has an oldest driver; a program built with a newer release cannot start on an older one.",
         fix="nvidia-smi shows the driver's CUDA level at the top right: update the driver, or install the build for that level.",
         signs=(
+            sign(r"driver (version )?\d[\d.]*\b.{0,20} (is )?(older|lower|less) than"),
+            sign(r"built for nvidia driver release \d[\d.]* or later, but version"),
+            sign(r"\bcuda \d[\d.]*\b.{0,20}requires? (an? )?(nvidia )?driver( version)?\b.{0,20}\d{3}", 2),
             number(35),
             sign(r"cuda driver version is insufficient for cuda runtime version"),
             sign(r"nvidia driver on your system is too old"),
@@ -200,6 +210,11 @@ CAUSES = (
         fix="sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm; then dmesg | grep -i -e nvrm -e xid (NVSwitch: systemctl status "
         "nvidia-fabricmanager).",
         signs=(
+            sign(
+                r"(cuda error|failed to initialize cuda|cuda failure|cuda initialization)\W{1,4}initialization error", 2
+            ),
+            sign(r"fabric ?manager.{0,120}(do(es)?n'?o?t? (not )?match|mismatch)"),
+            sign(r"cudaerrorunknown\b|cuda error: unknown error", 2),
             number(802, 999),
             sign(r"cuda unknown error - this may be due to an incorrectly set ?up environment"),
             sign(r"cuinit.{0,40}(999|unknown error|CUDA_ERROR_UNKNOWN)"),
@@ -212,5 +227,6 @@ CAUSES = (
             sign(r"error 802: system not yet|\brminitadapter failed|uvm.{0,40}(failed|not loaded)"),
             sign(r"failed to initialize nvml: (?!driver/library)\w+", 2),
         ),
+        unless=(sign(r"\(303\)"),),
     ),
 )

@@ -15,6 +15,17 @@ CAUSES = (
         fix="Install a build whose list has this GPU's compute capability (nvidia-smi --query-gpu=compute_cap --format=csv), or build "
         "from source for it (TORCH_CUDA_ARCH_LIST, CMAKE_CUDA_ARCHITECTURES, ./kw build -- --archs …).",
         signs=(
+            sign(
+                r"no (\w+ )?(kernels?|code|images?|binar(y|ies))\b.{0,20}(found|available|built|compiled)? ?for (compute capability|sm_?\d|device|this gpu|your gpu)"
+            ),
+            sign(
+                r"(does not|doesn't|not) (yet )?support(ed)? .{0,30}\bsm_?\d{2,3}\b|\bsm_?\d{2,3}\w? (is )?(not|un)(yet )?supported",
+                2,
+            ),
+            sign(
+                r"cuda(_| )?error.{0,20}invalid ?device ?function|cudaErrorInvalidDeviceFunction|\binvalid device function\b",
+                2,
+            ),
             number(209),
             sign(r"no kernel image is available"),
             sign(r"(CUDA_ERROR_NO_BINARY_FOR_GPU|cudaErrorNoKernelImageForDevice)"),
@@ -77,6 +88,10 @@ CAUSES = (
         why="Ordinals count the visible devices only; an empty or wrong list leaves none, a MIG device has to be named by its UUID.",
         fix="unset CUDA_VISIBLE_DEVICES, or set it to an entry of nvidia-smi -L.",
         signs=(
+            sign(r"on cuda device \d+ but torch\.cuda\.device_count\(\) is \d"),
+            sign(
+                r"device >= 0 && device < num_gpus|(device|gpu) (index|id|ordinal) .{0,20}(out of range|is not (available|valid)|must be)"
+            ),
             number(101),
             sign(r"\binvalid device ordinal\b"),
             sign(r"(CUDA_ERROR_INVALID_DEVICE|cudaErrorInvalidDevice)\b"),
@@ -127,6 +142,12 @@ CAUSES = (
         fix='nvidia-smi -L; echo "${CUDA_VISIBLE_DEVICES-unset}": if the first lists GPUs, unset CUDA_VISIBLE_DEVICES (under Slurm ask for '
         "--gres=gpu:1); if not, see KW-001.",
         signs=(
+            sign(
+                r"\bno (compatible|supported|usable|suitable|available)? ?(cuda|nvidia) ?(capable )?(devices?|gpus?)\b",
+                2,
+            ),
+            sign(r"no (compatible|supported|usable) gpus? (were |was )?(discovered|found|detected)", 2),
+            sign(r"insufficient nvidia\.com/gpu"),
             number(100),
             sign(r"no cuda gpus? (are|is) available"),
             sign(

@@ -95,6 +95,7 @@ CAUSES = (
         "has another version.",
         fix="sudo apt install nvidia-jetpack (or the one library named); with containers use one of the same L4T release.",
         signs=(
+            sign(r"lib(cudnn|cusparselt|nvinfer|cudss|cublas|cudla|nvdla\w*)\S*\.so\S*: file too short"),
             sign(
                 r"lib(cudnn|cusparselt|nvinfer|cudss|nvtoolsext|cupti|nvdla\w*)\S*\.so\S*: cannot open shared object", 2
             ),

@@ -35,7 +35,8 @@ CAUSES = (
             sign(r"cannot dlopen some gpu libraries|could not open \S*lib(cudnn|cublas|cudart|nvrtc)"),
             sign(r"failed to open libnvrtc"),
         ),
-        yields_to=("KW-035",),
+        unless=(sign(r"undefined symbol"),),
+        yields_to=("KW-028", "KW-035"),
     ),
     Cause(
         code="KW-051",
@@ -45,6 +46,12 @@ CAUSES = (
         "package comes before the right one.",
         fix="unset LD_LIBRARY_PATH and try again; then pip install --force-reinstall torch (it brings a matching set).",
         signs=(
+            sign(
+                r"\b(cudnn|cublas|nccl|cusparse|cusolver|cufft|nvjitlink|nvrtc|tensorrt|cuda)\b.{0,60}\bbut (the )?(\w+ )?(was|were|is) (compiled|built|linked) (with|against|for)"
+            ),
+            sign(r"(outdated|incompatible|mismatched) (cu\w+|nccl|nvjitlink|tensorrt) (installation|library|version)"),
+            sign(r"libcu\w+\.so\S*: undefined symbol"),
+            sign(r"failed to load builtins for compute_"),
             sign(_CUDA_LIBRARIES + r"\S*: (undefined symbol|symbol .{0,60}version)"),
             sign(
                 r"undefined symbol:? ?_*(nvJitLink|cublas|cublasLt|cusparse|cudnn|cusolver|cufft|nccl|nvrtc|cuda)\w*", 2
@@ -63,7 +70,7 @@ CAUSES = (
             ),
             sign(r"looks like your ld_library_path contains incompatible version"),
         ),
-        unless=(sign(r"undefined symbol:? ?_Z"),),
+        unless=(sign(r"undefined symbol:? ?_Z(?!n\d+(cudnn|nccl|cublas|nvinfer))"),),
         yields_to=("KW-028",),
     ),
     Cause(
@@ -74,6 +81,9 @@ CAUSES = (
         fix="Take a build for an older glibc (its manylinux tag says which), or a newer system; for GLIBCXX alone: conda install -c "
         "conda-forge libstdcxx-ng, or unset what puts an old libstdc++ first.",
         signs=(
+            sign(
+                r"\b(glibc|libstdc\+\+|libc)\b.{0,12}\d+\.\d+.{0,20}(or (newer|later|higher|above)|required).{0,40}(found|got|have|detected|but)"
+            ),
             sign(r"version [`'\"]?(GLIBC|GLIBCXX|CXXABI|GCC)_[\d.]+['\"]? not found"),
             sign(r"(GLIBC|GLIBCXX|CXXABI)_\d[\d.]*.{0,30}(not found|not defined|required by|missing)"),
             sign(r"(requires?|needs?) (glibc|libc)\b.{0,20}\d+\.\d+.{0,60}(found|has|is|but)", 2),
@@ -109,12 +119,13 @@ CAUSES = (
         why="The loader does not find a library the program was linked to.",
         fix="ldd <the file> | grep 'not found' lists all; install the packages that hold them.",
         signs=(
+            sign(r"dll load failed while importing|could not find module '[^']*\.dll'", 2),
             sign(
                 r"(ImportError|OSError|error while loading shared libraries): lib(?!cuda|cudart|cublas|cudnn|torch|c10|nv)\S+\.so\S*: cannot open shared object",
                 2,
             ),
             sign(r"error while loading shared libraries:", 2),
         ),
-        yields_to=("KW-001", "KW-020", "KW-028", "KW-032", "KW-035", "KW-050"),
+        yields_to=("KW-001", "KW-020", "KW-028", "KW-032", "KW-035", "KW-050", "KW-089"),
     ),
 )

@@ -14,6 +14,10 @@ CAUSES = (
         "the kernel (or the CI runner) kills one.",
         fix="MAX_JOBS=1 (also CMAKE_BUILD_PARALLEL_LEVEL=1, NVCC_THREADS=1) in front of the command; raise it until memory is full.",
         signs=(
+            sign(r"internal compiler error: killed"),
+            sign(
+                r"(ptxas|nvlink|cicc|fatbinary|nvcc)\b.{0,20}(fatal|error).{0,10}(memory allocation failure|out of memory)"
+            ),
             sign(r"killed signal terminated program"),
             sign(r"(cicc|cudafe\+\+|ptxas|cc1plus|nvlink|fatbinary)\S*['\"]? died due to signal"),
             sign(r"fatal error: killed\b"),

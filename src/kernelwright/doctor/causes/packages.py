@@ -35,6 +35,16 @@ CAUSES = (
         fix="cd / && python -c 'import <package>' tells whether the current directory hides it; if not, pip install --force-reinstall "
         "--no-deps --no-cache-dir -v <package> and read its build.",
         signs=(
+            sign(r"\b(kernels?|extensions?|ops) could not be (loaded|imported|found)\b", 2),
+            sign(
+                r"requires? (the )?(cuda|c\+\+|cpp) ext(ension)?s\b|please (re-?)?(build|install) \w+ with .{0,20}(cuda_ext|cpp_ext)",
+                2,
+            ),
+            sign(r"cuda (extension|kernel|op)s? (is |are |was |were )?not (installed|built|compiled|available|found)"),
+            sign(
+                r"the package flash_attn seems to be not installed|(flash.?attn|flash ?attention\S*|xformers|apex|deepspeed_?\w*|exllama\w*) (is|are) not (installed|available|built)",
+                2,
+            ),
             sign(r"no module named ['\"]?\w+(\.\w+)*\._?(c|ext|cuda|C_\w+|_ext\w*|cpp_ext\w*)['\"]?\W*$"),
             sign(r"no module named ['\"]?\w+(_cuda|_cpp|_ext|_kernels?|_cu12|_cuda_lib|_backend)['\"]?\W*$"),
             sign(r"nameerror: name ['\"]_(c|ext|cuda|backend)['\"] is not defined"),
@@ -69,6 +79,7 @@ CAUSES = (
         "other's torch.",
         fix="pip install torch torchvision torchaudio <the others> in one command, from one index; python -m pip check then has to be silent.",
         signs=(
+            sign(r"\bversion solving failed\b|incompatible with \w+ \(\S+\), version solving", 2),
             sign(
                 r"\b(torchvision|torchaudio|xformers|triton|vllm|fastai|torchtext|torchdata|bitsandbytes|flash-attn|auto-gptq|lightning\S*|\w+) \S+ (requires|depends on) (torch|triton|numpy|nvidia-\S+?)[=<>!~ ]=?\S* ?.{0,30}, but you have",
                 2,
@@ -110,6 +121,7 @@ CAUSES = (
         why="torch.compile and many kernels are written in Triton, which has no wheel for every platform and fits one torch release.",
         fix="pip install --upgrade torch (it requires the matching Triton on Linux); on a Jetson NVIDIA's triton wheel of the same JetPack.",
         signs=(
+            sign(r"triton\b.{0,40}only supports? cuda"),
             sign(
                 r"cannot find a working triton installation|triton(_key| is) not (available|installed|found)|tritonmissing"
             ),

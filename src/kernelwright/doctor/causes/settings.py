@@ -91,9 +91,12 @@ CAUSES = (
         fix="rm -rf ~/.cache/torch_extensions ~/.triton/cache ~/.cache/flashinfer (they are made again on first use).",
         signs=(
             sign(r"\.cache/(torch_extensions|flashinfer|torchinductor)\S*\.so: undefined symbol"),
-            sign(r"\.cache/(torch_extensions|flashinfer)\S*\.so.{0,60}(invalid|wrong|cannot open|not found)", 2),
+            sign(
+                r"\.cache/(torch_extensions|flashinfer)\S*\.so.{0,60}(invalid|wrong|cannot open|not found|no such)", 2
+            ),
             sign(r"(stale|outdated|corrupt\w*) .{0,30}(jit|kernel|compile|extension|triton|inductor) cache"),
             sign(r"(jit|kernel|compile|extension|triton|inductor) cache .{0,30}(is )?(stale|outdated|corrupt)"),
         ),
+        unless=(sign(r"undefined symbol:? ?_*(cu|nv|nccl)[a-z]"),),
     ),
 )

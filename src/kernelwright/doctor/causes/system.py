@@ -26,6 +26,8 @@ CAUSES = (
         "newer than the driver.",
         fix="sudo apt-get install -y linux-headers-$(uname -r) && sudo dkms autoinstall && sudo modprobe nvidia.",
         signs=(
+            sign(r"version magic ['\"].{0,80} should be"),
+            sign(r"while performing the step: ['\"]building kernel modules"),
             sign(r"bad return status for module build on kernel|error! .{0,40}dkms|dkms.{0,60}\b(fail|error)"),
             sign(r"unable to (find|locate) the kernel source|unable to build the (nvidia )?kernel module"),
             sign(r"modprobe: fatal: module nvidia\S* not found in directory /lib/modules"),

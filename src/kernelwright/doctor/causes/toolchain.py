@@ -14,6 +14,11 @@ CAUSES = (
         fix="export CUDA_HOME=/usr/local/cuda PATH=/usr/local/cuda/bin:$PATH if it is there; else install the toolkit (./kw build needs "
         "none).",
         signs=(
+            sign(r"(which|where)['\"]?,? ?['\"]nvcc['\"]\]?.{0,20}returned non-zero"),
+            sign(
+                r"auto-detect cuda (root|home|path)|(could not|cannot|unable to|failed to) (determine|detect|find|locate) (the )?cuda (root|home|path|install\w*|toolkit)"
+            ),
+            sign(r"\bnvcc\b.{0,30}\bos \{.{0,20}notfound|failed to (execute|run|spawn|start) ['\"`]?nvcc"),
             sign(r"cuda_home (environment variable )?is not set"),
             sign(
                 r"\bnvcc\b['\"]?:? ?(command )?(not found|no such file|was not found|missing|is not (installed|found|in))"
@@ -50,6 +55,12 @@ CAUSES = (
         "different toolkits, or a cache remembers an old one.",
         fix="nvcc --version and echo $CUDA_HOME; point both at one toolkit of the release asked for, and clear the build directory.",
         signs=(
+            sign(
+                r"\bcuda (toolkit |version )?\d+\.\d+ (or (higher|newer|later|above)|is required).{0,60}(found|but|got|detected|have)\b.{0,20}\d+\.\d+"
+            ),
+            sign(
+                r"version of cuda that does not match|does not match the (cuda )?version (of \w+ )?(that was )?used to (compile|build)"
+            ),
             sign(r"detected cuda version \(?\S+\)? mismatches the version that was used to compile"),
             sign(r"specified cuda version \S+.{0,40}found \S+"),
             sign(r"cuda version mismatch|mismatch(ed)? cuda versions?|cuda toolkit version mismatch"),
@@ -76,7 +87,12 @@ CAUSES = (
         why="Each nvcc names the newest GCC or clang whose headers it can read, and refuses newer ones.",
         fix="Install the newest GCC that the message names and say so: export CUDAHOSTCXX=g++-<version> NVCC_CCBIN=g++-<version>.",
         signs=(
-            sign(r"unsupported (gnu|clang|microsoft|intel)\S* version"),
+            sign(r"(g\+\+|gcc|clang\S*|compiler) \([^)]{0,20}\) is (greater|newer|higher) than the maximum"),
+            sign(
+                r"host compiler (is |was )?(incompatible|not (supported|compatible))|no supported (gcc|g\+\+|host)\S* .{0,20}(compiler )?(was )?found|incompatible host compiler"
+            ),
+            sign(r"(cuda_)?host[_ ]compiler.{0,60}(must|exactly|has to) match|match\w* .{0,20}cmake_cxx_compiler", 2),
+            sign(r"unsupported (gnu|clang|microsoft|intel)\b.{0,20} version"),
             sign(
                 r"(gcc|clang|gnu compiler) (versions?|releases?) (later|newer|greater) than .{0,10}(are|is) not supported"
             ),
@@ -98,6 +114,8 @@ CAUSES = (
         "nvcc's front end does not know (_Float32, __builtin_ia32_…, new C++ syntax).",
         fix="Take the flag away and give nvcc an older GCC: export CUDAHOSTCXX=g++-<version> NVCC_CCBIN=g++-<version>.",
         signs=(
+            sign(r"different exception specifi(er|cation)"),
+            sign(r"(cospi|sinpi|rsqrt|tanpi)f?\b.{0,80}\b(noexcept|exception)", 2),
             sign(r"identifier \"?'?_Float(16|32|32x|64|64x|128)\b.{0,20}undefined"),
             sign(r"(floatn(-common)?|stdlib-float|mathcalls)\.h\b.{0,80}\berror\b", 2),
             sign(r"identifier \"?'?__builtin_ia32_\w+.{0,4} is undefined"),
@@ -123,6 +141,12 @@ CAUSES = (
         fix="Take a toolkit that knows the code (nvcc --list-gpu-code), or leave the code out of TORCH_CUDA_ARCH_LIST / "
         "CMAKE_CUDA_ARCHITECTURES.",
         signs=(
+            sign(r"ptx \.version \S+ does not support \.target"),
+            sign(
+                r"instruction '?[\w.]+'? not supported on \.target|feature '?[\w.: ]+'? (requires|not supported on) \.target"
+            ),
+            sign(r"cuda version \d+(\.\d+)? is too (low|old) for architecture", 2),
+            sign(r"'?(sm_|compute_)\d+\w*'? is not a recogni[sz]ed (processor|gpu|target)", 2),
             sign(r"unsupported gpu architecture"),
             sign(r"value '(sm|compute|lto)_\w+' is not (defined|valid) for option"),
             sign(r"unknown cuda arch"),
@@ -144,6 +168,21 @@ CAUSES = (
         fix="Install the development package that holds the file named (libcublas-dev, cuda-cudart-dev, cuda-cccl, …) and set CUDA_HOME.",
         signs=(
             sign(
+                r"\b(cudnn|cublas\w*|nccl|nvinfer|tensorrt|cusparse\w*|cufft|curand\w*|cuda_\w+|cutlass)(\.h|\.cuh|\.hpp)?( headers?| librar\w+)? (could not be|cannot be|was not|were not|not) (located|found)\b",
+                2,
+            ),
+            sign(
+                r"undefined (reference to|symbol:?) ['\"`]?(_*cuda(malloc|free|memcpy|launch|get|set|register|stream|event|device)\w*|cu(blas|dnn|sparse|solver|fft|rand)\w+|nvrtc\w+|cu(init|module|launch|device|ctx|mem)\w+)",
+                2,
+            ),
+            sign(
+                r"could not find (a package configuration file provided by ['\"]?)?(cudnn|nccl|tensorrt|cublas\w*|cusparse\w*|cutlass|cudatoolkit|nvtx|cccl|nvtoolsext)\b"
+            ),
+            sign(
+                r"can'?t find libdevice|couldn'?t (get|find|invoke|run).{0,30}\b(ptxas|nvlink|fatbinary|nvcc)\b|libdevice.{0,40}(not found|missing)"
+            ),
+            sign(r"no supported gpu compute capabilities found"),
+            sign(
                 r"fatal error: ['\"]?(cuda|cublas|cusparse|cusolver|cufft|curand|cudnn|nvrtc|nvtx|nvml|cub/|thrust/|cooperative_groups|nv/target|cuda_runtime|cudaProfiler|nvToolsExt)\S*['\"]?( file not found|: no such file)"
             ),
             sign(r"(cannot|could not|can't) open source file ['\"](cuda|cublas|cusparse|nv/|cub/|thrust/|cuda/std)\S*"),
@@ -162,6 +201,10 @@ CAUSES = (
         "headers there, in production too.",
         fix="sudo apt-get install -y build-essential python3-dev (or set CC and CXX to a compiler).",
         signs=(
+            sign(r"error trying to exec ['\"]?(cc1\w*|as|ld|collect2)\b"),
+            sign(
+                r"visual c\+\+ \d+(\.\d+)? (or greater )?is required|cannot find (the )?compiler 'cl(\.exe)?'|'cl(\.exe)?' is not recognized"
+            ),
             sign(r"failed to find c compiler"),
             sign(
                 r"(no such file or directory|not found):? ['\"]?(gcc|g\+\+|cc|c\+\+|[a-z0-9_]+-linux-gnu-(gcc|g\+\+)|clang(\+\+)?)['\"]?(\s|$|:)"
@@ -221,6 +264,10 @@ CAUSES = (
         why="A just-in-time or extension build stopped; what stopped it stands in the compiler's own output above.",
         fix="Look above for the first line with 'error:'; run the failed command alone with MAX_JOBS=1.",
         signs=(
+            sign(
+                r"\d+ errors? detected in the compilation of ['\"]\S*(\.cache|site-packages|dist-packages|torch_extensions|/pip-|cached_ops)"
+            ),
+            sign(r"\*\*\* cmake (build|configuration|configure) failed", 2),
             sign(r"error building extension ['\"]"),
             sign(r"ninja: build stopped: subcommand failed", 2),
             sign(

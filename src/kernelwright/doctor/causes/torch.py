@@ -18,6 +18,7 @@ CAUSES = (
         fix="pip install --force-reinstall --no-deps --no-build-isolation --no-cache-dir <package>, or take the package's wheel for "
         "exactly this torch, CUDA, Python and C++ ABI.",
         signs=(
+            sign(r"requires? (py)?torch ?(==|>=|<=|~=|<|>|version) ?\S+ .{0,6}(but )?(found|got|is)\b", 2),
             sign(r"undefined symbol:? ?" + _TORCH_SYMBOL),
             sign(r"symbol not found.{0,40}" + _TORCH_SYMBOL),
             sign(r"undefined symbol:? .{0,80}(c10|torch|aten|caffe2)\b", 2),
@@ -35,6 +36,7 @@ CAUSES = (
             ),
         ),
         # CUDA's own libraries say their names without C++'s decoration: see KW-051.
+        yields_to=("KW-089",),
         unless=(sign(r"undefined symbol:? ?_*(nvrtc|nccl|cublas|cusparse|cusolver|cudnn|cufft|nvjitlink|cuda|ijit_)"),),
     ),
     Cause(
@@ -68,6 +70,9 @@ CAUSES = (
         fix="pip install --no-build-isolation <package>, after pip install torch setuptools wheel ninja packaging.",
         signs=(
             sign(
+                r"configuration file provided by ['\"]torch['\"]|did not find one.{0,20}torch|findtorch\.cmake|torchconfig\.cmake"
+            ),
+            sign(
                 r"(ModuleNotFoundError|ImportError): no module named ['\"](torch|packaging|wheel|numpy|setuptools|ninja|psutil)\b"
             ),
             sign(r"depends on '?\w+'?, but doesn'?t declare it as a build dependency"),
@@ -77,7 +82,7 @@ CAUSES = (
         needs=(
             sign(
                 r"(getting requirements to build|get_requires_for_build|prepare_metadata|preparing metadata|build_meta|egg_info|"
-                r"build[ -]backend|build_wheel|build requirement|build dependency|setup\.py|build isolation|subprocess-exited-with-error|failed to build)"
+                r"findtorch|torchconfig|provided by ['\"]torch|build[ -]backend|build_wheel|build requirement|build dependency|setup\.py|build isolation|subprocess-exited-with-error|failed to build)"
             ),
         ),
     ),
@@ -89,6 +94,10 @@ CAUSES = (
         "such packages.",
         fix='pip install "numpy<2", or newer builds of the packages that complain.',
         signs=(
+            sign(
+                r"was removed in the numpy 2\.0 release|has been removed in numpy 2|numpy (>= ?)?2(\.\d)? (is )?(not supported|incompatible)"
+            ),
+            sign(r"expected np\.ndarray \(got numpy\.ndarray\)|numpy\.ndarray size changed"),
             sign(r"compiled using numpy 1\.x cannot be run in"),
             sign(r"_ARRAY_API not found"),
             sign(r"numpy\.(dtype|ndarray|ufunc) size changed, may indicate binary incompatibility"),
@@ -139,6 +148,7 @@ CAUSES = (
         "version found) is only the consequence.",
         fix="curl -I the URL of the log; configure the proxy or mirror (pip config set global.index-url …), or use a local wheel.",
         signs=(
+            sign(r"rpc failed; curl|remote end hung up unexpectedly|gnutls recv error|early eof", 2),
             sign(r"temporary failure in name resolution|name or service not known|could not resolve host"),
             sign(r"(max retries exceeded|failed to establish a new connection|newconnectionerror)"),
             sign(r"(connection (refused|reset|timed out)|network is unreachable|read timed out|connecttimeout)", 2),
@@ -177,6 +187,10 @@ CAUSES = (
         "is forced by BNB_CUDA_VERSION.",
         fix="unset BNB_CUDA_VERSION; pip install -U bitsandbytes; python -m bitsandbytes says which library it looks for.",
         signs=(
+            sign(r"nameerror: name ['\"]str2optimizer\w*['\"]"),
+            sign(r"using `?'?bitsandbytes`?'? .{0,60}requires", 2),
+            sign(r"cuda_setup: (warning|error)|possible options found for libcudart|settings found: cuda_version="),
+            sign(r"site-packages/bitsandbytes/cuda_setup|did not contain \[?'libcudart", 2),
             sign(r"cuda setup failed despite (gpu|cuda) being available"),
             sign(r"bitsandbytes was compiled without gpu support"),
             sign(r"could not find the bitsandbytes .{0,20}binary"),

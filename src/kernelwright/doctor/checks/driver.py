@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING
 
@@ -104,10 +105,8 @@ def hidden_gpus(machine: Machine) -> str | None:
 
 @check("KW-014")
 def device_files(machine: Machine) -> str | None:
-    import os
-
     for place in [*machine.find("/dev/nvidia[0-9]*"), *machine.find("/dev/nvmap")]:
-        if not os.access(machine.path(place), os.R_OK | os.W_OK):
+        if not machine.may(place, os.R_OK | os.W_OK):
             return f"{place} may not be opened by this user"
     return None
 

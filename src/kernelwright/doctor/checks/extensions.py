@@ -84,7 +84,8 @@ def other_torch(machine: Machine) -> str | None:
         return None
     offered = symbols.Offered(machine, f"{torch.place}/lib")
     for package, name in machine.once(extensions.libraries):
-        missing = offered.missing(machine.path(f"{package.place}/{name}"))
+        place = f"{package.place}/{name}"
+        missing = offered.missing(machine.path(place)) if machine.is_file(place) else None
         if missing:
             return f"{name} ({package.name} {package.version}) wants {missing[:120]}, which torch {torch.version} lacks"
     return None

@@ -13,7 +13,7 @@ from kernelwright.doctor.machine import driver, jetson, python
 if TYPE_CHECKING:
     from kernelwright.doctor.machine._machine import Machine
 
-_RUNTIME = re.compile(r"libcudart\.so\.(\d+)(?:\.\d+)*$")
+_RUNTIME = re.compile(r"libcudart\.so\.(\d{1,4})(?:\.\d+)*$")
 
 
 @check("KW-027", Grade.WARNS)
@@ -24,7 +24,7 @@ def conda_told_otherwise(machine: Machine) -> str | None:
         return None
     if not value:
         return f"CONDA_OVERRIDE_CUDA is empty: conda takes builds without CUDA; the driver has {driver.shown(level)}"
-    numbers = re.match(r"(\d+)(?:\.(\d+))?", value)
+    numbers = re.match(r"(\d{1,4})(?:\.(\d{1,4}))?", value)
     newer = numbers and int(numbers[1]) * 1000 + int(numbers[2] or 0) * 10 > level
     return f"CONDA_OVERRIDE_CUDA={value}, the driver's level is {driver.shown(level)}" if newer else None
 
@@ -84,5 +84,5 @@ def nowhere_to_write(machine: Machine) -> str | None:
     home = machine.variables.get("HOME", "")
     for place in (machine.variables.get("XDG_CACHE_HOME") or (f"{home}/.cache" if home else ""), home):
         if place.startswith("/") and machine.exists(place):
-            return None if os.access(machine.path(place), os.W_OK) else f"{place} may not be written by this user"
+            return None if machine.may(place, os.W_OK) else f"{place} may not be written by this user"
     return f"HOME={home or 'is not set'}: no such directory" if python.torch(machine) is not None else None

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 from kernelwright.doctor._check import Grade, check
@@ -36,7 +37,7 @@ def nvcc_is_not_torchs(machine: Machine) -> str | None:
 def wrong_cuda_home(machine: Machine) -> str | None:
     for name in toolkit.HOMES:
         value = machine.variables.get(name)
-        if value and (":" in value or not machine.path(f"{value}/bin/nvcc").is_file()):
+        if value and (":" in value or not machine.is_file(f"{value}/bin/nvcc")):
             return f"{name}={value}, {'which is a list' if ':' in value else 'where there is no bin/nvcc'}"
     return None
 
@@ -44,7 +45,7 @@ def wrong_cuda_home(machine: Machine) -> str | None:
 @check("KW-082", Grade.WARNS)
 def two_toolkits(machine: Machine) -> str | None:
     home, first = machine.variables.get("CUDA_HOME", ""), machine.programs("nvcc")
-    if not home.startswith("/") or not first or not machine.path(f"{home}/bin/nvcc").is_file():
+    if not home.startswith("/") or not first or not machine.is_file(f"{home}/bin/nvcc"):
         return None
     of_path, of_home = toolkit.release_of(machine, first[0]), toolkit.release_of(machine, f"{home}/bin/nvcc")
     if of_path is None or of_home is None or of_path == of_home:
@@ -57,7 +58,7 @@ def small_tmp(machine: Machine) -> str | None:
     place = machine.variables.get("TMPDIR", "/tmp")  # noqa: S108 - to be looked at
     try:
         facts = os.statvfs(machine.path(place))
-    except OSError:
+    except (OSError, ValueError):
         return None
     free = facts.f_bavail * facts.f_frsize
     return f"{place} has {free / _GIB:.1f} GiB left" if free < _TMP else None
@@ -67,7 +68,7 @@ def small_tmp(machine: Machine) -> str | None:
 def little_memory(machine: Machine) -> str | None:
     found, jobs = system.memory(machine), system.processors(machine)
     asked = machine.variables.get("MAX_JOBS", "")
-    jobs = int(asked) if asked.isdigit() else jobs
+    jobs = int(asked) if re.fullmatch(r"[0-9]{1,6}", asked) else jobs
     if found is None or jobs < 2 or not toolkit.nvccs(machine):
         return None
     total, _ = found

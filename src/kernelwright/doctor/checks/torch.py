@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING
 
 from kernelwright.doctor._check import Grade, check
 from kernelwright.doctor.machine import driver, jetson, python
+from kernelwright.doctor.xray import _place, symbols
 
 if TYPE_CHECKING:
     from kernelwright.doctor.machine._machine import Machine
+
+
+_OF_CUDA = re.compile(
+    r"lib(cudart|cublas|cudnn|cufft|curand|cusparse|cusolver|cupti|nccl|nvrtc|nvJitLink|nvshmem|cufile)"
+)
 
 
 def _has_gpu(machine: Machine) -> bool:
@@ -43,7 +49,7 @@ def numpy_two(machine: Machine) -> str | None:
     torch, numpy = python.torch(machine), python.numpy(machine)
     if torch is None or numpy is None or not numpy.startswith("2."):
         return None
-    release = re.match(r"(\d+)\.(\d+)", torch.version)
+    release = re.match(r"(\d{1,6})\.(\d{1,6})", torch.version)
     old = release is not None and (int(release[1]), int(release[2])) < (2, 3)
     return f"NumPy {numpy} under torch {torch.version}, which was built for NumPy 1" if old else None
 
@@ -54,7 +60,7 @@ def gpu_not_in_torch(machine: Machine) -> str | None:
     if not gpus or torch is None or torch.cuda is None:
         return None
     archs = machine.torch.get("archs") or []
-    codes = [int(match[1]) for match in (re.match(r"(?:sm|compute)_(\d+)", arch) for arch in archs) if match]
+    codes = [int(match[1]) for match in (re.match(r"(?:sm|compute)_(\d{1,4})", arch) for arch in archs) if match]
     for gpu in gpus:
         own = int(gpu.get("capability", 0))
         if codes and not any(code // 10 == own // 10 and code <= own for code in codes):
@@ -80,6 +86,22 @@ def torch_does_not_import(machine: Machine) -> str | None:
     if torch is None or "error" not in machine.torch or machine.torch.get("hung"):
         return None  # an import that takes long is none that fails
     return f"import torch ({torch.version} in {torch.place}): {machine.torch['error']}"
+
+
+@check("KW-088", Grade.WARNS)
+def torch_lacks_a_library(machine: Machine) -> str | None:
+    """What its libraries are linked to and no place has in which it looks: told without importing it."""
+    torch = python.torch(machine)
+    if torch is None or torch.cuda is None:
+        return None
+    for name in ("libc10_cuda.so", "libtorch_cuda.so", "libtorch_cpu.so"):
+        place = f"{torch.place}/lib/{name}"
+        wanted = symbols.needed(machine.path(place)) if machine.is_file(place) else ()
+        of_cuda = [one for one in wanted if _OF_CUDA.match(one)]
+        gone = [one for one in of_cuda if _place.finds(machine, one) is None]
+        if gone:
+            return f"torch {torch.version}: {name} is linked to {' '.join(gone)}, which is not here"
+    return None
 
 
 @check("KW-084", Grade.WARNS)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MOST = 16_000_000  # bytes of one file: what is read here is never longer, what pretends to be may be endless
+_MOST = 8_000_000  # bytes of one file: what is read here is never longer, what pretends to be may be endless
 _PATIENCE = 1.0  # seconds for a program that only prints its version
 
 QUICK = {"driver": 5.0, "torch": 0.6}
@@ -71,13 +71,26 @@ class Machine:
     def path(self, name: str) -> Path:
         return self.root / name.lstrip("/")
 
+    def is_file(self, name: str) -> bool:
+        """False for what cannot be looked at too, such as a file in somebody else's directory."""
+        try:
+            return self.path(name).is_file()
+        except (OSError, ValueError):
+            return False
+
+    def may(self, name: str, mode: int) -> bool:
+        """Whether this user may do with a file what `mode` says, as in os.access."""
+        try:
+            return os.access(self.path(name), mode)
+        except (OSError, ValueError):
+            return False
+
     def raw(self, name: str) -> bytes | None:
         """A file's content, its beginning if it is long; None where there is none or it may not be read."""
         try:
-            path = self.path(name)
-            if not path.is_file():  # a pipe has no end, and opening one waits for somebody who writes
+            if not self.is_file(name):  # a pipe has no end, and opening one waits for somebody who writes
                 return None
-            with path.open("rb") as file:
+            with self.path(name).open("rb") as file:
                 return file.read(_MOST)
         except (OSError, ValueError):
             return None
@@ -121,7 +134,7 @@ class Machine:
         found: dict[str, str] = {}
         for directory in self.variables.get("PATH", "").split(":"):
             place = f"{directory}/{name}"
-            if directory.startswith("/") and self.path(place).is_file() and os.access(self.path(place), os.X_OK):
+            if directory.startswith("/") and self.is_file(place) and self.may(place, os.X_OK):
                 found.setdefault(self.resolved(place), place)
         return list(found.values())
 

@@ -21,8 +21,11 @@ try:
 except OSError as error:
     told["error"] = str(error)
 else:
-    with open("/proc/self/maps") as maps:
-        told["library"] = next((line.split()[-1] for line in maps if "libcuda.so" in line), None)
+    try:
+        with open("/proc/self/maps", errors="replace") as maps:
+            told["library"] = next((line.split()[-1] for line in maps if "libcuda.so" in line), None)
+    except OSError:
+        told["library"] = None
     number, size, text = ctypes.c_int(), ctypes.c_size_t(), ctypes.create_string_buffer(256)
     if cuda.cuDriverGetVersion(ctypes.byref(number)) == 0:
         told["level"] = number.value
@@ -57,8 +60,11 @@ try:
     told["archs"] = torch.cuda.get_arch_list() if told["cuda"] else []
 except Exception as error:
     told["error"] = f"{type(error).__name__}: {error}"
-with open("/proc/self/maps") as maps:
-    told["libraries"] = sorted({line.split()[-1] for line in maps if "/libcu" in line or "/libnv" in line})
+try:
+    with open("/proc/self/maps", errors="replace") as maps:
+        told["libraries"] = sorted({line.split()[-1] for line in maps if "/libcu" in line or "/libnv" in line})
+except OSError:
+    told["libraries"] = []
 print(json.dumps(told))
 """
 

@@ -11,7 +11,6 @@ from kernelwright.doctor.machine import python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from kernelwright.doctor._check import Finding
     from kernelwright.doctor.machine._machine import Machine
@@ -64,7 +63,7 @@ def _judged(machine: Machine) -> Iterator[Extension]:
 
     names = frozenset(name for _, name in machine.once(libraries))
     for package, name in machine.once(libraries):
-        path: Path = machine.path(f"{package.place}/{name}")
-        told = installed.look(path, name, names, machine)
+        place = f"{package.place}/{name}"
+        told = installed.look(machine.path(place), name, names, machine) if machine.is_file(place) else None
         if told is not None:
             yield Extension(package, name, told.has_gpu_code, told.findings)

@@ -28,11 +28,13 @@ def model(machine: Machine) -> str | None:
 
 def l4t(machine: Machine) -> tuple[int, str] | None:
     """The release of Linux for Tegra: (36, "4.3")."""
-    match = re.search(r"#\s*R(\d+)\s*\(release\),\s*REVISION:\s*([\d.]+)", machine.text("/etc/nv_tegra_release") or "")
+    match = re.search(
+        r"#\s*R(\d{1,4})\s*\(release\),\s*REVISION:\s*([\d.]+)", machine.text("/etc/nv_tegra_release") or ""
+    )
     if match:
         return int(match[1]), match[2]
     match = re.search(
-        r"^Package: nvidia-l4t-core\n(?:.+\n)*?Version: (\d+)\.([\d.]+)",
+        r"^Package: nvidia-l4t-core\n(?:.+\n)*?Version: (\d{1,4})\.([\d.]+)",
         machine.text("/var/lib/dpkg/status") or "",
         re.MULTILINE,
     )

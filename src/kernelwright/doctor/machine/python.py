@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ class Package:
 def directories(machine: Machine) -> list[str]:
     """Where packages are looked for, on that machine."""
     if machine.root == Path("/"):
-        return [entry for entry in sys.path if entry and Path(entry).is_dir()]
+        return [entry for entry in sys.path if entry and os.path.isdir(entry)]  # noqa: PTH112 - which raises nothing
     return [*machine.find("/usr/lib/python3/dist-packages"), *machine.find("/usr/local/lib/python3*/*-packages")]
 
 
@@ -75,7 +76,7 @@ def torch(machine: Machine) -> Torch | None:
         if written is None:
             continue
         version = re.search(r"__version__ = ['\"]([^'\"]+)", written)
-        cuda = re.search(r"^cuda(?:: [^=]+)? = ['\"]([^'\"]+)", written, re.MULTILINE)
+        cuda = re.search(r"^cuda(?:: [^=]+)? = ['\"](\d{1,4}\.\d{1,4}[\d.]{0,9})['\"]", written, re.MULTILINE)
         name = version[1] if version else "of unknown version"
         return Torch(name, cuda[1] if cuda else None, f"{directory}/torch", _origin(machine, directory, name))
     return None

@@ -20,7 +20,9 @@ def distribution(machine: Machine) -> str:
 def glibc(machine: Machine) -> tuple[int, int] | None:
     """The version of the C library, from its own text, or of this process where that is the same machine."""
     for place in machine.find("/lib/*-linux-gnu/libc.so.6") + machine.find("/lib64/libc.so.6"):
-        match = re.search(r"GNU C Library .*?release version (\d+)\.(\d+)", _strings(machine, place))
+        match = re.search(
+            r"GNU C Library .*?release version (\d{1,4})\.(\d{1,4})", (machine.raw(place) or b"").decode("latin-1")
+        )
         if match:
             return int(match[1]), int(match[2])
     if machine.root == machine.root.parent:  # the root of this machine
@@ -32,13 +34,6 @@ def glibc(machine: Machine) -> tuple[int, int] | None:
         if name == "glibc" and numbers:
             return int(numbers[1]), int(numbers[2])
     return None
-
-
-def _strings(machine: Machine, place: str) -> str:
-    try:
-        return machine.path(place).read_bytes().decode("latin-1")
-    except OSError:
-        return ""
 
 
 def is_musl(machine: Machine) -> bool:
@@ -67,14 +62,14 @@ def is_wsl(machine: Machine) -> bool:
 
 def memory(machine: Machine) -> tuple[int, int] | None:
     """(total, available) bytes, within the limit of this process's group."""
-    lines = dict(re.findall(r"^(\w+):\s+(\d+) kB", machine.text("/proc/meminfo") or "", re.MULTILINE))
+    lines = dict(re.findall(r"^(\w+):\s+(\d{1,15}) kB", machine.text("/proc/meminfo") or "", re.MULTILINE))
     if "MemTotal" not in lines:
         return None
     total, available = (int(lines.get(name, 0)) * 1024 for name in ("MemTotal", "MemAvailable"))
     limit = (
         machine.text("/sys/fs/cgroup/memory.max") or machine.text("/sys/fs/cgroup/memory/memory.limit_in_bytes") or ""
     ).strip()
-    if limit.isdigit():
+    if re.fullmatch(r"[0-9]{1,19}", limit):
         total, available = min(total, int(limit)), min(available, int(limit))
     return total, available
 

@@ -14,7 +14,7 @@ HOMES = ("CUDA_HOME", "CUDA_PATH")
 
 def release_of(machine: Machine, nvcc: str) -> tuple[int, int] | None:
     """The CUDA release of an nvcc, as it says itself."""
-    match = re.search(r"release (\d+)\.(\d+)", machine.says(str(machine.path(nvcc)), "--version") or "")
+    match = re.search(r"release (\d{1,4})\.(\d{1,4})", machine.says(str(machine.path(nvcc)), "--version") or "")
     return (int(match[1]), int(match[2])) if match else None
 
 
@@ -28,7 +28,7 @@ def nvccs(machine: Machine) -> list[str]:
     ]
     found: dict[str, str] = {}
     for place in [*machine.programs("nvcc"), *homes, *usual]:
-        if machine.path(place).is_file():
+        if machine.is_file(place):
             found.setdefault(machine.resolved(place), place)
     return list(found.values())
 
@@ -43,7 +43,7 @@ def host_compiler(machine: Machine) -> tuple[str, int] | None:
     named = named_host(machine) or "g++"
     places = [named] if named.startswith("/") else machine.programs(named)
     for place in places[:1]:
-        match = re.match(r"(\d+)", (machine.says(str(machine.path(place)), "-dumpversion") or "").strip())
+        match = re.match(r"(\d{1,4})", (machine.says(str(machine.path(place)), "-dumpversion") or "").strip())
         if match:
             return place, int(match[1])
     return None

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from kernelwright import _environment
 from kernelwright.doctor._cause import Area
 from kernelwright.doctor._check import Grade
+from kernelwright.doctor.html._write import pages_of, write
+from kernelwright.doctor.html.report import report
 from kernelwright.doctor.machine import python
 from kernelwright.doctor.machine._machine import QUICK, THOROUGH, Machine
 from kernelwright.doctor.machine._probes import Probes
@@ -20,11 +22,12 @@ from kernelwright.doctor.report.text import lines
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-USAGE = """usage: python -m kernelwright [doctor] [--json] [--redact] [--self] [--torch]
+USAGE = """usage: python -m kernelwright [doctor] [--json] [--redact] [--self] [--torch] [--html FILE]
 
 Says what this installation and this machine are, runs each operator once, and names what is wrong with its fix.
 --self leaves the machine out: the files of this installation and its operators alone decide.
 --torch waits for the import of torch; without it an import that takes its time is not waited for.
+--html writes the report as a page to FILE too: one file, nothing in it is fetched.
 Exit code 0: all is well. 1: an operator fails. 2: the command line is wrong. From 10 on, by where the first cause lies:
 {areas}."""
 FIRST_AREA = 10
@@ -61,12 +64,14 @@ def _look(*, only_self: bool, patient: bool) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    options = set(arguments)
+    given, pages = pages_of(arguments)
+    options = set(given)
     if options & {"-h", "--help"}:
         print(usage())
         return 0
-    if options - OPTIONS:
-        print(f"doctor does not know {min(options - OPTIONS)}\n\n{usage()}", file=sys.stderr)
+    if options - OPTIONS or pages is None:
+        unknown = min(options - OPTIONS, default="--html without a file")
+        print(f"doctor does not know {unknown}\n\n{usage()}", file=sys.stderr)
         return 2
     told = _look(only_self="--self" in options, patient="--torch" in options)
     if "--redact" in options:
@@ -76,4 +81,4 @@ def main(arguments: Sequence[str]) -> int:
     else:
         for line in lines(told):
             print(line, flush=True)
-    return exit_code(told)
+    return exit_code(told) if all(write(page, report(told)) for page in pages) else 2

@@ -85,7 +85,7 @@ def _torch(torch: dict[str, Any] | None) -> Iterator[tuple[str, str]]:
             yield "torch", f"cannot be imported: {imported['error']}"
         elif "available" in imported:
             sees = "sees a GPU" if imported["available"] else "sees no GPU"
-            yield "torch", f"can be imported, {sees}, has code for {' '.join(imported['archs']) or 'no GPU'}"
+            yield "torch", f"can be imported, {sees}, has code for {' '.join(imported.get('archs', [])) or 'no GPU'}"
 
 
 def _toolkits(toolkits: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
@@ -120,15 +120,20 @@ def _operator(each: dict[str, Any]) -> str:
     return str(each.get("right") or each.get("error") or "is left out of this build")
 
 
-def lines(told: dict[str, Any]) -> Iterator[str]:
-    """The whole report; the last line is SUCCESS or says how many checks failed."""
+def facts(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """(word, what is so) of this installation and this machine."""
     for name, show in _PARTS.items():
         if name not in told:
             continue
         part = told[name]
         broken = isinstance(part, dict) and set(part) == {"error"} and name != "driver"
-        for word, text in [(name, part["error"])] if broken else show(part):
-            yield f"{word:<12} {text}"
+        yield from [(name, part["error"])] if broken else show(part)
+
+
+def lines(told: dict[str, Any]) -> Iterator[str]:
+    """The whole report; the last line is SUCCESS or FAILED."""
+    for word, text in facts(told):
+        yield f"{word:<12} {text}"
     for each in told["operators"]:
         yield f"{each['name']:<12} {_operator(each)}"
     for found in told["findings"]:

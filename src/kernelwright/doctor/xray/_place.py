@@ -88,6 +88,13 @@ def target(name: str) -> Place:
 _USUAL = ("/lib/*-linux-gnu", "/usr/lib/*-linux-gnu", "/lib64", "/usr/lib64", "/usr/lib", "/usr/local/lib")
 
 
+def _configured(machine: Machine) -> list[str]:
+    """The directories that the loader's configuration names."""
+    files = ["/etc/ld.so.conf", *machine.find("/etc/ld.so.conf.d/*.conf")]
+    lines = [line.strip() for name in files for line in (machine.text(name) or "").splitlines()]
+    return [line for line in lines if re.fullmatch(r"/[\w./+-]+", line)]
+
+
 def finds(machine: Machine, library: str) -> str | None:
     """The directory in which this machine has a library: the loader's, or a Python package's that is imported first."""
     directories = [
@@ -95,6 +102,8 @@ def finds(machine: Machine, library: str) -> str | None:
         *_USUAL,
         *(f"{one}/nvidia/*/lib" for one in python.directories(machine)),
         *(f"{one}/torch/lib" for one in python.directories(machine)),
+        *(f"{one}/../.." for one in python.directories(machine)),  # an environment's own, such as conda's
+        *machine.once(_configured),
     ]
     if machine.variables.get("CONDA_PREFIX"):
         directories.append(machine.variables["CONDA_PREFIX"] + "/lib")

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelwright import _environment
+from kernelwright.doctor.html._write import pages_of, write
+from kernelwright.doctor.html.xray import xray
 from kernelwright.doctor.machine._machine import Machine
 from kernelwright.doctor.xray._place import UnknownTarget
 from kernelwright.doctor.xray._view import Damaged
@@ -20,10 +22,11 @@ from kernelwright.errors import PackageIncomplete
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-USAGE = """usage: python -m kernelwright xray [--json] [--for TARGET] [--kernels] FILE.whl|FILE.so|DIRECTORY
+USAGE = """usage: python -m kernelwright xray [--json] [--html FILE] [--for TARGET] [--kernels] WHEEL|FILE.so|DIRECTORY
 
 Says which GPUs the code in it is for, what its libraries need, and whether it will run here (and on TARGET, such as
 a Jetson under one L4T release; more than one may be given), and why not. Nothing of it is run or installed.
+--html writes what is told as a page to FILE too: one file, nothing in it is fetched.
 --kernels lists the kernels' names too; pip install 'kernelwright[xray]' brings what unpacks them all.
 Exit code 0: it runs wherever it was judged. 1: not everywhere, or not all of it. 2: it cannot be read."""
 
@@ -37,10 +40,14 @@ class _Asked:
     paths: list[Path] = field(default_factory=list)
     targets: list[str] = field(default_factory=list)
     options: set[str] = field(default_factory=set)
+    pages: list[Path] = field(default_factory=list)
 
 
 def _parse(arguments: Sequence[str]) -> _Asked:
-    asked, left = _Asked(), iter(arguments)
+    given, pages = pages_of(arguments)
+    if pages is None:
+        raise _WrongUse("--html needs a file")
+    asked, left = _Asked(pages=pages), iter(given)
     for argument in left:
         option, has_value, value = argument.partition("=")
         if option == "--for":
@@ -83,4 +90,6 @@ def main(arguments: Sequence[str]) -> int:
     else:
         for line in lines(told):
             print(line)
+    if not all(write(page, xray(told)) for page in asked.pages):
+        return 2
     return 1 if any(verdict["outcome"] in {"fails", "partly"} for verdict in told["verdicts"]) else 0

@@ -19,11 +19,20 @@ if TYPE_CHECKING:
 MOST = 8  # symbols of one extension: those of another torch differ in many
 
 
+def needed(path: Path) -> tuple[str, ...]:
+    """The libraries that one is linked to; none where it cannot be read."""
+    try:
+        with path.open("rb") as given, mmap.mmap(given.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            return _elf.Elf(View(mapped)).needs().libraries
+    except (OSError, ValueError, Damaged):
+        return ()
+
+
 class Offered:
     """The names that torch's libraries hold. They are searched as they lie in the files: half a million, in no time."""
 
     def __init__(self, machine: Machine, directory: str) -> None:
-        self._files = [machine.path(name) for name in machine.find(f"{directory}/lib*.so")]
+        self._files = [machine.path(name) for name in machine.find(f"{directory}/lib*.so") if machine.is_file(name)]
 
     @cached_property
     def _names(self) -> list[bytes]:

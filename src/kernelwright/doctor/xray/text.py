@@ -85,7 +85,8 @@ def _host(file: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "leaks", _some([leak["text"] for leak in file["leaks"]])
 
 
-def _file(file: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def facts_of(file: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """(word, what is so) of one file; the first word is empty, beside the file's name."""
     host = "machine" in file
     yield "", f"{file['name']}  {amount(file['size'])}" + (f", {file['machine']}" if host else "")
     yield from _built(file)
@@ -140,7 +141,7 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
     every += [*_code(told["code"])] or ["no GPU code"]
     for file in told["files"]:
         every.append("")
-        every += [f"  {word:<13} {text}" if word else text for word, text in _file(file)]
+        every += [f"  {word:<13} {text}" if word else text for word, text in facts_of(file)]
     every += ["", f"{told['others']} other files were not looked into"] if told["others"] else []
     every += [f"problem: {problem}" for problem in told["problems"]]
     if told["findings"]:

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+// The product of few rows of x: codes are looked up where they are multiplied, and nothing is written. A vector of
+// codes lies in the order that the set's instructions like, and so does x. Products within a block are summed before
+// they are scaled. Included by matmul_4bit.cpp alone.
+#pragma once
+
+#include "four_bit_product.h"
+
+namespace kw::cpu::KW_ISA {
+namespace {
+
+// Elements of a row between two looks at its scales: so many that a block has a part in few, so few that decoded scales
+// stay near.
+constexpr int64_t kSpan = 8192;
+constexpr int64_t kSmallestBlock = 32;
+
+// Some rows of the weight, from `row` on, and the scales of one span of them.
+template <int kRows>
+struct FewRows {
+  const uint8_t* packed[kRows];
+  const float* scales[kRows];
+  int64_t past[kRows];  // elements of the span's first block that lie before it
+  float decoded[kRows][kSpan / kSmallestBlock + 1];
+
+  void go_to(const Matmul4bit& a, int64_t row, int64_t span, int64_t count) {
+    for (int r = 0; r < kRows; ++r) {
+      const int64_t first = (row + r) * a.k + span, block = first / a.blocksize;
+      packed[r] = a.packed + first / 2;
+      past[r] = first % a.blocksize;
+      scales[r] = a.scales.absmax + block;
+      if (a.scales.absmax != nullptr) continue;
+      decode_scales(a.scales, block, (past[r] + count + a.blocksize - 1) / a.blocksize, decoded[r]);
+      scales[r] = decoded[r];
+    }
+  }
+};
+
+// Adds the products of one chunk, kStep by kStep: the step must be a constant where codes are shifted.
+template <int kStep, int kRows, int kCols>
+void add_steps(const Values& values, const Codes (&codes)[kRows], const float* x, int64_t pitch,
+               Vec (&sums)[kRows][kCols]) {
+  if constexpr (kStep < kChunk / kLanes) {
+    for (int r = 0; r < kRows; ++r) {
+      const Vec w = value<kStep>(values, codes[r]);
+      for (int c = 0; c < kCols; ++c) {
+        const Vec in = load(x + c * pitch + kStep * kLanes);
+        sums[r][c] = kStep == 0 ? mul(w, in) : mul_add(w, in, sums[r][c]);
+      }
+    }
+    add_steps<kStep + 1>(values, codes, x, pitch, sums);
+  }
+}
+
+template <int kRows, int kCols>
+void few_sums(const Product& p, int64_t row, Vec (&totals)[kRows][kCols]) {
+  const Matmul4bit& a = p.a;
+  const Values values(kCodeValues[a.quant_type]);
+  const int shift = __builtin_ctz(static_cast<unsigned>(a.blocksize));
+  const int each = a.blocksize < kChunk ? static_cast<int>(kChunk / a.blocksize) : 1;
+  // The next rows: what comes next in a row of usual length lies on another page, where the CPU does not look ahead.
+  const int64_t ahead = kRows * a.k / 2;
+  FewRows<kRows> w;
+  for (int64_t span = 0; span < a.k; span += kSpan) {
+    const int64_t count = span + kSpan < a.k ? kSpan : a.k - span;
+    w.go_to(a, row, span, count);
+    for (int64_t i = 0; i < count; i += kChunk) {
+      Codes codes[kRows];
+      for (int r = 0; r < kRows; ++r) {
+        codes[r] = load_codes(values, w.packed[r] + i / 2);
+        __builtin_prefetch(w.packed[r] + i / 2 + ahead);
+      }
+      Vec sums[kRows][kCols];
+      add_steps<0>(values, codes, p.x + span + i, p.pitch, sums);
+      for (int r = 0; r < kRows; ++r) {
+        const Vec scale = chunk_scales(w.scales[r] + ((w.past[r] + i) >> shift), each);
+        for (int c = 0; c < kCols; ++c) totals[r][c] = mul_add(sums[r][c], scale, totals[r][c]);
+      }
+    }
+  }
+}
+
+template <class T, int kRows, int kCols>
+void few_rows(const Product& p, int64_t row, int64_t end) {
+  for (; row + kRows <= end; row += kRows) {
+    Vec totals[kRows][kCols];
+    for (auto& of_row : totals)
+      for (Vec& v : of_row) v = zero();
+    few_sums(p, row, totals);
+    for (int c = 0; c < kCols; ++c) {
+      float sums[kRows];
+      for (int r = 0; r < kRows; ++r) sums[r] = total(totals[r][c]);
+      finish<T>(p.a, c, row, sums, kRows);
+    }
+  }
+  if constexpr (kRows > 1) {
+    if (row < end) few_rows<T, 1, kCols>(p, row, end);
+  }
+}
+
+template <class T>
+void product_of_few(const Product& p, int64_t row, int64_t end) {
+  if (p.a.m == 1) return few_rows<T, 4, 1>(p, row, end);
+  if (p.a.m == 2) return few_rows<T, 4, 2>(p, row, end);
+  if (p.a.m == 3) return few_rows<T, 2, 3>(p, row, end);
+  return few_rows<T, 2, 4>(p, row, end);
+}
+
+}  // namespace
+}  // namespace kw::cpu::KW_ISA

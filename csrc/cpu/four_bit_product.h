@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// What the two products share: rows of x as float32, groups of rows of the weight, the way to y. Included by
+// matmul_4bit.cpp alone.
+#pragma once
+
+#include "four_bit.h"
+
+namespace kw::cpu {
+
+constexpr int kWeightRows = 4;     // that one body call computes together
+constexpr int64_t kMostRows = 64;  // of x at a time; so many bound the scratch memory
+constexpr int64_t kPitchStep = 128;
+
+// A multiple of every set's chunk.
+inline int64_t pitch_of(int64_t k) { return (k + kPitchStep - 1) / kPitchStep * kPitchStep; }
+
+// At most kMostRows rows of x, and their place in y.
+struct Product {
+  Matmul4bit a;
+  float* x;  // in float32, a.m rows of `pitch`, 0 from k on; in the order of chunks for the product of few
+  int64_t pitch;
+};
+
+namespace KW_ISA {
+namespace {
+
+// From so many rows on, decoding once for all of them pays.
+constexpr int64_t kFewRows = 4;
+
+inline bool few(const Matmul4bit& a) { return a.m <= kFewRows && a.k % kChunk == 0; }
+
+template <class T>
+void widen(const T* x, float* wide, int64_t count) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store(wide + i, load(x + i));
+  if (i < count) store_part(wide + i, load_part(x + i, count - i), count - i);
+}
+
+template <class T>
+void widen_rows(const Product& p, int64_t row, int64_t end) {
+  for (; row < end; ++row) {
+    const T* x = static_cast<const T*>(p.a.x) + row * p.a.x_stride;
+    float* out = p.x + row * p.pitch;
+    if (!few(p.a)) {
+      widen(x, out, p.a.k);
+      memset(out + p.a.k, 0, static_cast<size_t>(p.pitch - p.a.k) * sizeof(float));
+      continue;
+    }
+    for (int64_t i = 0; i < p.a.k; i += kChunk) {
+      float chunk[kChunk];
+      widen(x + i, chunk, kChunk);
+      for (int at = 0; at < kChunk; ++at) out[i + at] = chunk[element_at(at)];
+    }
+  }
+}
+
+// Sums of `rows` rows of the weight, from `row` on, with row m of x.
+template <class T>
+void finish(const Matmul4bit& a, int64_t m, int64_t row, const float* sums, int rows) {
+  const auto* bias = static_cast<const T*>(a.bias);
+  Vec v = load_part(sums, rows);
+  if (bias != nullptr) v = add(v, load_part(bias + row, rows));
+  store_part(static_cast<T*>(a.y) + m * a.y_stride + row, v, rows);
+}
+
+}  // namespace
+}  // namespace KW_ISA
+}  // namespace kw::cpu

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT
+"""The doctor's report as a page: first what is wrong, then what was run, then what the machine is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kernelwright.doctor.html._page import Markup, cause, page, rows, table, tag
+from kernelwright.doctor.report.text import facts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_GIB = 1 << 30
+
+
+def _gpu(number: int, gpu: dict[str, Any]) -> list[object]:
+    own = int(gpu.get("capability", 0))
+    memory = f"{gpu['memory'] / _GIB:.0f} GiB" if "memory" in gpu else ""
+    served = {"ptx": "compiled by the driver on first use", None: "nothing in this wheel runs on it"}
+    return [
+        number,
+        gpu.get("name"),
+        f"{own // 10}.{own % 10}",
+        memory,
+        gpu["image"] or "none",
+        served.get(gpu["kind"], ""),
+    ]
+
+
+def _warns(found: dict[str, Any]) -> bool:
+    """What fails comes first."""
+    return bool(found["grade"] != "fails")
+
+
+def _operator(each: dict[str, Any]) -> list[object]:
+    if "right" in each:
+        return [tag("td", tag("code", each["name"])), tag("td", "right", kind="good"), each["right"]]
+    if "error" in each:
+        return [tag("td", tag("code", each["name"])), tag("td", "FAILED", kind="bad"), each["error"]]
+    return [tag("td", tag("code", each["name"])), "left out", "not in this build"]
+
+
+def _parts(told: dict[str, Any]) -> Iterator[Markup]:
+    build = told["build"]
+    yield tag("h1", "kernelwright ", build.get("version", ""))
+    failed = sum(found["grade"] == "fails" for found in told["findings"])
+    failed += sum("error" in each for each in told["operators"])
+    result = ("SUCCESS", "good") if told["success"] else (f"FAILED: {failed} of the checks and operators", "bad")
+    yield tag("p", tag("span", result[0], kind=f"word {result[1]}", id="result"))
+    if told["findings"]:
+        yield tag("h2", "What was found")
+        yield from (cause(found, [found["evidence"]]) for found in sorted(told["findings"], key=_warns))
+    if isinstance(told.get("gpus"), list) and told["gpus"]:
+        yield tag("h2", "GPUs and the code each gets")
+        gpus = [_gpu(number, gpu) for number, gpu in enumerate(told["gpus"])]
+        yield table(["", "GPU", "compute capability", "memory", "code", ""], gpus)
+    yield tag("h2", "One run of each operator against its reference")
+    yield table(["operator", "result", ""], map(_operator, told["operators"]))
+    yield tag("h2", "This installation and this machine")
+    yield rows(facts(told))
+
+
+def report(told: dict[str, Any]) -> str:
+    return page("kernelwright: report", _parts(told), told)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT
+"""Environments as conda and Nix make them, of this machine's real nvcc, GCC and CMake: only the installer is missing.
+
+The tree in them is a copy whose table names this machine's compilers and C library as the reference, and which looks
+for the Nix store where the stand-in has it; nothing else is changed.
+"""
+
+from __future__ import annotations
+
+import ctypes.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+from toolchain import source, targets
+from toolchain.errors import KwError
+from toolchain.locking import conda as lock
+from toolchain.providers import host, system
+from toolchain.targets import ROOT
+from toolchain.wheel.recipe import ENVIRONMENTS
+
+TABLE = targets.load()
+STORE = 'STORE = Path("/nix/store")'
+NEEDED = ("CUDA_HOME", "CUDA_PATH", "CUDACXX", "CUDAHOSTCXX", "NVCC_CCBIN")
+
+
+def compilers() -> tuple[system.FoundNvcc, system.FoundGcc, str]:
+    """This machine's pair and the row it is of, or a skip that says what is missing."""
+    if any(os.environ.get(name) for name in NEEDED):
+        pytest.skip(f"one of {', '.join(NEEDED)} names a compiler: the stand-in would be a mix")
+    try:
+        nvcc, gcc = system.require_nvcc(), system.find_gcc()
+    except KwError as error:
+        pytest.skip(f"no real pair of compilers: {error}")
+    row = system.toolkit_of(nvcc, TABLE)
+    if row is None or row.components["nvcc"] != str(nvcc.version) or not row.gcc.accepts(gcc.version.major):
+        pytest.skip(f"nvcc {nvcc.version} with GCC {gcc.version} is no row of targets.toml")
+    return nvcc, gcc, row.name
+
+
+def tree(place: Path, made: Prefix) -> Path:
+    """The inputs of a build and the environments' locks, with the compilers of this prefix as the reference."""
+    for path in [*source.input_files(ROOT), *(ROOT / name for name in ENVIRONMENTS.values())]:
+        to = place / path.relative_to(ROOT)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, to)
+    text = (ROOT / "targets.toml").read_text(encoding="utf-8")
+    text = re.sub(r'^toolkit = "\w+"', f'toolkit = "{made.toolkit}"', text, flags=re.MULTILINE)
+    text = re.sub(r"^major = \d+", f"major = {made.major}", text, flags=re.MULTILINE)
+    sysroot = (os.confstr("CS_GNU_LIBC_VERSION") or "glibc 0").split()[1]  # this GCC's is the machine's own
+    (place / "targets.toml").write_text(
+        re.sub(r'^sysroot = "[\d.]+"', f'sysroot = "{sysroot}"', text, flags=re.MULTILINE)
+    )
+    code = place / "toolchain" / "providers" / "environment.py"
+    text = code.read_text(encoding="utf-8")
+    assert STORE in text
+    code.write_text(text.replace(STORE, f'STORE = Path("{made.place}")'), encoding="utf-8")
+    return place
+
+
+class Prefix:
+    """A directory with the programs under the names they have in the environment. Each is reached through a script."""
+
+    def __init__(self, place: Path, gxx: str) -> None:
+        nvcc, gcc, self.toolkit = compilers()
+        self.major = gcc.version.major
+        self.place, self.bin = place, place / "bin"
+        tools = host.provisioned(TABLE)
+        library = ctypes.util.find_library("deflate")
+        if tools is None or library is None:
+            pytest.skip("no scikit-build-core in .kw/tools, or no shared libdeflate on this machine")
+        venv.create(place, with_pip=False, symlinks=True)
+        (module_path,) = (place / "lib").glob("python*/site-packages")
+        (module_path / "tools.pth").write_text(f"{tools.modules[0]}\n{_with_virtualenv()}\n")
+        c_compiler = system.c_compiler(gcc.path) or gcc.path
+        for name, real in ((gxx, gcc.path), (gxx.replace("g++", "gcc"), c_compiler), ("nvcc", nvcc.path)):
+            self._script(name, real)
+        for name in ("cmake", "ninja"):
+            found = next(path for folder in tools.programs if (path := folder / name).is_file())
+            self._script(name, found)
+        self.libdeflate = place / "lib" / "libdeflate.so"
+        self.libdeflate.symlink_to(_loaded(library))
+
+    def _script(self, name: str, real: Path) -> None:
+        (self.bin / name).write_text(f'#!/bin/sh\nexec "{real}" "$@"\n')
+        (self.bin / name).chmod(0o755)
+
+    def run(self, folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """A verb of the toolchain, as a session inside the environment runs it."""
+        kept = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
+        env = {**kept, "PATH": f"{self.bin}:/usr/bin:/bin", **variables}
+        command = [str(self.bin / "python"), "-m", "toolchain", *words]
+        return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+
+def _with_virtualenv() -> Path:
+    """Where nox has virtualenv, which comes with it in these environments too."""
+    tag = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    found = sorted((ROOT / ".kw").glob(f"nox-*/lib/{tag}/site-packages/virtualenv"))
+    if not found:
+        pytest.skip(f"no virtualenv for {tag} in .kw/nox-*: `./kw` makes it")
+    return found[-1].parent
+
+
+def _loaded(library: str) -> str:
+    """The path of a library that the linker knows by name."""
+    ctypes.CDLL(library)
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
+    return next(line.split()[-1] for line in maps if library in line)
+
+
+def conda(place: Path) -> tuple[Prefix, dict[str, str]]:
+    """An environment that conda-lock.yml would have made: its records, conda's names of the compilers."""
+    machine = os.uname().machine
+    made = Prefix(place, f"{machine}-conda-linux-gnu-g++")
+    (place / "conda-meta").mkdir()
+    for package in lock.locked():
+        if package.platform == lock.subdir(machine):
+            (place / "conda-meta" / f"{package.stem}.json").write_text("{}")
+    # What activation sets: conda's compiler packages export all of these.
+    stray = {"CFLAGS": "-march=native", "CXXFLAGS": "-march=native", "LDFLAGS": f"-Wl,-rpath,{place}/lib"}
+    return made, {"CONDA_PREFIX": str(place), "NVCC_PREPEND_FLAGS": "-lineinfo", "CMAKE_ARGS": "-DX=1", **stray}
+
+
+def nix(place: Path) -> tuple[Prefix, dict[str, str]]:
+    """A store whose shell is the flake's: what nix/toolchain.nix sets, and nothing else in the environment."""
+    made = Prefix(place, "g++")
+    (made.bin / "python3").unlink(missing_ok=True)
+    (made.bin / "python3").symlink_to("python")
+    target = next(t.name for t in TABLE.targets.values() if t.release and t.machine == os.uname().machine)
+    return made, {
+        "KW_NIX_TARGET": target, "CUDACXX": f"{made.bin}/nvcc", "CUDAHOSTCXX": f"{made.bin}/g++",
+        "KW_LIBDEFLATE": str(made.libdeflate), "NIX_DONT_SET_RPATH": "1",
+    }  # fmt: skip

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT
+"""Builds inside a conda environment and a Nix shell of this machine's real nvcc and GCC: taken, repeated, never mixed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+import standin_support as standin
+
+from toolchain.targets import ROOT
+
+
+@pytest.fixture(scope="module")
+def conda(tmp_path_factory):
+    """The environment, its variables, and a tree whose reference toolkit it holds."""
+    made, variables = standin.conda(tmp_path_factory.mktemp("conda") / "env")
+    return made, variables, standin.tree(tmp_path_factory.mktemp("tree"), made)
+
+
+@pytest.fixture(scope="module")
+def nix(tmp_path_factory):
+    made, variables = standin.nix(tmp_path_factory.mktemp("nix") / "store")
+    return made, variables, standin.tree(tmp_path_factory.mktemp("tree"), made)
+
+
+def test_three_builds_inside_conda_give_the_same_bytes(conda):
+    made, variables, tree = conda
+    done = made.run(tree, "repro", "--quick", "-j", "2", **variables)
+    assert done.returncode == 0, done.stdout + done.stderr
+    names = set(re.findall(r"(kernelwright-\S+)\.whl", done.stderr))
+    assert len(names) == 1
+    assert re.search(r"\+[\w.]*conda-py3-none-manylinux", names.pop())
+    assert "the same bytes" in done.stdout
+
+
+def test_the_flakes_own_command_builds_and_checks_a_wheel(nix):
+    """What `buildPhase` runs, for one small operator."""
+    made, variables, tree = nix
+    (line,) = re.findall(r"python -m toolchain (.*)", (ROOT / "nix" / "wheel.nix").read_text())
+    words = shlex.split(line.replace("${target.name}", variables["KW_NIX_TARGET"]).replace("$NIX_BUILD_CORES", "2"))
+    done = made.run(tree, *words, "--ops", "swiglu", "--archs", "80", **variables)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.rstrip().endswith("SUCCESS")
+    assert "provider nix" in done.stdout
+    (wheel,) = (tree / "dist").glob("*.whl")
+    assert re.search(r"\+[\w.]*nix-py3-none-manylinux", wheel.name)
+
+
+def test_outside_of_it_a_build_says_how_to_get_in(conda):
+    made, _, tree = conda
+    done = made.run(tree, "repro", "--quick", "--provider", "conda")
+    assert done.returncode != 0
+    assert "conda activate kernelwright" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["conda", "nix"])
+@pytest.mark.parametrize("what", ["another GCC", "another CUDA", "another release"])
+def test_a_mix_is_refused_before_anything_is_compiled(request, name, what):
+    made, variables, tree = request.getfixturevalue(name)
+    nvcc, gcc, own = standin.compilers()
+    mixed = {"another GCC": {"NVCC_CCBIN": str(gcc.path)}, "another CUDA": {"CUDA_HOME": str(nvcc.path.parents[1])}}
+    other = next(row for row in standin.TABLE.toolkits if row != own)
+    asked = ["--toolkit", other] if what == "another release" else []
+    done = made.run(tree, "build", "--ops", "swiglu", *asked, **{**variables, **mixed.get(what, {})})
+    assert done.returncode != 0
+    assert "--provider" in done.stderr
+    words = {"another GCC": f"NVCC_CCBIN={gcc.path}", "another CUDA": "names a CUDA outside", "another release": other}
+    assert words[what] in done.stderr
+    assert "Building CXX" not in done.stderr
