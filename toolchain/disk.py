@@ -10,12 +10,15 @@ import tempfile
 from pathlib import Path
 
 from toolchain.device.environment import cache_dir
-from toolchain.errors import DiskFull, KwError
+from toolchain.errors import CompileError, DiskFull, KwError, ProvisionError, ToolMissing
 from toolchain.targets import ROOT
 
 _ERRORS = (errno.ENOSPC, errno.EDQUOT)
 # As the C library, zig and Python's tempfile say it, in what pip, CMake, ninja or a compiler printed.
 _WORDS = re.compile(r".*(?:No space left on device|Disk quota exceeded|NoSpaceLeft|No usable temporary directory).*")
+
+_SILENT = (CompileError, ProvisionError, ToolMissing)  # CMake says that it wrote a file for which there was no room
+LITTLE = 4  # MiB
 
 
 def full(error: BaseException) -> DiskFull | None:
@@ -23,7 +26,11 @@ def full(error: BaseException) -> DiskFull | None:
     if isinstance(error, OSError) and error.errno in _ERRORS:
         return DiskFull(_told(str(error)))
     said = _WORDS.search(str(error)) if isinstance(error, KwError | OSError) else None
-    return DiskFull(_told(said[0].strip()[:500])) if said else None
+    if said:
+        return DiskFull(_told(said[0].strip()[:500]))
+    if isinstance(error, _SILENT) and min(room for room, _ in _rooms()) < LITTLE:
+        return DiskFull(_told(f"there is hardly any room, and this failed:\n{error}"))
+    return None
 
 
 def _above(path: Path) -> Path:
@@ -44,8 +51,8 @@ def _mount(path: Path) -> Path:
     return here
 
 
-def _told(said: str) -> str:
-    """Least room first: it is measured after what was half written has been removed, so it need not be none."""
+def _rooms() -> list[tuple[int, str]]:
+    """(MiB, line) of each file system, least first: after what was half written was removed, so it need not be none."""
     places = {"this tree's .kw/, build/ and dist/": ROOT, "temporary files": _temporary(), "the cache": cache_dir()}
     uses: dict[Path, list[str]] = {}
     for use, path in places.items():
@@ -55,7 +62,11 @@ def _told(said: str) -> str:
         found = os.statvfs(mount)
         room, size = (blocks * found.f_frsize >> 20 for blocks in (found.f_bavail, found.f_blocks))
         rows.append((room, f"  {mount}: {room:,} of {size:,} MiB free, for {', '.join(users)}"))
-    lines = "\n".join(row for _, row in sorted(rows))
+    return sorted(rows)
+
+
+def _told(said: str) -> str:
+    lines = "\n".join(line for _, line in _rooms())
     return (
         f"the disk is full: {said}\n{lines}\n"
         "Nothing half-written is kept as whole. Make room, or put some of it elsewhere: temporary files where TMPDIR "

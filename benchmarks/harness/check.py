@@ -48,8 +48,10 @@ def expected(subject: Subject, arguments: tuple[Any, ...]) -> list[Any]:
 def _bounds(subject: Subject, arguments: tuple[Any, ...], right: list[Any], found: list[Any], ours: bool) -> list[Any]:
     """How far each tensor may be from what is right.
 
-    Ours: what the record allows. Peers: `PEER` times the rounding of the value itself and of what is usual there.
+    Ours: what the record allows. Peers: `PEER` times the rounding of the value itself and of what is usual there; where
+    results are exact, what ours are allowed.
     """
+    import torch
 
     def relative(tensor: Any) -> float:
         return float(subject.op.tolerances[str(tensor.dtype).removeprefix("torch.")].relative)
@@ -58,10 +60,14 @@ def _bounds(subject: Subject, arguments: tuple[Any, ...], right: list[Any], foun
         squares = sum(float(part.square().sum()) for part in tensor.reshape(-1).split(SLICE))
         return math.sqrt(squares / max(1, tensor.numel()))
 
-    if not ours:
-        return [PEER * relative(a) * (b.abs() + usual(b)) for a, b in zip(found, right, strict=False)]
     count = len(right) - len(subject.written())
     wide, dtypes = _copies(arguments, wide=True), [tensor.dtype for tensor in found[:count]]
+    if not ours:
+        of_peers = [PEER * relative(a) * (b.abs() + usual(b)) for a, b in zip(found, right, strict=False)]
+        if any(relative(a) for a in found) or len(found) < count:
+            return of_peers
+        bounds = subject.op.allowed(subject.case.overload, wide, right[:count], dtypes)
+        return [torch.maximum(a, b.double()) for a, b in zip(of_peers, bounds, strict=True)]
     bounds = list(subject.op.allowed(subject.case.overload, wide, right[:count], dtypes))
     return bounds + [relative(a) * b.abs() for a, b in zip(found[count:], right[count:], strict=True)]
 

@@ -34,7 +34,7 @@ def compiler() -> list[str]:
     if given is None and (spec := importlib.util.find_spec("ziglang")) and spec.submodule_search_locations:
         given = str(Path(next(iter(spec.submodule_search_locations))) / "zig")
     if given and Path(given).is_file():
-        return [given, "c++", "-fno-sanitize=undefined"]
+        return [given, "c++", "-fno-sanitize=undefined", "-nostdlib++"]
     system = shutil.which("c++")
     if system is None:
         raise NoCompiler("no zig (KW_ZIG, PATH, the module ziglang) and no c++ on PATH")
@@ -60,7 +60,6 @@ def build_driver(to: Path) -> Path:
         "-O2",
         "-shared",
         "-Wl,-soname,libcuda.so.1",
-        "-nostdlib++",
         *sources,
         "-o",
         library,
@@ -122,7 +121,6 @@ def build_image(
         *compiler(),
         *PLAIN,
         "-shared",
-        "-nostdlib++",
         "-I",
         HERE / "device",
         table,
@@ -151,11 +149,23 @@ def build_operators(manifest: Mapping[str, Any], codes: Iterable[str], driver: P
         build_image(code, kernels, headers(), driver, to)
 
 
-def main() -> None:
+def manifest() -> dict[str, Any]:
+    """Of the installed package."""
     from kernelwright import _files
 
+    found: dict[str, Any] = _files.read(_files.MANIFEST)
+    return found
+
+
+def kernels_of(code: str) -> set[str]:
+    """The names of that package's kernels."""
+    images = [image for image in manifest()["images"] if image["code"] == code]
+    return {kernel["name"] for image in images for kernel in image["kernels"]}
+
+
+def main() -> None:
     folder = Path(sys.argv[1])
-    build_operators(_files.read(_files.MANIFEST), sys.argv[2:], build_driver(folder), folder)
+    build_operators(manifest(), sys.argv[2:], build_driver(folder), folder)
 
 
 if __name__ == "__main__":

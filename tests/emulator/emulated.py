@@ -7,11 +7,14 @@ The C library finds the emulating driver by its name, so a process that opens it
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 POISON = 0xFF  # NaN in every type of float
 
@@ -47,6 +50,15 @@ class Driver:
             index += 1
         return names
 
+    @contextmanager
+    def rehearsal(self) -> Iterator[None]:
+        """Within: kernels do not run, but launched() has them; before and after it those of another time are forgotten."""
+        self._library.emulator_rehearse(True)
+        try:
+            yield
+        finally:
+            self._library.emulator_rehearse(False)
+
     def run(
         self,
         image: Path,
@@ -68,11 +80,16 @@ class Driver:
 
 @dataclass
 class Memory:
-    """Tensors in memory that the driver was told of, each exactly as long as it is and `offset` elements off 64 bytes."""
+    """Tensors in memory that the driver was told of, each exactly as long as it is and `offset` elements off 64 bytes.
+
+    Rows of those that are given have `gap` elements between them, which the device may read.
+    """
 
     driver: Driver
     offset: int = 0
+    gap: int = 0
     kept: list[Any] = field(default_factory=list)
+    gaps: list[Any] = field(default_factory=list)
     made: int = 0
 
     def _place(self, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -96,10 +113,22 @@ class Memory:
 
         if not isinstance(value, torch.Tensor):
             return value
-        tensor = self._place(tuple(value.shape), value.dtype).copy_(value)
+        *rows, cols = value.shape or (1,)
+        gap = self.gap if math.prod(rows) > 1 and cols > 0 else 0
+        room = self._place((*rows, cols + gap), value.dtype)
+        tensor = room[..., :cols].view(value.shape) if gap == 0 else room[..., :cols]
+        tensor.copy_(value)
+        self.gaps.append(room[..., cols:])
         if tensor.numel():
-            self.driver.tell(tensor.data_ptr(), tensor.nbytes, name, written=True, writable=writable)
+            size = room.nbytes - gap * value.element_size()
+            self.driver.tell(tensor.data_ptr(), size, name, written=True, writable=writable)
         return tensor
+
+    def spared(self) -> bool:
+        """Whether nobody wrote between rows."""
+        import torch
+
+        return all(bool((gap.contiguous().view(torch.uint8) == POISON).all()) for gap in self.gaps if gap.numel())
 
     def empty(self, *size: Any, dtype: Any = None, **_: Any) -> Any:
         """In the place of torch.empty."""
@@ -114,24 +143,32 @@ class Memory:
             self.driver.tell(tensor.data_ptr(), tensor.nbytes, f"result {self.made}", written=False, writable=True)
         return tensor
 
+    @staticmethod
+    def contiguous_of(tensor: Any, memory: Memory, **_: Any) -> Any:
+        """In the place of torch.Tensor.contiguous."""
+        if tensor.is_contiguous():
+            return tensor
+        copy = memory._place(tuple(tensor.shape), tensor.dtype).copy_(tensor)
+        memory.driver.tell(copy.data_ptr(), copy.nbytes, "a contiguous copy", written=True, writable=True)
+        return copy
+
     def empty_like(self, like: Any, *, dtype: Any = None, **_: Any) -> Any:
         """In the place of torch.empty_like."""
         return self.empty(tuple(like.shape), dtype=dtype or like.dtype)
 
 
 @contextmanager
-def memory(driver: Driver, offset: int) -> Iterator[Memory]:
+def memory(driver: Driver, offset: int, gap: int) -> Iterator[Memory]:
     """Within: what operators allocate is the device's."""
     import torch
 
-    made = Memory(driver, offset)
-    own = torch.empty, torch.empty_like
-    torch.empty, torch.empty_like = made.empty, made.empty_like  # type: ignore[assignment]
-    try:
+    made = Memory(driver, offset, gap)
+    with ExitStack() as patches:
+        patches.callback(driver.forget)
+        patches.enter_context(patch.object(torch, "empty", made.empty))
+        patches.enter_context(patch.object(torch, "empty_like", made.empty_like))
+        patches.enter_context(patch.object(torch.Tensor, "contiguous", partialmethod(Memory.contiguous_of, made)))
         yield made
-    finally:
-        torch.empty, torch.empty_like = own
-        driver.forget()
 
 
 class OnDevice:

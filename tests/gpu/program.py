@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """What pytest cannot do in one process: the same calls under another image, another wheel, or a sanitizer.
 
-    python tests/gpu/program.py numbers          every case against float64, on fresh random inputs, shifted too
+    python tests/gpu/program.py numbers          every case against float64, on fresh random inputs, in several layouts
     python tests/gpu/program.py save FILE        results of fixed inputs, to compare with another build's
     python tests/gpu/program.py compare FILE
-    python tests/gpu/program.py calls            every case once, for compute-sanitizer
+    python tests/gpu/program.py calls            every case once in each layout, for compute-sanitizer
 
 Which kernels run is said from outside: PYTHONPATH names the installed wheel, KERNELWRIGHT_ARCH an image. So this
 reads the operators' records and nothing of the tests.
@@ -12,6 +12,7 @@ reads the operators' records and nothing of the tests.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -25,20 +26,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def cases(seed: int, offsets: tuple[int, ...] = (0,)) -> Iterator[tuple[Any, Any, tuple[Any, ...]]]:
-    """Each operator's cases with arguments; an offset moves every tensor by that many elements in memory."""
+# Elements by which every tensor is moved in memory, and elements between its rows.
+LAYOUTS = ((0, 0), (1, 0), (3, 1))
+
+
+def cases(seed: int, layouts: tuple[tuple[int, int], ...] = LAYOUTS[:1]) -> Iterator[tuple[Any, Any, tuple[Any, ...]]]:
+    """Each operator's cases with arguments, in each layout."""
     generator = torch.Generator("cuda").manual_seed(seed)
     for op in (ops.record(name) for name in ops.names()):
         for case in (*op.cases, *(c for c in op.benchmarks if c.shape[0] <= 128)):
-            for offset in offsets:
-                yield op, case, tuple(moved(a, offset) for a in op.make(case, "cuda", generator))
+            for offset, gap in layouts:
+                yield op, case, tuple(moved(a, offset, gap) for a in op.make(case, "cuda", generator))
 
 
-def moved(value: Any, offset: int) -> Any:
-    if not isinstance(value, torch.Tensor) or offset == 0:
+def moved(value: Any, offset: int, gap: int) -> Any:
+    if not isinstance(value, torch.Tensor) or (offset == 0 and gap == 0):
         return value
-    room = torch.empty(value.numel() + offset, dtype=value.dtype, device=value.device)
-    return room[offset:].view(value.shape).copy_(value)
+    *rows, cols = value.shape or (1,)
+    count, apart = math.prod(rows), cols + (gap if math.prod(rows) > 1 else 0)
+    room = torch.empty(offset + count * apart, dtype=value.dtype, device=value.device)
+    wide = room[offset:].view(*rows, apart)
+    wide[..., cols:] = 0  # it may be read
+    return wide[..., :cols].view(value.shape).copy_(value)
 
 
 def outputs(op: Any, case: Any, arguments: tuple[Any, ...]) -> list[Any]:
@@ -79,7 +88,7 @@ def bounds(op: Any, case: Any, exact: list[Any], expected: list[Any], dtypes: li
 def numbers() -> None:
     seed = int.from_bytes(os.urandom(4), "little")
     count, worst = 0, 0.0
-    for op, case, arguments in cases(seed, offsets=(0, 1, 3)):
+    for op, case, arguments in cases(seed, LAYOUTS):
         exact = [a.double().clone() if isinstance(a, torch.Tensor) else a for a in arguments]
         reference, found = expected(op, case, arguments), outputs(op, case, arguments)
         allowed = bounds(op, case, exact, reference, [t.dtype for t in found])
@@ -119,7 +128,7 @@ def main() -> None:
     elif verb == "compare":
         compare(rest[0])
     elif verb == "calls":
-        count = sum(bool(outputs(*call)) for call in cases(seed=3, offsets=(0, 1)))
+        count = sum(bool(outputs(*call)) for call in cases(3, LAYOUTS))
         torch.cuda.synchronize()
         print(f"{count} calls done")
     else:

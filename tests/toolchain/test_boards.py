@@ -9,22 +9,26 @@ import os
 import shutil
 import subprocess
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 from emulation import emulator
 
 from toolchain import pep517
-from toolchain.exact import conditions, rebuild
+from toolchain.exact import conditions, rebuild, wheel
 from toolchain.providers import host
 from toolchain.targets import ROOT, Target, load
+from toolchain.wheel import elf, gates
 from toolchain.wheel.recipe import settings
 
 pytestmark = pytest.mark.slow
 
 TABLE = load()
 TARGETS = [row for row in TABLE.targets.values() if row.release]
+ELF_MACHINE = {"x86_64": b"\x3e\x00", "aarch64": b"\xb7\x00"}
 
 
 @dataclass(frozen=True)
@@ -63,12 +67,37 @@ def _wheel(target: Target, keep: Path) -> Path:
         return Path(shutil.copy(rebuild.build(copy, asked, at, tools, base / "out", cached=True), keep))
 
 
+@pytest.fixture(scope="module")
+def wheel_of(tmp_path_factory) -> Callable[[str], Path]:
+    """Each target's wheel, made once."""
+    return cache(lambda name: _wheel(TABLE.targets[name], tmp_path_factory.mktemp(f"wheel-{name}")))
+
+
+def test_the_cross_built_wheel_has_the_same_cubins_and_its_own_library(wheel_of):
+    images: dict[str, bytes] = {}
+    for target in TARGETS:
+        path = wheel_of(target.name)
+        assert path.name.endswith(f"-py3-none-{target.platform_tag}.whl")
+        found = wheel.read(path).members
+        needs = elf.parse(found[gates.LIBRARY])
+        assert needs.glibc <= target.glibc, (target.name, needs)
+        assert found[gates.LIBRARY][18:20] == ELF_MACHINE[target.machine], "it is of another processor"
+        cubins = {name: data for name, data in found.items() if "/kernels/" in name}
+        assert {name.split("/")[2] for name in cubins} == {
+            code.name for code in TABLE.default_codes(target, TABLE.toolkits[target.toolkit])
+        }
+        shared = images.keys() & cubins.keys()
+        assert not images or len(shared) > 2
+        assert {name: images[name] for name in shared} == {name: cubins[name] for name in shared}
+        images |= cubins
+
+
 @pytest.fixture(scope="module", params=TARGETS, ids=lambda target: target.machine)
-def board(request, tmp_path_factory) -> Board:
+def board(request, wheel_of, tmp_path_factory) -> Board:
     target: Target = request.param
     before = emulator(target)
     place = tmp_path_factory.mktemp(target.machine)
-    with zipfile.ZipFile(_wheel(target, place)) as archive:
+    with zipfile.ZipFile(wheel_of(target.name)) as archive:
         archive.extractall(place)
     cache = str(ROOT / ".kw" / "cache" / "zig")
     env = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache}

@@ -211,6 +211,64 @@ def test_without_a_solver_only_the_one_who_asked_for_the_lock_is_refused(solver,
     assert solver.asked == []
 
 
+ANSWERS = """#!{python}
+import json, os, sys
+import yaml
+if "create" not in sys.argv:
+    sys.exit(print("2.8.1"))
+if os.environ.get("UNREACHABLE"):
+    print(json.dumps(dict(success=False, error="CondaHTTPError: HTTP 000 CONNECTION FAILED for url <conda-forge>")))
+    sys.exit(1)
+found = []
+for one in yaml.safe_load(open({lock!r}))["package"]:
+    if one["platform"] == os.environ["CONDA_SUBDIR"]:
+        fn = one["url"].rpartition("/")[2]
+        found.append(dict(
+            name=one["name"], version=one["version"], url=one["url"], fn=fn, channel=one["url"].rpartition("/")[0],
+            depends=[f"{{k}} {{v}}".strip() for k, v in one["dependencies"].items()], constrains=[],
+            dist_name=fn.removesuffix(".conda").removesuffix(".tar.bz2"), build=one.get("build"), timestamp=1,
+            base_url="https://conda.anaconda.org/conda-forge", platform=os.environ["CONDA_SUBDIR"], **one["hash"],
+        ))
+print(json.dumps(dict(success=True, actions=dict(FETCH=found, LINK=found))))
+"""
+
+
+@pytest.fixture
+def answering(conda_lock, tree, monkeypatch):
+    """conda-lock itself, with a solver on PATH that answers with the records of this tree's lock."""
+    (tree / "bin").mkdir()
+    program = tree / "bin" / "micromamba"
+    program.write_text(ANSWERS.format(python=conda_lock, lock=str(ROOT / conda.LOCK)))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tree / 'bin'}:/usr/bin:/bin")
+    monkeypatch.setattr(conda_tool, "ROOT", tree)
+    monkeypatch.setattr(conda_tool.environment, "ready", lambda _: conda_lock)
+    return tree
+
+
+def test_conda_lock_itself_makes_a_lock_that_it_then_finds_nothing_wrong_with(answering, says):
+    before = {(package.platform, package.stem) for package in conda.locked(answering)}
+    (answering / conda.LOCK).write_text("# of another time\n")
+    assert "solved by" in conda_tool.refresh(optional=False)
+    text = (answering / conda.LOCK).read_text()
+    assert "kernelwright-" not in text  # no path of where it was made
+    assert "assembled:" not in text
+    assert {(package.platform, package.stem) for package in conda.locked(answering)} == before
+    assert says() == []
+
+
+def test_a_channel_that_cannot_be_reached_is_told_in_the_solvers_words(answering, monkeypatch):
+    before = (answering / conda.LOCK).read_text()
+    monkeypatch.setenv("UNREACHABLE", "1")
+    with pytest.raises(ProvisionError) as error:
+        conda_tool.refresh(optional=False)
+    assert "is the channel reachable?" in str(error.value)
+    assert "CONNECTION FAILED" in str(error.value)
+    assert "Traceback" not in str(error.value)
+    assert "INFO:" not in str(error.value)
+    assert (answering / conda.LOCK).read_text() == before
+
+
 def test_unknown_locks_are_named(capsys):
     from toolchain.commands import lock
 

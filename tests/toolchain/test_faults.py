@@ -208,6 +208,17 @@ def test_every_way_to_say_it_is_a_full_disk_and_nothing_else_is():
     assert disk.full(ValueError("No space left on device")) is None
 
 
+def test_a_program_that_says_nothing_of_a_full_disk_is_not_believed(monkeypatch):
+    """CMake reports a file as written for which there was no room, and ninja then misses it."""
+    silent = CompileError("ninja: error: loading 'build.ninja': No such file or directory")
+    assert disk.full(silent) is None
+    monkeypatch.setattr(disk, "LITTLE", 1 << 40)
+    told = disk.full(silent)
+    assert isinstance(told, DiskFull)
+    assert "hardly any room, and this failed:\nninja: error: loading" in str(told)
+    assert disk.full(RequestError("arch '12'")) is None
+
+
 # -- the index
 
 

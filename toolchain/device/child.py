@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from typing import BinaryIO
 
 # What would slip options or headers into a compile that the cache key does not know.
 _UNWANTED = (
@@ -71,10 +72,15 @@ def environment(scratch: Path) -> Mapping[str, str]:
     return {**kept, "LANG": "C", "LC_ALL": "C", "TMPDIR": str(scratch)}
 
 
+def _in_memory(name: str) -> BinaryIO:
+    """A file that is on no disk: what a compile says of a full one would not fit there either."""
+    return os.fdopen(os.memfd_create(name), "w+b")
+
+
 def run(command: Sequence[str], *, cwd: Path, scratch: Path, stdin: bytes = b"") -> Ended:
     """Runs the command to its end. The output is standard output and error together."""
     started = time.monotonic()
-    with (scratch / "output").open("w+b") as output, (scratch / "input").open("w+b") as given:
+    with _in_memory("output") as output, _in_memory("input") as given:
         given.write(stdin)
         given.seek(0)
         with _lock:

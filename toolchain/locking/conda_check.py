@@ -7,6 +7,7 @@ Run by the interpreter of locks/conda.txt, which has conda-lock and the conda it
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +16,14 @@ from typing import Any
 from toolchain.locking.conda import ENVIRONMENT, LOCK, REGENERATE, VIRTUAL
 
 
+def _build(package: Any) -> str:
+    """conda-lock writes none where it has solved; then the name of the file has it."""
+    return package.build or re.sub(r"\.(conda|tar\.bz2)$", "", package.url.rpartition("-")[2])
+
+
 def _record(package: Any) -> dict[str, Any]:
     """What conda matches a specification against."""
-    return {"name": package.name, "version": package.version, "build": package.build, "build_number": 0}
+    return {"name": package.name, "version": package.version, "build": _build(package), "build_number": 0}
 
 
 def _unmet(specs: list[tuple[str, str]], packages: dict[str, Any]) -> Iterator[str]:
@@ -32,7 +38,7 @@ def _unmet(specs: list[tuple[str, str]], packages: dict[str, Any]) -> Iterator[s
         if package is None:
             yield f"{who} wants {spec}, and {match.name} is not locked"
         elif not match.match(_record(package)):
-            yield f"{who} wants {spec}, and {package.name} {package.version} {package.build} is locked"
+            yield f"{who} wants {spec}, and {package.name} {package.version} {_build(package)} is locked"
 
 
 def _of_platform(lock: Any, spec: Any, platform: str) -> Iterator[str]:

@@ -32,6 +32,15 @@ def problems(root: Path = ROOT) -> list[str]:
     return done.stdout.split("\n")[:-1] if done.stdout.strip() else []
 
 
+def _reason(said: str) -> str:
+    """What the solver answered, without conda-lock's log and its traceback."""
+    before = said.partition("Traceback (most recent call last)")[0].splitlines()
+    lines = [
+        line for line in before if line.strip() and not line.lstrip().startswith(("INFO:", "WARNING:", "Command:"))
+    ]
+    return "\n".join(lines or said.strip().splitlines())[-4000:]
+
+
 def refresh(*, optional: bool) -> str:
     """Solves the environment on the channel and writes the lock, whole or not at all; says what became of it.
 
@@ -50,7 +59,7 @@ def refresh(*, optional: bool) -> str:
         if done.returncode or not part.is_file():
             raise ProvisionError(
                 f"{LOCK} is as it was: {solver} did not solve {ENVIRONMENT} (is the channel reachable?)\n"
-                f"{(done.stdout + done.stderr).strip()[-4000:]}"
+                f"{_reason(done.stdout + done.stderr)}"
             )
         # conda-lock writes its sources relative to the lock, which is to lie beside them.
         text = part.read_text(encoding="utf-8")

@@ -65,14 +65,14 @@ __device__ __forceinline__ void dequantize_units(const KwDequantize4bitParams& p
 #pragma unroll
   for (u32 s = 0; s < kSlots; ++s) {
     const u32 after = s * kDequantizeThreads;
-    scale[s].clear();
     if (!kWhole && left <= 0) continue;
     codes[s] = load_codes<kBytes>(packed + after * kBytes, kWhole || p.aligned, left);
     scale[s].fetch(p.scales, block + ((unit + after) * kCount >> p.scales.block_log2));
   }
 #pragma unroll
   for (u32 s = 0; s < kSlots; ++s) {
-    const float by = scale[s].get(p.scales, offset);
+    const i64 in = block + ((unit + s * kDequantizeThreads) * kCount >> p.scales.block_log2);
+    const float by = kWhole || left > 0 ? scale[s].get(p.scales, in, offset) : 0.0f;
     float out[kCount];
 #pragma unroll
     for (u32 i = 0; i < kCount; ++i) out[i] = shuffle_from(value, codes[s] >> code_shift(i)) * by;

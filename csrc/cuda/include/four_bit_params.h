@@ -60,12 +60,17 @@ struct KwMatmul4bitParams {
   float values[16]; /* of codes, times a factor in the kernels on tensor cores */
   float by;         /* 1 over that factor */
   /* The kernels on tensor cores: csrc/cuda/include/matmul_4bit_tile.cuh */
+  unsigned row_chunks;   /* 32 of k, a row */
+  unsigned last_chunk;   /* of all the weight's, counted through */
   unsigned tiles;        /* of the weight's rows */
   unsigned steps;        /* of k, a tile */
   unsigned row_warps;    /* warps side by side along the rows of a tile */
-  unsigned k_warps_log2; /* and along k */
-  unsigned subs_log2;    /* times a warp takes 128 of k in a step */
+  unsigned k_warps_log2; /* and along k, each of which takes four chunks of a step */
   unsigned stages;       /* of the pipeline: 2, 3 or 4 */
+  /* Those for few rows of x: csrc/cuda/include/matmul_4bit_rows.cuh */
+  unsigned slices;      /* of k, 128 each */
+  unsigned block_units; /* a block, of 16 rows of the weight */
+  unsigned more_units;  /* blocks, the first, that have one more */
 };
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "element.cuh"
 #include "four_bit_params.h"
+#include "ptx_hints.cuh"
 #include "ptx_math.cuh"
 #include "ptx_memory.cuh"
 #include "types.cuh"
@@ -33,28 +34,30 @@ __device__ __forceinline__ float scales_offset(const KwScales4bit& of) {
   return of.absmax == nullptr ? load_float(of.offset) : 0.0f;
 }
 
-// On its way: the scale, or its code and the scale of its own block.
+// On its way: the scale's bits, or its code.
 struct Scale4bit {
-  float value;
-  u32 code;
-
-  __device__ __forceinline__ void clear() { value = 0.0f, code = 0; }
+  u32 word = 0;
 
   __device__ __forceinline__ void fetch(const KwScales4bit& of, i64 block) {
+    u32 found[1];
     if (of.absmax != nullptr) {
-      value = load_float(of.absmax + block * 4);
+      load<4>(of.absmax + block * 4, found);
     } else {
-      u32 byte[1];
-      load<1>(of.codes + block, byte);
-      code = byte[0];
-      value = load_float(of.absmax2 + (block >> kScalesLog2) * 4);
+      load<1>(of.codes + block, found);
     }
+    word = found[0];
   }
 
-  // Rounded after each step, as bitsandbytes does, which has a kernel for each.
-  __device__ __forceinline__ float get(const KwScales4bit& of, float offset) const {
-    if (of.absmax != nullptr) return value;
-    return add_rounded(multiply_rounded(load_float(of.map + code * 4), value), offset);
+  __device__ __forceinline__ void prefetch(const KwScales4bit& of, i64 block) const {
+    kw::prefetch(of.absmax != nullptr ? of.absmax + block * 4 : of.codes + block);
+  }
+
+  // Rounded after each step, as bitsandbytes does, which has a kernel for each. The map and the scales of the codes are
+  // few, and near.
+  __device__ __forceinline__ float get(const KwScales4bit& of, i64 block, float offset) const {
+    if (of.absmax != nullptr) return float_of_bits(word);
+    const float by = load_float(of.absmax2 + (block >> kScalesLog2) * 4);
+    return add_rounded(multiply_rounded(load_float(of.map + word * 4), by), offset);
   }
 };
 

@@ -19,14 +19,14 @@ __device__ __forceinline__ void add_products(const KwMatmul4bitParams& p, i64 ro
   for (i64 base = 0; base < p.k; base += kWarp * kCount) {
     const i64 at = base + threadIdx.x % kWarp * kCount;
     const bool inside = at < p.k;
+    const i64 block = (start + at) >> p.scales.block_log2;
     u32 codes[1] = {0};
     Scale4bit scale;
-    scale.clear();
     if (inside) {
       load<kWords ? 4 : 1>(p.packed + (start + at) / 2, codes);
-      scale.fetch(p.scales, (start + at) >> p.scales.block_log2);
+      scale.fetch(p.scales, block);
     }
-    const float by = inside ? scale.get(p.scales, offset) : 0.0f;
+    const float by = inside ? scale.get(p.scales, block, offset) : 0.0f;
     float weight[kCount];
 #pragma unroll
     for (u32 i = 0; i < kCount; ++i) {

@@ -13,15 +13,16 @@ using namespace four_bit_checks;
 
 using namespace matmul_4bit_plan;
 
-#define KW_TILES(type)                                                                         \
-  {                                                                                            \
-    {"matmul_4bit_tile8_" type}, {"matmul_4bit_tile16_" type}, {"matmul_4bit_tile32_" type}, { \
-      "matmul_4bit_tile64_" type                                                               \
-    }                                                                                          \
+#define KW_ROWS(cols, type)                                                         \
+  {                                                                                 \
+    {"matmul_4bit_rows" cols "_" type}, { "matmul_4bit_rows" cols "_nested_" type } \
   }
+#define KW_TYPES(macro, what) {macro(what, "float16"), macro(what, "bfloat16")}
 
 Module module{"matmul_4bit"};
-Kernel tile_kernels[2][kKinds] = {KW_TILES("float16"), KW_TILES("bfloat16")};
+Kernel rows_kernels[2][2][2] = {KW_TYPES(KW_ROWS, "8"), KW_TYPES(KW_ROWS, "16")};
+Kernel tile_kernels[kKinds][2] = {{{"matmul_4bit_tile32_float16"}, {"matmul_4bit_tile32_bfloat16"}},
+                                  {{"matmul_4bit_tile64_float16"}, {"matmul_4bit_tile64_bfloat16"}}};
 Kernel any_kernels[3] = {{"matmul_4bit_any_float32"}, {"matmul_4bit_any_float16"}, {"matmul_4bit_any_bfloat16"}};
 Kernel words_kernel{"matmul_4bit_words_float32"};
 
@@ -50,6 +51,26 @@ Matmul4bit later(Matmul4bit a, int64_t row) {
   return a;
 }
 
+KwMatmul4bitParams chunked_params(const Matmul4bit& a) {
+  KwMatmul4bitParams p = params_of(a, kFactors[a.dtype][a.quant_type]);
+  p.row_chunks = static_cast<unsigned>(a.k / kChunk);
+  p.last_chunk = static_cast<unsigned>(a.n * (a.k / kChunk) - 1);
+  return p;
+}
+
+kw_status run_rows(const Context& context, void* stream, const Matmul4bit& a) {
+  const Rows plan = plan_rows(a, *context.device);
+  KwMatmul4bitParams p = chunked_params(a);
+  p.slices = static_cast<unsigned>(ratio_up(a.k, kSlice));
+  p.block_units = static_cast<unsigned>(plan.units / plan.grid);
+  p.more_units = static_cast<unsigned>(plan.units % plan.grid);
+  Launch how{static_cast<uint32_t>(plan.grid), kRowsThreads};
+  how.shared = static_cast<uint32_t>(plan.shared);
+  how.overlap = true;
+  Kernel& kernel = rows_kernels[a.m > kRowsCols[0]][a.dtype - KW_FLOAT16][a.scales.absmax == nullptr];
+  return launch(context, kernel, how, stream, &p, sizeof p);
+}
+
 // One launch, of at most the rows that a kernel can take.
 kw_status run_tile(const Context& context, void* stream, const Matmul4bit& a) {
   const Tile plan = plan_for(a, *context.device);
@@ -59,17 +80,16 @@ kw_status run_tile(const Context& context, void* stream, const Matmul4bit& a) {
     KW_TRY(run_tile(context, stream, first));
     return run_tile(context, stream, later(a, first.m));
   }
-  KwMatmul4bitParams p = params_of(a, kFactors[a.dtype][a.quant_type]);
+  KwMatmul4bitParams p = chunked_params(a);
   p.tiles = static_cast<unsigned>(plan.tiles);
   p.steps = static_cast<unsigned>(ratio_up(a.k, depth(plan)));
   p.row_warps = static_cast<unsigned>(plan.row_warps);
   p.k_warps_log2 = static_cast<unsigned>(plan.k_warps_log2);
-  p.subs_log2 = static_cast<unsigned>(plan.subs_log2);
   p.stages = static_cast<unsigned>(plan.stages);
   Launch how{static_cast<uint32_t>(plan.grid), static_cast<uint32_t>(plan.row_warps << plan.k_warps_log2) * 32};
   how.shared = static_cast<uint32_t>(plan.shared);
   how.overlap = true;
-  return launch(context, tile_kernels[a.dtype - KW_FLOAT16][plan.kind], how, stream, &p, sizeof p);
+  return launch(context, tile_kernels[plan.kind][a.dtype - KW_FLOAT16], how, stream, &p, sizeof p);
 }
 
 kw_status run_any(const Context& context, void* stream, const Matmul4bit& a) {
@@ -101,7 +121,7 @@ kw_status run_on_device(int32_t device, void* stream, const Matmul4bit& a) {
   for (int64_t row = 0; row < a.m; row += kWidest) {
     Matmul4bit slice = later(a, row);
     if (slice.m > kWidest) slice.m = kWidest;
-    KW_TRY(run_tile(context, stream, slice));
+    KW_TRY(slice.m <= kRowsCols[1] ? run_rows(context, stream, slice) : run_tile(context, stream, slice));
   }
   return KW_OK;
 }

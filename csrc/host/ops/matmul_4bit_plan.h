@@ -3,31 +3,50 @@
 // of multiprocessors and their shared memory; nothing here has been measured on a GPU yet.
 #pragma once
 
+#include "../../cuda/include/matmul_4bit_tuning.h"
 #include "four_bit_launch.h"
 
 namespace kw::matmul_4bit_plan {
 
 // As in csrc/cuda/include/matmul_4bit_tile.cuh and csrc/cuda/matmul_4bit.cu.
-constexpr int kKinds = 4;
-constexpr int kCols[kKinds] = {8, 16, 32, 64};       // rows of x a kernel can take
-constexpr int kWarpRows[kKinds] = {32, 32, 32, 64};  // rows of the weight a warp takes
-constexpr int kResident[kKinds] = {2, 2, 2, 1};      // blocks of a multiprocessor that registers have room for
-constexpr int kWarps = 8;
-constexpr int64_t kWarpDepth = 128;  // of k that a warp takes at a time
+constexpr int kKinds = 2;
+constexpr int kCols[kKinds] = {32, 64};                             // rows of x a kernel can take
+constexpr int kWarpRows[kKinds] = {32, 64};                         // rows of the weight a warp takes
+constexpr int kWarps[kKinds] = {KW_TILE32_WARPS, KW_TILE64_WARPS};  // of a block, at most
+constexpr int64_t kChunk = 32;                                      // of k
+constexpr int64_t kMaxChunks = int64_t{1} << 31;                    // rows past the end are counted too
+constexpr int64_t kWarpDepth = 128;                                 // of k that a warp takes at a time
 constexpr int64_t kPairsBytes = 32768;
 constexpr int64_t kXPadding = 64;
 constexpr int64_t kSumsPadding = 4;
-constexpr int kMaxStages = 4;
+constexpr int64_t kSumsCols = 8;
+constexpr int64_t kScaleBytes = 16;  // of four chunks of a row
+constexpr int kMaxStages = KW_TILE_STAGES;
 constexpr int64_t kReserved = 1024;  // bytes of shared memory that a block costs besides its own
+// As in csrc/cuda/include/matmul_4bit_rows.cuh and matmul_4bit_rows_copy.cuh.
+constexpr int64_t kRowsCols[] = {8, 16};
+constexpr int64_t kUnitRows = 16;
+constexpr int64_t kSlice = 128;
+constexpr int64_t kRowsSums = 8 * 1152;
+constexpr int64_t kRowsSlot = 8 * 1280;
+constexpr int64_t kRowsSlots = KW_ROWS_SLOTS;
+constexpr int64_t kRowsResident = KW_ROWS_RESIDENT;
+constexpr uint32_t kRowsThreads = 256;
 // As in csrc/cuda/include/matmul_4bit_any.cuh.
 constexpr int kAnyThreads = 256;
 constexpr int64_t kAnyRows = 4;
+
+// A launch of the kernels for few rows of x: blocks share the weight's units evenly, and all of them are there at once.
+struct Rows {
+  int64_t grid;
+  int64_t units;
+  int64_t shared;
+};
 
 struct Tile {
   int kind = 0;
   int row_warps = 0;  // 0: there is no such plan
   int k_warps_log2 = 0;
-  int subs_log2 = 0;
   int stages = 0;
   int64_t shared = 0;
   int64_t tiles = 0;
@@ -38,28 +57,36 @@ struct Tile {
 // Whether the kernels on tensor cores can take it: whole vectors everywhere.
 inline bool tiled(const Matmul4bit& a, uint32_t features) {
   constexpr uint32_t kNeeded = KW_FEATURE_BF16_MMA | KW_FEATURE_CP_ASYNC | KW_FEATURE_LDMATRIX;
-  if ((features & kNeeded) != kNeeded || a.dtype == KW_FLOAT32 || a.k == 0 || a.k % 32 != 0) return false;
-  if (a.n >= int64_t{1} << 31 || a.k >= int64_t{1} << 31) return false;
+  if ((features & kNeeded) != kNeeded || a.dtype == KW_FLOAT32 || a.k == 0 || a.k % kChunk != 0) return false;
+  if (a.n > (kMaxChunks - 1) / (a.k / kChunk)) return false;
   return aligned_to(a.packed, kVectorBytes) && aligned_to(a.x, kVectorBytes) &&
          (a.m == 1 || a.x_stride * 2 % kVectorBytes == 0);
 }
 
-inline int64_t depth(const Tile& t) { return kWarpDepth << (t.k_warps_log2 + t.subs_log2); }
+inline Rows plan_rows(const Matmul4bit& a, const Device& device) {
+  constexpr int64_t kShared = kPairsBytes + kRowsSums + kRowsSlots * kRowsSlot;
+  const int64_t units = ratio_up(a.n, kUnitRows);
+  const int64_t room = device.shared_per_multiprocessor / (kShared + kReserved);
+  const int64_t resident = room < kRowsResident ? room : kRowsResident;
+  const int64_t at_once = device.multiprocessors * (resident > 0 ? resident : 1);
+  return {units < at_once ? units : at_once, units, kShared};
+}
+
+inline int64_t depth(const Tile& t) { return kWarpDepth << t.k_warps_log2; }
 
 inline int64_t rows(const Tile& t) { return int64_t{t.row_warps} * kWarpRows[t.kind]; }
 
 inline int64_t stage_bytes(const Tile& t, int64_t m) { return rows(t) * depth(t) / 2 + m * (depth(t) * 2 + kXPadding); }
 
+// Of the warps' sums and scales.
 inline int64_t sums_bytes(const Tile& t) {
-  if (t.k_warps_log2 == 0) return 0;
-  return (int64_t{kCols[t.kind]} << t.k_warps_log2) * (rows(t) + kSumsPadding) * 4;
+  const int64_t scales = rows(t) << t.k_warps_log2;
+  return ((rows(t) + kSumsPadding) * (kSumsCols * 4) << t.k_warps_log2) + scales * kScaleBytes;
 }
 
-// As many stages as leave room for `resident` blocks of a multiprocessor; false where that is fewer than two.
-inline bool fit(const Device& device, int64_t m, int64_t resident, Tile* t) {
-  const int64_t share = device.shared_per_multiprocessor / resident - kReserved;
-  const int64_t room = share < device.shared_per_block ? share : device.shared_per_block;
-  const int64_t stages = (room - kPairsBytes - sums_bytes(*t)) / stage_bytes(*t, m);
+// As many stages as there is room for; false where that is fewer than two.
+inline bool fit(const Device& device, int64_t m, Tile* t) {
+  const int64_t stages = (device.shared_per_block - kPairsBytes - sums_bytes(*t)) / stage_bytes(*t, m);
   t->stages = static_cast<int>(stages < kMaxStages ? stages : kMaxStages);
   t->shared = kPairsBytes + sums_bytes(*t) + t->stages * stage_bytes(*t, m);
   return t->stages >= 2;
@@ -74,19 +101,15 @@ inline double cost_of(const Matmul4bit& a, const Device& device, const Tile& t) 
 
 inline Tile plan_kind(const Matmul4bit& a, const Device& device, int kind) {
   Tile best;
-  for (int row_warps = 1; row_warps <= kWarps; ++row_warps) {
+  for (int row_warps = 1; row_warps <= kWarps[kind]; ++row_warps) {
     Tile t;
     t.kind = kind;
     t.row_warps = row_warps;
-    while ((row_warps << (t.k_warps_log2 + 1)) <= kWarps && depth(t) < a.k) ++t.k_warps_log2;
+    while ((row_warps << (t.k_warps_log2 + 1)) <= kWarps[kind] && depth(t) < a.k) ++t.k_warps_log2;
     t.tiles = ratio_up(a.n, rows(t));
-    int resident = kResident[kind];
-    while (resident > 1 && !fit(device, a.m, resident, &t)) --resident;
-    if (resident == 1 && !fit(device, a.m, 1, &t)) continue;
-    const int64_t at_once = int64_t{device.multiprocessors} * resident;
-    t.grid = t.tiles < at_once ? t.tiles : at_once;
+    t.grid = t.tiles < device.multiprocessors ? t.tiles : device.multiprocessors;
     t.cost = cost_of(a, device, t);
-    if (best.row_warps == 0 || t.cost < best.cost) best = t;
+    if ((best.row_warps == 0 || t.cost < best.cost) && fit(device, a.m, &t)) best = t;
   }
   return best;
 }

@@ -43,7 +43,7 @@ _SHAPES = (
     (2, 16384),
     (257, 96),
 )
-_ROWS = ((1, 64), (2, 96), (4, 129), (5, 300), (8, 512), (9, 128), (17, 257), (33, 128), (70, 96))
+_ROWS = ((1, 64), (2, 96), (4, 129), (5, 300), (8, 512), (9, 128), (17, 257), (24, 128), (33, 128), (70, 96))
 _WIDTHS = (5, 1, 8, 17, 2, 33)  # of a weight
 
 
@@ -97,11 +97,21 @@ DEQUANTIZE_BENCHMARKS = tuple(
     for shape in _LAYERS
     for dtype in (DTYPES if shape == _LAYERS[0] else ("bfloat16",))
 )
+# Of models that people run, none a multiple of much: n, k.
+_ODD_LAYERS = (
+    (11008, 4096), (4096, 11008), (13824, 5120), (5120, 13824), (27648, 5120), (5120, 6912), (18944, 3584),
+    (3584, 18944),
+)  # fmt: skip
+_ROWS_OF_X = (1, 2, 4, 8, 16, 32, 64, 256, 2048)
 MATMUL_BENCHMARKS = tuple(
     Case(name, (m, k), "bfloat16", {"n": n, **_USUAL, "bias": False})
-    for name in ("default", "nested")
-    for n, k in _LAYERS
-    for m in (1, 2, 4, 8, 16, 32, 64, 256, 2048)
+    for name, layers, rows in (
+        ("default", _LAYERS, _ROWS_OF_X),
+        ("nested", _LAYERS, (1, 4, 16, 64)),
+        ("default", _ODD_LAYERS, (1, 3, 8, 12, 24, 48, 100, 512, 4096)),
+    )
+    for n, k in layers
+    for m in rows
 )
 
 

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 _NAME = "matmul_4bit"
 
+# Rows of x from which on a GPU dequantizes the weight and torch multiplies: the kernels on tensor cores look a weight
+# up again for each 64 rows, the others read it again for each 4. To be measured yet.
+_MANY_ROWS, _MANY_ROWS_ELSE = 65, 17
+
 
 def matmul_4bit(
     x: Tensor,
@@ -122,6 +126,22 @@ def _workspace(library: Library) -> Callable[..., tuple[Tensor | None, int | Non
     return workspace
 
 
+def by_torch(x: Tensor, packed: Tensor, *rest: Any) -> Tensor:
+    """The same with the whole weight dequantized: what a GPU does for many rows of x."""
+    import torch
+
+    *scales, bias, n, blocksize, quant_type = rest
+    op = torch.ops.kernelwright.dequantize_4bit
+    function = op.default if len(scales) == 1 else op.nested
+    weight = function(packed, *scales, (n, x.shape[-1]), blocksize, quant_type, x.dtype)
+    return torch.nn.functional.linear(x, weight, bias)
+
+
+def _has_many_rows(x: Tensor, rows: int) -> bool:
+    tensor_cores = x.element_size() == 2 and x.shape[-1] % 32 == 0
+    return rows >= (_MANY_ROWS if tensor_cores else _MANY_ROWS_ELSE)
+
+
 def _bind(library: Library, key: str) -> Callable[..., Tensor]:
     numbers = dtype_codes(library, ("float32", "float16", "bfloat16"))
     types = {name: library.constants[f"KW_{name.upper()}"] for name in four_bit.VALUES}
@@ -135,6 +155,8 @@ def _bind(library: Library, key: str) -> Callable[..., Tensor]:
             return reference.product(x, packed, scales, bias, n, blocksize, quant_type)
         if y.numel():
             k, m = x.shape[-1], y.numel() // n
+            if key == "CUDA" and k and _has_many_rows(x, m):
+                return by_torch(x, packed, *rest)
             x, stride = rows(x) if k else (x, 0)
             packed = packed.contiguous()
             bias = bias if bias is None else bias.contiguous()

@@ -48,7 +48,7 @@ void emulated_barrier_init(unsigned barrier, unsigned arrivals);
 void emulated_barrier_arrive(unsigned barrier, unsigned more_bytes);
 bool emulated_barrier_wait(unsigned barrier, unsigned parity);
 void emulated_store_async(unsigned to, const void* data, unsigned bytes, unsigned barrier);
-void emulated_cluster_arrive(void);
+void emulated_cluster_arrive(bool in_order);
 void emulated_cluster_wait(void);
 void emulated_previous_kernel(void);
 

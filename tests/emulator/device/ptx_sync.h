@@ -27,9 +27,9 @@ inline void mbarrier_try_wait_parity_acquire_cta_shared_cta_b64(bool& done, u32 
   done = emulated_barrier_wait(barrier, parity);
 }
 
-inline void barrier_cluster_arrive_relaxed_aligned() { emulated_cluster_arrive(); }
-inline void barrier_cluster_arrive_release_aligned() { emulated_cluster_arrive(); }
-inline void barrier_cluster_arrive_aligned() { emulated_cluster_arrive(); }
+inline void barrier_cluster_arrive_relaxed_aligned() { emulated_cluster_arrive(false); }
+inline void barrier_cluster_arrive_release_aligned() { emulated_cluster_arrive(true); }
+inline void barrier_cluster_arrive_aligned() { emulated_cluster_arrive(true); }
 inline void barrier_cluster_wait_acquire_aligned() { emulated_cluster_wait(); }
 inline void barrier_cluster_wait_aligned() { emulated_cluster_wait(); }
 

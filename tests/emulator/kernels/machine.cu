@@ -57,6 +57,32 @@ __device__ __forceinline__ void through_shared(const MachineParams& p) {
 }
 BLOCK_KERNEL(right_shared) { through_shared<true>(p); }
 BLOCK_KERNEL(lacks_a_barrier) { through_shared<false>(p); }
+// Twice the same: what others still read is not to be written.
+template <bool kWaits>
+__device__ __forceinline__ void there_and_back(const MachineParams& p) {
+  __shared__ float kept[64];
+  kept[threadIdx.x] = p.in[threadIdx.x];
+  kw::barrier_of(1, 64);
+  const float next = kept[after(p, threadIdx.x)];
+  if (kWaits) kw::barrier_of(1, 64);
+  kept[threadIdx.x] = next;
+  p.out[threadIdx.x] = kept[threadIdx.x];
+}
+BLOCK_KERNEL(right_twice) { there_and_back<true>(p); }
+BLOCK_KERNEL(overwrites_what_others_read) { there_and_back<false>(p); }
+
+// A shuffle waits for the lanes, but what they wrote may come later.
+template <bool kWaits>
+__device__ __forceinline__ void from_lane_to_lane(const MachineParams& p) {
+  __shared__ float kept[32];
+  kept[threadIdx.x] = p.in[threadIdx.x];
+  kw::shuffle_from(0.0f, 0);
+  if (kWaits) __syncwarp();
+  p.out[threadIdx.x] = kept[after(p, threadIdx.x)];
+}
+WARP_KERNEL(right_warp) { from_lane_to_lane<true>(p); }
+WARP_KERNEL(lacks_a_barrier_of_the_warp) { from_lane_to_lane<false>(p); }
+
 BLOCK_KERNEL(reads_past_shared) {
   __shared__ float kept[64];
   kept[threadIdx.x] = p.in[threadIdx.x];

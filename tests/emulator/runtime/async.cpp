@@ -31,6 +31,7 @@ unsigned sent_count, sent_room;
 
 struct {
   unsigned arrived, live, phase;
+  bool in_order;  // all that have arrived tell of what they wrote before
 } cluster;
 
 // An address of shared memory: a block of the cluster, counted from 1 where mapa made it, and the offset.
@@ -77,6 +78,7 @@ const char* arrive(const Sent& message) {
   set_flying(block, message.to, message.bytes, false);
   const void* data = message.from != 0 ? reinterpret_cast<const void*>(message.from) : message.data;
   memcpy(block->shared + message.to, data, message.bytes);
+  shared_arrival(block, message.to, message.bytes);
   auto* barrier = reinterpret_cast<Mbarrier*>(block->shared + message.barrier);
   if (barrier->arrivals == 0xffff) return "what was written has arrived at a barrier that was never initialised";
   barrier->bytes -= static_cast<int32_t>(message.bytes);
@@ -106,6 +108,7 @@ void land(const Copy& copy) {
   Block* block = current->block;
   set_flying(block, copy.to, copy.bytes, false);
   unsigned char* to = shared_bytes("cp.async", block, copy.to, copy.bytes);
+  shared_access("cp.async", block, copy.to, copy.bytes, true);
   memset(to, 0, copy.bytes);
   memcpy(to, reinterpret_cast<const void*>(copy.from), copy.given);
 }
@@ -131,14 +134,14 @@ void finish_copies(Thread* thread) {
 }
 
 void begin_cluster(unsigned live) {
-  cluster = {0, live, 0};
+  cluster = {0, live, 0, true};
   sent_count = 0;
 }
 
 static void release_cluster() {
   if (cluster.arrived == 0 || cluster.arrived < cluster.live) return;
-  cluster.arrived = 0;
-  ++cluster.phase;
+  for (unsigned rank = 0; cluster.in_order && rank < launch.cluster; ++rank) all_are_in_order(&blocks[rank]);
+  cluster = {0, cluster.live, cluster.phase + 1, true};
 }
 
 void thread_leaves_cluster() {
@@ -164,10 +167,12 @@ unsigned emulated_address_in_cluster(unsigned address, unsigned rank) {
   return (rank + 1) << kRankShift | offset_of(address);
 }
 
-void* emulated_shared(const char* what, unsigned address, unsigned bytes, bool) {
+void* emulated_shared(const char* what, unsigned address, unsigned bytes, bool written) {
   if (address >> kRankShift != 0) fault("%s of another block's memory", what);
   if (address % bytes != 0) fault("%s: the address %#x is no multiple of %u", what, address, bytes);
-  return shared_bytes(what, current->block, address, bytes);
+  void* place = shared_bytes(what, current->block, address, bytes);
+  shared_access(what, current->block, address, bytes, written);
+  return place;
 }
 
 void emulated_copy_async(unsigned to, unsigned long long from, unsigned bytes, unsigned given) {
@@ -249,10 +254,11 @@ void emulated_copy_bulk(unsigned to, unsigned long long from, unsigned bytes, un
   send({block->rank, offset_of(to), bytes, offset_of(barrier), from, {}});
 }
 
-void emulated_cluster_arrive() {
+void emulated_cluster_arrive(bool in_order) {
   if (current->arrived) fault("barrier.cluster.arrive a second time without barrier.cluster.wait");
   current->arrived = true;
   current->cluster_phase = cluster.phase;
+  cluster.in_order &= in_order;
   ++cluster.arrived;
   release_cluster();
 }

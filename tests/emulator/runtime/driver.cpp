@@ -3,7 +3,7 @@
 // the cubin it is given, by name; their code is csrc/cuda compiled for the host (build.py), in the image of the cubin's
 // architecture. It is stricter than a GPU, and says in the words of an error what a kernel did wrong.
 //
-//   KW_EMULATOR_DEVICES=9.0/132/50,…   capability, multiprocessors and MiB of L2 of each device
+//   KW_EMULATOR_DEVICES=9.0/132/50,…   capability, multiprocessors and MiB of L2 (0.25, say) of each device
 //   KW_EMULATOR_IMAGES=directory       <architecture>.so, the images
 #include <dlfcn.h>
 #include <pthread.h>
@@ -44,6 +44,7 @@ thread_local int depth;
 KernelOnDevice started[2048];  // every kernel that was asked for
 int started_count;
 int temper = -1, launches;
+bool rehearsing;
 pthread_mutex_t one_launch = PTHREAD_MUTEX_INITIALIZER;
 
 // A context is its device's number, and one.
@@ -59,9 +60,10 @@ CUresult cuInit(unsigned) {
   const char* text = getenv("KW_EMULATOR_DEVICES");
   device_count = 0;
   for (int used = 0; text != nullptr && *text != '\0' && device_count < 8; text += used + (text[used] == ',')) {
-    int major = 0, minor = 0, multiprocessors = 0, l2 = 0;
-    if (sscanf(text, "%d.%d/%d/%d%n", &major, &minor, &multiprocessors, &l2, &used) < 4) return kInvalid;
-    devices[device_count++] = {major * 10 + minor, multiprocessors, l2 << 20};
+    int major = 0, minor = 0, multiprocessors = 0;
+    double l2 = 0.0;
+    if (sscanf(text, "%d.%d/%d/%lf%n", &major, &minor, &multiprocessors, &l2, &used) < 4) return kInvalid;
+    devices[device_count++] = {major * 10 + minor, multiprocessors, static_cast<int>(l2 * (1 << 20))};
   }
   return device_count > 0 ? CUDA_SUCCESS : kNoDevice;
 }
@@ -241,7 +243,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
   if (config->gridDimY * config->gridDimZ * config->blockDimY * config->blockDimZ != 1) return kInvalid;
   if (!possible(launch, *on)) return kInvalid;
   ++on->launches;
-  return run_alone(launch) ? CUDA_SUCCESS : kLaunchFailed;
+  return rehearsing || run_alone(launch) ? CUDA_SUCCESS : kLaunchFailed;
 }
 
 struct Entry {
@@ -269,6 +271,12 @@ EXPORT int cuGetProcAddress_v2(const char* name, void** function, int version, u
 
 // For tests. In what order things happen: two bits, or by turns (-1).
 EXPORT void emulator_temper(int kind) { temper = kind; }
+
+// Kernels are launched but do not run; and which were launched before is forgotten.
+EXPORT void emulator_rehearse(int yes) {
+  rehearsing = yes != 0;
+  for (int i = 0; i < started_count; ++i) started[i].launches = 0;
+}
 
 // The name of the launched kernel number `index`, or null past the last.
 EXPORT const char* emulator_launched(int index) {

@@ -54,7 +54,7 @@ struct Meeting {
 };
 
 struct Barrier {
-  unsigned arrived, asked, phase;
+  unsigned arrived, asked, phase, warps;
 };
 
 struct Static {
@@ -116,6 +116,14 @@ void image_lies_at(const void* something_in_it);
 void check_plain(const void* address, size_t bytes, bool written);
 unsigned char* shared_bytes(const char* what, Block* block, size_t offset, size_t bytes);
 bool in_stacks(const void* address);
+
+// races.cpp: who touches shared memory, and what brings that into an order.
+void shared_access(const char* what, const Block* block, size_t offset, size_t bytes, bool written);
+void shared_arrival(const Block* block, size_t offset, size_t bytes);
+void all_are_in_order(const Block* block);
+void warps_are_in_order(const Block* block, unsigned warps);
+void lanes_are_in_order(const Block* block, unsigned warp, unsigned lanes);
+
 extern unsigned char *stacks, *stacks_end, *arenas, *arenas_end;
 
 }  // namespace emulator

@@ -115,6 +115,7 @@ void begin_block(Block* block) {
   block->static_count = 0;
   block->static_end = kFirstStatic;
   block->static_bytes = 0;
+  all_are_in_order(block);
   memset(block->shared + kDynamicAt, kPoison, launch.shared);
 }
 
@@ -147,8 +148,9 @@ void check_plain(const void* address, size_t bytes, bool written) {
   if (at >= arenas && at < arenas_end) {
     Block* block = &blocks[static_cast<size_t>(at - arenas) / kArenaBytes];
     if (block != current->block) fault("%s touches the shared memory of block %u", what, block->index);
-    shared_bytes(what, block, static_cast<size_t>(at - block->shared), bytes);
-    return;
+    const auto offset = static_cast<size_t>(at - block->shared);
+    shared_bytes(what, block, offset, bytes);
+    return shared_access(what, block, offset, bytes, written);
   }
   const auto number = reinterpret_cast<uintptr_t>(address);
   const auto parameters = reinterpret_cast<uintptr_t>(launch.parameters);

@@ -39,10 +39,15 @@ void say(const char* format, va_list arguments) {
 void yield() { emulator_switch(&current->stack_pointer, scheduler_stack); }
 
 // Those that wait for all of a block wait for fewer now.
-void release_if_complete(Barrier* barrier, unsigned live) {
-  const unsigned wanted = barrier->asked != 0 ? barrier->asked : live;
+void release_if_complete(Barrier* barrier, const Block* block) {
+  const unsigned wanted = barrier->asked != 0 ? barrier->asked : block->live;
   if (barrier->arrived == 0 || barrier->arrived < wanted) return;
-  barrier->arrived = 0;
+  if (barrier->asked != 0) {
+    warps_are_in_order(block, barrier->warps);
+  } else {
+    all_are_in_order(block);
+  }
+  barrier->arrived = barrier->warps = 0;
   ++barrier->phase;
 }
 
@@ -71,7 +76,7 @@ void end_thread() {
       fault("ends while lanes %08x wait for it at %s", meeting.here, meeting.what);
     }
   }
-  for (Barrier& barrier : block->barriers) release_if_complete(&barrier, block->live);
+  for (Barrier& barrier : block->barriers) release_if_complete(&barrier, block);
 }
 
 void thread_begins() {
@@ -253,8 +258,9 @@ void emulated_barrier(unsigned id, unsigned asked) {
     unsigned phase;
   } const waiting = {barrier, barrier->phase};
   barrier->asked = asked;
+  barrier->warps |= 1u << current->index / kWarp;
   ++barrier->arrived;
-  release_if_complete(barrier, current->block->live);
+  release_if_complete(barrier, current->block);
   wait_until(
       "bar.sync", id,
       [](const void* w) {
@@ -286,7 +292,11 @@ void emulated_meet(const char* what, unsigned lanes, void* brought, EmulatedComb
     void* all[kWarp];  // on this stack, where an image may read
     memcpy(all, meeting->brought, sizeof all);
     meeting->what = nullptr;
-    if (combine != nullptr) combine(all, lanes);
+    if (combine != nullptr) {
+      combine(all, lanes);
+    } else {
+      lanes_are_in_order(current->block, warp, lanes);
+    }
     for (unsigned i = 0; i < kWarp; ++i) {
       if ((lanes >> i & 1) != 0) current->block->threads[warp * kWarp + i].met = true;
     }

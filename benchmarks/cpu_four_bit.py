@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: MIT
+"""Times the 4-bit operators on the CPU: `python benchmarks/cpu_four_bit.py --out FILE`.
+
+NF4 in blocks of 64, float32 scales and quantized ones, beside torch's product with a dense weight, dequantize + that
+product, bitsandbytes where it is installed, and two ceilings of the same run: `read` sums a float32 tensor, `copy`
+allocates and fills one from another. Everybody takes turns over as many weights as --megabytes hold, so that they come
+from memory; times are medians in microseconds. `rate` is the packed weight and its scales a second (of dequantize and
+quantize: and the floats), as a share of `read` or `copy`. Results are compared before they are timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Call = Callable[[int], Any]  # with the weight of this number
+
+BLOCK = 64
+MOST_ERROR = 1e-2  # of the largest result: that of its type's rounding
+
+
+def _peer() -> Any:
+    try:
+        import bitsandbytes
+    except ImportError:
+        return None
+    return bitsandbytes
+
+
+def weights(n: int, k: int, dtype: Any, sets: int) -> list[dict[str, Any]]:
+    """Random codes and scales: times do not depend on them."""
+    import torch
+
+    from kernelwright.ops import _four_bit as four_bit
+
+    blocks = n * k // BLOCK
+    made = []
+    for _ in range(sets):
+        absmax = torch.rand(blocks)
+        nested = torch.ops.kernelwright.quantize_4bit.absmax(absmax, absmax.mean(), four_bit.dynamic_map())
+        held = four_bit.QuantizedAbsmax(*nested, four_bit.dynamic_map(), absmax.mean())
+        packed = torch.randint(0, 256, (n * k // 2,), dtype=torch.uint8)
+        made.append({"packed": packed, "absmax": absmax, "nested": held, "shape": (n, k), "dtype": dtype})
+    return made
+
+
+def products(x: Any, held: list[dict[str, Any]], dense: list[Any]) -> dict[str, Call]:
+    import torch
+
+    import kernelwright as kw
+
+    n = held[0]["shape"][0]
+
+    def back(i: int) -> Any:
+        w = held[i]
+        return kw.dequantize_4bit(w["packed"], w["absmax"], w["shape"], BLOCK, "nf4", x.dtype)
+
+    calls: dict[str, Call] = {
+        "kernelwright": lambda i: kw.matmul_4bit(x, held[i]["packed"], held[i]["absmax"], n),
+        "nested": lambda i: kw.matmul_4bit(x, held[i]["packed"], held[i]["nested"], n),
+        "dequantize+torch": lambda i: torch.nn.functional.linear(x, back(i)),
+        "torch": lambda i: torch.nn.functional.linear(x, dense[i % len(dense)]),
+    }
+    if (peer := _peer()) is not None:
+        states = [_state(peer, w, x.dtype) for w in held]
+        calls["bitsandbytes"] = lambda i: peer.matmul_4bit(x, held[i]["packed"].view(-1, 1).t(), states[i])
+    return calls
+
+
+def _state(peer: Any, w: dict[str, Any], dtype: Any) -> Any:
+    import torch
+
+    from kernelwright.ops import _four_bit as four_bit
+
+    return peer.functional.QuantState(
+        w["absmax"], torch.Size(w["shape"]), torch.tensor(four_bit.VALUES["nf4"]), BLOCK, "nf4", dtype
+    )
+
+
+def tensors(held: list[dict[str, Any]], dense: list[Any]) -> dict[str, Call]:
+    import kernelwright as kw
+
+    def back(w: dict[str, Any]) -> Any:
+        return kw.dequantize_4bit(w["packed"], w["absmax"], w["shape"], BLOCK, "nf4", w["dtype"])
+
+    calls: dict[str, Call] = {
+        "dequantize": lambda i: back(held[i]),
+        "quantize": lambda i: kw.quantize_4bit(dense[i % len(dense)], BLOCK, "nf4"),
+    }
+    if (peer := _peer()) is not None:
+        states = [_state(peer, w, w["dtype"]) for w in held]
+        calls["bitsandbytes dequantize"] = lambda i: peer.functional.dequantize_4bit(
+            held[i]["packed"].view(-1, 1), states[i]
+        )
+        calls["bitsandbytes quantize"] = lambda i: peer.functional.quantize_4bit(
+            dense[i % len(dense)], blocksize=BLOCK, quant_type="nf4"
+        )
+    return calls
+
+
+def timed(calls: dict[str, Call], sets: int, seconds: float) -> dict[str, float]:
+    """Medians, in microseconds; each call takes the next weight."""
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    for call in calls.values():
+        call(0)
+    turn, start = itertools.count(1), time.perf_counter()
+    while time.perf_counter() - start < seconds or len(next(iter(samples.values()))) < 3:
+        i = next(turn) % sets
+        for name, call in calls.items():
+            before = time.perf_counter()
+            call(i)
+            samples[name].append((time.perf_counter() - before) * 1e6)
+    return {name: float(f"{statistics.median(times):.4g}") for name, times in samples.items()}
+
+
+def ceilings(megabytes: int) -> dict[str, Call]:
+    import torch
+
+    big = [torch.ones(megabytes << 18) for _ in range(2)]
+    return {"read": lambda i: big[i % 2].sum(), "copy": lambda i: big[i % 2].clone()}
+
+
+def measure(n: int, k: int, rows: list[int], dtype: Any, options: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each case's name and figures."""
+    import torch
+
+    packed_bytes = n * k // 2 + n * k // BLOCK * 4
+    sets = max(2, (options.megabytes << 20) // packed_bytes)
+    held = weights(n, k, dtype, sets)
+    dense = [torch.randn(n, k).to(dtype) for _ in range(max(1, min(sets, (options.megabytes << 20) // (n * k * 2))))]
+    size = options.megabytes
+    limits = timed(ceilings(size), 2, options.seconds)
+    rates = {name: (size << 20) * (1 if name == "read" else 2) / us for name, us in limits.items()}
+    yield f"ceilings beside {n}x{k}", {f"{name}, MB/s": round(rate) for name, rate in rates.items()}
+    for m in rows:
+        x = torch.randn(m, k).to(dtype)
+        calls = products(x, held, dense)
+        exact = torch.nn.functional.linear(x.float(), _dense_of(held[0]))
+        error = float((calls["kernelwright"](0).float() - exact).abs().max() / exact.abs().max())
+        if error > MOST_ERROR:
+            raise SystemExit(f"{m} rows of {n}x{k}: off by {error:.2g} of the largest result")
+        us = timed(calls, sets, options.seconds)
+        yield f"matmul {m}x{k}x{n}", {"us": us, "rate": round(packed_bytes / us["kernelwright"] / rates["read"], 3)}
+    us = timed(tensors(held, dense), sets, options.seconds)
+    moved = packed_bytes + n * k * dense[0].element_size()
+    for name in ("dequantize", "quantize"):
+        both = {key: value for key, value in us.items() if key in (name, f"bitsandbytes {name}")}
+        yield f"{name} {n}x{k}", {"us": both, "rate": round(moved / us[name] / rates["copy"], 3)}
+
+
+def _dense_of(w: dict[str, Any]) -> Any:
+    import kernelwright as kw
+
+    return kw.dequantize_4bit(w["packed"], w["absmax"], w["shape"], BLOCK, "nf4")
+
+
+def _shapes(text: str) -> list[tuple[int, int]]:
+    return [(int(n), int(k)) for n, _, k in (part.partition("x") for part in text.split(","))]
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shapes", type=_shapes, default=_shapes("4096x4096"), metavar="NxK,…")
+    parser.add_argument("--rows", type=lambda t: [int(p) for p in t.split(",")], default=[1, 8, 64], metavar="LIST")
+    parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--megabytes", type=int, default=128, help="of packed weights that take turns")
+    parser.add_argument("--seconds", type=float, default=1.0, help="for each comparison")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="cases measured before stay in it")
+    options = parser.parse_args(arguments)
+    import torch
+
+    from benchmarks.harness import cpu, record
+    from kernelwright import ops
+
+    ops.register()
+    device = cpu.Cpu(options.threads)
+    known = json.loads(options.out.read_text(encoding="utf-8"))["cases"] if options.out.exists() else {}
+    peer = _peer()
+    about = record.facts(device, None) | {
+        "what": __doc__.partition("\n\n")[2].strip(),
+        "command": " ".join(["python", "benchmarks/cpu_four_bit.py", *arguments]),
+        "bitsandbytes": None if peer is None else peer.__version__,
+    }
+    for n, k in options.shapes:
+        for name, entry in measure(n, k, options.rows, getattr(torch, options.dtype), options):
+            known[f"{options.dtype} {name}"] = entry
+            print(f"{options.dtype} {name:30} {entry}", flush=True)
+            lines = ",\n".join(f"  {json.dumps(case)}: {json.dumps(entry)}" for case, entry in sorted(known.items()))
+            options.out.write_text(json.dumps(about, indent=1)[:-2] + f',\n "cases": {{\n{lines}\n }}\n}}\n')
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

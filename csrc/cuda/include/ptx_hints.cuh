@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// What changes no result, only when something is done: one wrapper an instruction, or none.
+#pragma once
+
+#include "types.cuh"
+
+namespace kw {
+
+// Has L2 bring what will be read soon.
+__device__ __forceinline__ void prefetch(const void* from) { asm volatile("prefetch.global.L2 [%0];" ::"l"(from)); }
+
+// Keeps the compiler from working out a number again for each of its uses.
+__device__ __forceinline__ u32 computed_once(u32 value) {
+  asm("" : "+r"(value));
+  return value;
+}
+
+// And from working out before a loop what is wanted after it, where registers are dearer.
+__device__ __forceinline__ u32 computed_here(u32 value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
+}  // namespace kw

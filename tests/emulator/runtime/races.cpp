@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+// Races for shared memory: two threads touch a word, one of them writes, and no barrier came between them. A sync of
+// any kind is an event with a number. An access has the number of its warp's last event, and a thread has for each
+// other one the event up to which it has seen what that one did. What shuffles and matrices wait for orders nothing.
+#include <string.h>
+#include <sys/mman.h>
+
+#include "machine.h"
+
+namespace emulator {
+namespace {
+
+constexpr unsigned kWarps = kMaxThreads / kWarp, kWord = 4;
+
+struct Access {
+  unsigned event;
+  uint16_t thread;
+  uint16_t bytes;  // of the word, a bit each; 0: no access
+};
+
+// What is remembered of a word: one reader may hide a third one.
+struct Word {
+  Access write, reads[2];
+};
+
+struct Seen {
+  unsigned events[kWarps];                  // the last one of each warp
+  unsigned of_warps[kWarps][kWarps];        // of each warp by each warp
+  unsigned of_lanes[kWarps][kWarp][kWarp];  // of each lane by each lane of its warp
+};
+
+Word* words;  // of all blocks' shared memory
+Seen seen[kMaxCluster];
+unsigned event;
+
+Word* word_of(const Block* block, size_t offset) {
+  if (words == nullptr) {
+    const size_t bytes = kMaxCluster * kArenaBytes / kWord * sizeof(Word);
+    words = static_cast<Word*>(
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    if (words == MAP_FAILED) __builtin_trap();
+  }
+  return words + (block->rank * kArenaBytes + offset) / kWord;
+}
+
+bool in_order(const Block* block, unsigned thread, const Access& before) {
+  if (before.thread == thread) return true;
+  const Seen& by = seen[block->rank];
+  const unsigned warp = thread / kWarp, other = before.thread / kWarp;
+  if (warp != other) return before.event < by.of_warps[warp][other];
+  return before.event < by.of_lanes[warp][thread % kWarp][before.thread % kWarp];
+}
+
+void must_be_in_order(const char* what, const Block* block, size_t offset, unsigned bytes, const Access& before,
+                      const char* did) {
+  if ((before.bytes & bytes) == 0 || in_order(block, current->index, before)) return;
+  const size_t part = offset >= kDynamicAt ? kDynamicAt : kFirstStatic;
+  fault("%s at byte %zu of the %s shared memory, a race: thread %u %s there, and no barrier came between", what,
+        offset - part, part == kDynamicAt ? "dynamic" : "static", before.thread, did);
+}
+
+void touch(const char* what, const Block* block, size_t offset, unsigned bytes, bool written) {
+  Word* word = word_of(block, offset);
+  must_be_in_order(what, block, offset, bytes, word->write, "wrote");
+  const unsigned thread = current->index;
+  const Access now = {seen[block->rank].events[thread / kWarp], static_cast<uint16_t>(thread),
+                      static_cast<uint16_t>(bytes)};
+  if (written) {
+    for (const Access& read : word->reads) must_be_in_order(what, block, offset, bytes, read, "read");
+    *word = {now, {}};
+    return;
+  }
+  if (word->reads[0].bytes != 0 && word->reads[0].thread != thread) word->reads[1] = word->reads[0];
+  word->reads[0] = now;
+}
+
+}  // namespace
+
+void shared_access(const char* what, const Block* block, size_t offset, size_t bytes, bool written) {
+  for (size_t at = offset; at < offset + bytes;) {
+    const size_t in_word = at % kWord, left = offset + bytes - at;
+    const size_t count = left < kWord - in_word ? left : kWord - in_word;
+    touch(what, block, at, ((1u << count) - 1) << in_word, written);
+    at += count;
+  }
+}
+
+// Nobody of the block wrote them: a copy of the cluster or of memory has arrived, which a barrier of its own tells of.
+void shared_arrival(const Block* block, size_t offset, size_t bytes) {
+  for (size_t at = offset; at < offset + bytes; at += kWord) *word_of(block, at) = {};
+}
+
+void all_are_in_order(const Block* block) {
+  Seen& by = seen[block->rank];
+  ++event;
+  const unsigned warps = (launch.threads + kWarp - 1) / kWarp;
+  for (unsigned warp = 0; warp < warps; ++warp) {
+    by.events[warp] = event;
+    for (unsigned& other : by.of_warps[warp]) other = event;  // of those too that an earlier block had
+    for (auto& lane : by.of_lanes[warp]) {
+      for (unsigned& other : lane) other = event;
+    }
+  }
+}
+
+void warps_are_in_order(const Block* block, unsigned warps) {
+  Seen& by = seen[block->rank];
+  unsigned all[kWarps] = {};
+  ++event;
+  for (unsigned warp = 0; warp < kWarps; ++warp) {
+    if ((warps >> warp & 1) == 0) continue;
+    for (unsigned other = 0; other < kWarps; ++other) {
+      if (by.of_warps[warp][other] > all[other]) all[other] = by.of_warps[warp][other];
+    }
+  }
+  for (unsigned warp = 0; warp < kWarps; ++warp) {
+    if ((warps >> warp & 1) != 0) all[warp] = event;
+  }
+  for (unsigned warp = 0; warp < kWarps; ++warp) {
+    if ((warps >> warp & 1) == 0) continue;
+    by.events[warp] = event;
+    memcpy(by.of_warps[warp], all, sizeof all);
+    for (auto& lane : by.of_lanes[warp]) {
+      for (unsigned& other : lane) other = event;
+    }
+  }
+}
+
+void lanes_are_in_order(const Block* block, unsigned warp, unsigned lanes) {
+  auto& by = seen[block->rank].of_lanes[warp];
+  unsigned all[kWarp] = {};
+  seen[block->rank].events[warp] = ++event;
+  for (unsigned lane = 0; lane < kWarp; ++lane) {
+    if ((lanes >> lane & 1) == 0) continue;
+    for (unsigned other = 0; other < kWarp; ++other) {
+      if (by[lane][other] > all[other]) all[other] = by[lane][other];
+    }
+  }
+  for (unsigned lane = 0; lane < kWarp; ++lane) {
+    if ((lanes >> lane & 1) != 0) all[lane] = event;
+  }
+  for (unsigned lane = 0; lane < kWarp; ++lane) {
+    if ((lanes >> lane & 1) != 0) memcpy(by[lane], all, sizeof all);
+  }
+}
+
+}  // namespace emulator
