@@ -13,6 +13,8 @@ import kernelwright
 from kernelwright import errors
 from kernelwright.ops import _four_bit as four_bit
 from kernelwright.ops import _four_bit_reference as reference
+from kernelwright.ops import matmul_4bit
+from tests.python import tensors
 from tests.python.tensors import generator, same_bits, torch
 
 pytestmark = pytest.mark.torch
@@ -174,3 +176,21 @@ def test_sums_are_of_float32():
         terms = reference.terms_of_matmul(x[:rows].double(), packed, absmax, None, 96, 64, "nf4")[0]
         assert ((found - exact).abs() <= 1e-6 * terms).all()
         assert torch.equal(kernelwright.matmul_4bit(x[:rows], packed, absmax, 96), found.bfloat16())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("nested", [False, True])
+def test_products_of_many_rows_by_torch(dtype, nested):
+    """What a GPU does from some number of rows on, here on the CPU: within the same bounds, autocast or not."""
+    op = next(record for record in tensors.RECORDS if record.name == "matmul_4bit")
+    overload = "nested" if nested else "default"
+    x = torch.randn(65, 128).to(dtype)
+    packed, scales = kernelwright.quantize_4bit(torch.randn(40, 128), 64, "nf4", double_quant=nested)
+    args = (x, packed, *(scales if nested else [scales]), torch.randn(40).to(dtype), 40, 64, "nf4")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = matmul_4bit.by_torch(*args)
+    assert y.dtype is dtype
+    exact, terms = ([tensors.wide(a) for a in args] for _ in range(2))
+    expected = tensors.outputs(op.overload(overload).reference(*exact))
+    (bound,) = tensors.allowed(op, overload, terms, expected, [y])
+    tensors.assert_near(y, expected[0], bound, overload)

@@ -134,7 +134,8 @@ def by_torch(x: Tensor, packed: Tensor, *rest: Any) -> Tensor:
     op = torch.ops.kernelwright.dequantize_4bit
     function = op.default if len(scales) == 1 else op.nested
     weight = function(packed, *scales, (n, x.shape[-1]), blocksize, quant_type, x.dtype)
-    return torch.nn.functional.linear(x, weight, bias)
+    with torch.autocast(x.device.type, enabled=False):  # it would turn float32 into what the caller did not ask for
+        return torch.nn.functional.linear(x, weight, bias)
 
 
 def _has_many_rows(x: Tensor, rows: int) -> bool:
