@@ -9,7 +9,7 @@ import pytest
 import tiny
 from device_support import Made
 
-from toolchain.errors import RequestError
+from toolchain.errors import RequestError, ToolMissing
 from toolchain.exact import compare, image, library, sass, wheel
 from toolchain.exact.verify import verify
 from toolchain.exact.wheel import false_claims
@@ -157,11 +157,13 @@ def test_what_is_no_library_or_image_is_said(members):
 
 
 @pytest.mark.parametrize("provider", environment.HOW)
-def test_a_wheel_of_an_environments_compilers_is_refused_in_words(members, tmp_path, provider):
-    """Nobody outside of that environment can make it again, and half a check would look like a whole one."""
+def test_outside_of_its_environment_a_wheel_of_its_compilers_is_refused_in_words(members, tmp_path, provider):
+    """Nobody there can make it again, and half a check would look like a whole one."""
     recipe = {**tiny.RECIPE, "build": {**tiny.RECIPE["build"], "provider": provider}}
     path = tiny.write(tmp_path / tiny.NAME, tiny.sealed(members, recipe))
-    with pytest.raises(RequestError, match=f"provider {provider} takes its compilers from the environment it runs in"):
+    with pytest.raises(
+        ToolMissing, match=f"takes the compilers of this tree's {provider} environment, and none is active"
+    ):
         verify(path, ROOT, cached=True, jobs=1)
 
 
