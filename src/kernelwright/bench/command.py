@@ -45,7 +45,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     add("--device", choices=("cpu", "cuda"), help="default: a GPU if torch sees one")
     add("--threads", type=_count, default=0, metavar="N", help="on the CPU; default: torch's")
     add("--eager", action="store_true", help="on a GPU: launch each kernel from Python instead of a CUDA graph")
-    add("--quick", action="store_true", help="a tiny model and few tokens: seconds, says that it works and no more")
+    add("--quick", action="store_true", help="a tiny model and few tokens: says that it works and no more")
     add("--json", type=Path, metavar="FILE", help="write everything that was measured")
     add("--plot", type=Path, metavar="FILE", help="an SVG; default with --sweep: kernelwright-bench-DEVICE.svg")
     options = parser.parse_args(arguments)

@@ -11,12 +11,11 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.ops import _four_bit as four_bit
-from kernelwright.ops._record import Case, Tolerance
+from kernelwright.ops._record import SIZES, Case, Tolerance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-SIZES = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
 DTYPES = ("float32", "float16", "bfloat16")
 
 # Bit for bit; what the rounding of a reciprocal may decide is said by Overload.terms.

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.ops._record import Case, Tolerance
+from kernelwright.ops._record import SIZES, Case, Tolerance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kernelwright.ops._norm import Norm
 
-SIZES = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
 DTYPES = ("float32", "float16", "bfloat16")
 
 # Half a unit in the last place of the result, and a little for sums in float32.

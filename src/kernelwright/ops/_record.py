@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
     from kernelwright._library import Library
 
+SIZES = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
+"""Bytes of an element of each type that a case may have."""
+
 
 @dataclass(frozen=True)
 class Backward:

@@ -10,7 +10,7 @@ import math
 import random
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.ops._record import Case, Tolerance
+from kernelwright.ops._record import SIZES, Case, Tolerance
 from kernelwright.ops._selfcheck import compare, pack, rounded, unpack
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from kernelwright._library import Library
 
-_SIZES = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
 
 # Half a unit in the last place of the result and a little for the arithmetic in float32.
 TOLERANCES = {
@@ -74,7 +73,7 @@ def make(case: Case, device: Any, generator: Any) -> tuple[Any, ...]:
 
 def traffic(case: Case) -> int:
     """gate, up and y; backward: grad, gate, up and two derivatives."""
-    return math.prod(case.shape) * _SIZES[case.dtype] * (5 if _backward(case) else 3)
+    return math.prod(case.shape) * SIZES[case.dtype] * (5 if _backward(case) else 3)
 
 
 def flops(case: Case) -> int:
