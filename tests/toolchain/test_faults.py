@@ -131,14 +131,14 @@ def ignored(number: signal.Signals, pid: int) -> bool:
 @pytest.mark.parametrize("before", ["SIG_DFL", "SIG_IGN"])
 def test_a_verb_ends_with_the_nox_that_started_it(tmp_path, before):
     """Also where the signals that end it are ignored, which they then stay, as nohup wants it."""
-    outer = start("-c", OUTER, "-c", HOLDER, tmp_path, before)
-    until((tmp_path / "ready").exists)
-    verb = int((tmp_path / "lock").read_text())
-    assert {ignored(number, verb) for number in (signal.SIGTERM, signal.SIGHUP)} == {before == "SIG_IGN"}
-    outer.kill()
+    with start("-c", OUTER, "-c", HOLDER, tmp_path, before) as outer:
+        until(lambda: (tmp_path / "ready").exists() or outer.poll() is not None)
+        verb = int((tmp_path / "lock").read_text())
+        found = {ignored(number, verb) for number in (signal.SIGTERM, signal.SIGHUP)}
+        outer.kill()
+    assert found == {before == "SIG_IGN"}
     with pip.locked(tmp_path / "lock", "waiting", patience=120):
         assert leftovers.marked(leftovers.mark_of(tmp_path / "lock")) == []
-    outer.communicate()
     late = subprocess.run(
         [sys.executable, "-c", "from toolchain.__main__ import _listen; _listen()"],
         env={**os.environ, "KW_PARENT": "1"}, cwd=ROOT, check=False,
