@@ -80,16 +80,18 @@ def main(arguments: list[str]) -> int:
     subjects = subject.choose(names, options.cases or ["*"], quick=options.quick)
     about = record.facts(device, options.commit)
     print(f"{about['device']}, torch {about['torch']}, kernelwright {about['kernelwright']} at {about['commit']}")
-    results, missed = [], []
+    recorded = bool(options.out) or not options.quick
+    results, missed, files = [], [], []
     for one in subjects:
         if not results or results[-1].subject.op is not one.op:
             print(report.head(one.op.name))
         results.append(measure(one, device, lambda name: fnmatchcase(name, options.peers), quick=options.quick))
         missed.append(goals.missed(results[-1], device) if results[-1].us else [])
         print(report.line(results[-1], missed[-1]), flush=True)
+        if recorded:  # a run that is cut off has these too
+            files = record.write(out, device, about, results)
     print(report.summary(results, missed))
-    if options.out or not options.quick:
-        files = record.write(out, device, about, results)
+    if recorded:
         print("\n".join(map(str, files)))
         if not options.no_plot:
             _draw(files, out / f"{record.slug(device.name)}.png")

@@ -57,7 +57,7 @@ def _bounds(subject: Subject, arguments: tuple[Any, ...], right: list[Any], foun
         return float(subject.op.tolerances[str(tensor.dtype).removeprefix("torch.")].relative)
 
     def usual(tensor: Any) -> float:
-        squares = sum(float(part.square().sum()) for part in tensor.reshape(-1).split(SLICE))
+        squares = sum(float(part.double().square().sum()) for part in tensor.reshape(-1).split(SLICE))
         return math.sqrt(squares / max(1, tensor.numel()))
 
     count = len(right) - len(subject.written())

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.torch
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("kernelwright", reason="the kernelwright wheel is not installed here")
 
+from benchmarks import run
 from benchmarks.harness import goals, record, report
 from benchmarks.harness.check import WrongResult, check, expected
 from benchmarks.harness.contestants import contestants, peers
@@ -62,6 +63,18 @@ def test_every_contestant_computes_the_same(op, case):
         check(subject, name, prepare, given, expected(subject, given))
     for a, b in zip(given, before, strict=True):
         assert torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b
+
+
+def test_what_is_allowed_is_not_computed_in_the_type_of_the_result():
+    """The sum of so many squares is infinite in float16."""
+    op = ops.record("dequantize_4bit")
+    case = next(c for c in op.benchmarks if (c.overload, c.dtype) == ("default", "float16"))
+    subject = Subject(op, dataclasses.replace(case, shape=(1024, 1024)))
+    given = arguments(subject)
+    right = expected(subject, given)
+    assert right[0].dtype == torch.float16
+    assert right[0].square().sum().isinf()
+    check(subject, "eager", contestants(subject, "cpu", "eager".__eq__)[0]["eager"], given, right)
 
 
 @pytest.mark.parametrize("damage", ["an element", "nothing written", "a row", "NaN", "shape"])
@@ -201,6 +214,22 @@ def test_file_names_of_devices():
     assert record.slug("NVIDIA H200") == "h200"
     assert record.slug("NVIDIA H100 80GB HBM3") == "h100-80gb-hbm3"
     assert record.slug("cpu avx512") == "cpu-avx512"
+
+
+def test_a_run_that_is_cut_off_has_recorded_what_it_measured(tmp_path, monkeypatch):
+    measured = []
+
+    def once(subject, *_rest, **_options):
+        if measured:
+            raise KeyboardInterrupt
+        measured.append(str(subject.case))
+        return Result(subject, {"kernelwright": 2.0, "copy": 1.0}, limit=1.0)
+
+    monkeypatch.setattr("benchmarks.harness.measure.measure", once)
+    with pytest.raises(KeyboardInterrupt):
+        run.main(["--device", "cpu", "--ops", "rms_norm", "--out", str(tmp_path), "--no-plot", "--commit", "here"])
+    (path,) = tmp_path.iterdir()
+    assert list(json.loads(path.read_text())["cases"]) == measured
 
 
 @pytest.mark.slow

@@ -101,6 +101,19 @@ def test_graph_capture(op, overload):
             assert tensors.same_bits(a, b), str(case)
 
 
+@pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)
+def test_references_can_be_captured(op, overload):
+    """Benchmarks time them so, and KERNELWRIGHT_DISABLE puts them where the kernels were."""
+    case = next(c for c in op.cases if c.overload == overload.name and 0 not in c.shape)
+    args = op.make(case, "cuda", tensors.generator(5, "cuda"))
+    expected = tensors.outputs(overload.reference(*args))
+    with torch.cuda.graph(graph := torch.cuda.CUDAGraph()):
+        found = tensors.outputs(overload.reference(*args))
+    graph.replay()
+    torch.cuda.synchronize()
+    assert all(tensors.same_bits(a, b) for a, b in zip(found, expected, strict=True))
+
+
 def test_every_device():
     if torch.cuda.device_count() < 2:
         pytest.skip("there is one GPU only")

@@ -17,6 +17,15 @@ _TINY = 2.0**-126  # below, a GPU's products are 0
 _ULPS = 2.0**-22  # of a bound: two units in its last place, or four where they are small
 
 
+def _constants(values: Sequence[float], device: Any) -> Tensor:
+    """A CUDA graph can record that they are filled in, not that they come from the CPU."""
+    import torch
+
+    if device.type == "cpu":
+        return torch.tensor(values)
+    return torch.cat([torch.full((1,), value, device=device) for value in values])
+
+
 def _in_blocks(values: Tensor, blocksize: int) -> Tensor:
     """Rows of one block each; the last is filled up with zeros."""
     import torch
@@ -35,11 +44,11 @@ def _codes(scaled: Tensor, quant_type: str) -> Tensor:
     """NaN has code 0."""
     import torch
 
-    bounds = torch.tensor(four_bit.BOUNDS[quant_type], device=scaled.device)
+    bounds = _constants(four_bit.BOUNDS[quant_type], scaled.device)
     if quant_type == "nf4":
         found = torch.bucketize(scaled, bounds)
     else:
-        codes = torch.tensor(four_bit.FP4_CODES, device=scaled.device)
+        codes = _constants(four_bit.FP4_CODES, scaled.device)
         found = codes[torch.bucketize(scaled.abs(), bounds)] + 8 * (scaled <= -_TINY)
     return torch.where(scaled.isnan(), 0, found)
 
@@ -85,7 +94,7 @@ def weight(
     count = four_bit.elements(shape)
     pairs = packed.reshape(-1).long()
     codes = torch.stack((pairs >> 4, pairs & 15), 1).view(-1)[:count]
-    values = torch.tensor(four_bit.VALUES[quant_type], device=packed.device)[codes].to(wide)
+    values = _constants(four_bit.VALUES[quant_type], packed.device)[codes].to(wide)
     each = _scales(scales).to(wide).repeat_interleave(blocksize)[:count]
     return settled((values * each).view(tuple(shape)), dtype)
 
