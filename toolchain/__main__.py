@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PARENT = "KW_PARENT"  # the process without which a verb shall not go on: noxfile.py's
+PARENT_ENDED = signal.SIGUSR1  # not one of the above, which a process may be told to ignore before it begins
 _PR_SET_PDEATHSIG = 1
 COMMANDS = Path(__file__).resolve().parent / "commands"
 
@@ -43,18 +44,19 @@ def usage() -> str:
 
 def _ended(number: int, _frame: object) -> NoReturn:
     """Unwinds, so that what was started is ended and what is half done is cleaned up; once, however often it comes."""
-    for other in SIGNALS:
+    for other in (*SIGNALS, PARENT_ENDED):
         signal.signal(other, signal.SIG_IGN)
     if number == signal.SIGINT:
         raise KeyboardInterrupt
-    sys.exit(128 + number)
+    sys.exit(128 + (signal.SIGTERM if number == PARENT_ENDED else number))
 
 
 def _end_with(parent: str) -> None:
-    """Asks the kernel for SIGTERM when the parent ends: nobody kills a verb, they kill what started it."""
+    """Asks the kernel for a signal when the parent ends: nobody kills a verb, they kill what started it."""
     import ctypes
 
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    signal.signal(PARENT_ENDED, _ended)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, PARENT_ENDED)
     if os.getppid() != int(parent):  # it has ended already
         sys.exit(128 + signal.SIGTERM)
 

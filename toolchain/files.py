@@ -48,7 +48,7 @@ def _umask() -> int:
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
-    """The file piece by piece: a child counts its parent's memory as its own peak, so this process stays small."""
+    """The file piece by piece: compilers, which run beside this process, need the memory."""
     with path.open("rb") as file:
         while chunk := file.read(1 << 20):
             yield chunk

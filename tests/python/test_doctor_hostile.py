@@ -62,13 +62,14 @@ def garbage(draw, old):
 
 
 def spoil(draw, path):
-    """Makes of a file something else."""
+    """Makes of a file something else. A link is replaced: its file may have become anything by now."""
     kind = draw.choice([0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 5, 6])
-    old = path.read_bytes() if path.is_file() else b""
+    old = b"" if path.is_symlink() else path.read_bytes()
+    path.unlink()
     if kind < 3:
         path.write_bytes(garbage(draw, old))
+        path.chmod(0o755)
         return
-    path.unlink()
     if kind == 3:
         path.mkdir()
     elif kind == 4:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -14,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # for device_support, machine_su
 from machine_support import ENVIRONMENTS
 
 from toolchain import targets
+from toolchain.__main__ import PARENT_ENDED, SIGNALS
 from toolchain.device import Nvcc, Nvrtc
 from toolchain.targets import ROOT
 
@@ -25,6 +27,16 @@ def no_environment(monkeypatch):
     """These tests may run inside a conda environment or a Nix shell; they say themselves which one a build is in."""
     for name in ENVIRONMENTS:
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def signals_as_before():
+    """A verb that a test runs in this process listens to signals, and ignores them from the first one on."""
+    before = {number: signal.getsignal(number) for number in (*SIGNALS, PARENT_ENDED)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a shell's background job
+    yield
+    for number, action in before.items():
+        signal.signal(number, action)
 
 
 def _packages(pattern: str) -> list[Path]:

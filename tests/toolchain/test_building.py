@@ -57,7 +57,9 @@ def test_what_packing_takes_is_measured_in_its_own_process(tmp_path):
     program.write_text(f"#!{sys.executable}\nheld = bytearray(90_000_000)\nprint('[1/2] x\\nwheel: k.whl')\n")
     program.chmod(0o755)
     tools = host.HostTools(program, (), (), None)
+    ours = b"x" * 300_000_000
     wheel, step = build_wheel({}, tools, tmp_path, tmp_path / "out", 1)
+    assert len(ours) == 300_000_000  # held until here
     assert wheel == tmp_path / "out" / "k.whl"
     assert 90_000_000 < step.peak < 200_000_000
     assert 0 < step.seconds < 60

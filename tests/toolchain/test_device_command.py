@@ -206,7 +206,7 @@ esac
 """
 
 INTERRUPTED = """
-import sys
+import signal, sys
 from pathlib import Path
 from toolchain import __main__, targets
 from toolchain.commands import device
@@ -217,6 +217,8 @@ root = Path(sys.argv[1])
 request = resolve(targets.load(), machine="x86_64", root=root, archs="80;86;89")
 nvcc = Nvcc(root / "nvcc", root / "gcc", memo=root / "memo")
 device.run = lambda arguments: build_images(request, nvcc, root=root, cache_at=root / "cache", jobs=2)
+signal.signal(signal.SIGTERM, signal.SIG_DFL)  # which may be ignored where the tests run
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.exit(__main__.main(["device", "--out", "x"]))
 """
 

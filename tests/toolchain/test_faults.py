@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -44,7 +45,10 @@ class Command:
             (place / "ready").touch()
             time.sleep(600)
 verb.import_module = lambda name: Command
-signal.signal(signal.SIGINT, signal.default_int_handler)  # of a background job it is ignored
+# Whoever runs the tests may have had any of them ignored, as a shell does for a background job.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+for number in (signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, getattr(signal, sys.argv[2]))
 sys.exit(verb.main(["build"]))
 """
 # Starts a program as noxfile.py does, and tells its number.
@@ -70,7 +74,7 @@ def start(*words: object) -> subprocess.Popen[str]:
 @pytest.fixture
 def holder(tmp_path):
     """A process that holds `tmp_path/lock`, with what it started."""
-    child = start("-c", HOLDER, tmp_path)
+    child = start("-c", HOLDER, tmp_path, "SIG_DFL")
     until(lambda: (tmp_path / "ready").exists() or child.poll() is not None)
     yield child
     child.kill()
@@ -119,13 +123,22 @@ def test_a_lock_ends_nothing_but_what_was_started_under_it(tmp_path):
     assert leftovers.VARIABLE not in os.environ
 
 
-def test_a_verb_ends_with_the_nox_that_started_it(tmp_path):
-    outer = start("-c", OUTER, "-c", HOLDER, tmp_path)
-    until((tmp_path / "ready").exists)
-    outer.kill()
+def ignored(number: signal.Signals, pid: int) -> bool:
+    mask = re.search(r"(?m)^SigIgn:\s+(\w+)$", Path(f"/proc/{pid}/status").read_text())[1]
+    return bool(int(mask, 16) >> (number - 1) & 1)
+
+
+@pytest.mark.parametrize("before", ["SIG_DFL", "SIG_IGN"])
+def test_a_verb_ends_with_the_nox_that_started_it(tmp_path, before):
+    """Also where the signals that end it are ignored, which they then stay, as nohup wants it."""
+    with start("-c", OUTER, "-c", HOLDER, tmp_path, before) as outer:
+        until(lambda: (tmp_path / "ready").exists() or outer.poll() is not None)
+        verb = int((tmp_path / "lock").read_text())
+        found = {ignored(number, verb) for number in (signal.SIGTERM, signal.SIGHUP)}
+        outer.kill()
+    assert found == {before == "SIG_IGN"}
     with pip.locked(tmp_path / "lock", "waiting", patience=120):
         assert leftovers.marked(leftovers.mark_of(tmp_path / "lock")) == []
-    outer.communicate()
     late = subprocess.run(
         [sys.executable, "-c", "from toolchain.__main__ import _listen; _listen()"],
         env={**os.environ, "KW_PARENT": "1"}, cwd=ROOT, check=False,

@@ -6,11 +6,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from toolchain import measured
 from toolchain.building.stamp import Step
 from toolchain.errors import CompileError, KwError
 from toolchain.providers.host import HostTools
@@ -47,8 +49,16 @@ def build_wheel(
     lines = []
     with (
         log.open("w", encoding="utf-8") as kept,
+        os.fdopen(os.memfd_create("report")) as report,
         subprocess.Popen(
-            command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            measured.command(command, report.fileno()),
+            pass_fds=[report.fileno()],
+            cwd=ROOT,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,  # a group of its own: ended as one
         ) as child,
     ):
         try:
@@ -57,16 +67,15 @@ def build_wheel(
                 lines.append(line)
                 _show(line, terminal)
         except BaseException:  # otherwise it would be waited for here
-            child.kill()
+            os.killpg(child.pid, signal.SIGKILL)
             raise
-        _, status, usage = os.wait4(child.pid, 0)
-        code = child.returncode = os.waitstatus_to_exitcode(status)
+        code, peak = measured.outcome(report.fileno(), child.wait())
     if terminal:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
     answer = next((line for line in reversed(lines) if line.startswith(ANSWER)), None)
     if code or not answer:
         raise _failure(code, "".join(lines), log)
-    return out / answer.removeprefix(ANSWER).strip(), Step(time.monotonic() - started, usage.ru_maxrss * 1024)
+    return out / answer.removeprefix(ANSWER).strip(), Step(time.monotonic() - started, peak)
 
 
 def _show(line: str, terminal: bool) -> None:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from toolchain import measured
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import BinaryIO
@@ -80,12 +82,13 @@ def _in_memory(name: str) -> BinaryIO:
 def run(command: Sequence[str], *, cwd: Path, scratch: Path, stdin: bytes = b"") -> Ended:
     """Runs the command to its end. The output is standard output and error together."""
     started = time.monotonic()
-    with _in_memory("output") as output, _in_memory("input") as given:
+    with _in_memory("output") as output, _in_memory("input") as given, _in_memory("report") as report:
         given.write(stdin)
         given.seek(0)
         with _lock:
             child = subprocess.Popen(
-                command,
+                measured.command(command, report.fileno()),
+                pass_fds=[report.fileno()],
                 cwd=cwd,
                 env=environment(scratch),
                 stdin=given,
@@ -96,9 +99,9 @@ def run(command: Sequence[str], *, cwd: Path, scratch: Path, stdin: bytes = b"")
             _running.add(child.pid)
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         with _lock:  # the number is not free for others before it is off the list
-            _, status, usage = os.wait4(child.pid, 0)
+            own = child.wait()
             _running.discard(child.pid)
-        child.returncode = os.waitstatus_to_exitcode(status)
+        code, peak = measured.outcome(report.fileno(), own)
         output.seek(0)
         text = output.read().decode("utf-8", "replace")
-    return Ended(child.returncode, text, time.monotonic() - started, usage.ru_maxrss * 1024)
+    return Ended(code, text, time.monotonic() - started, peak)

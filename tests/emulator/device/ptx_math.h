@@ -22,6 +22,7 @@ inline void mov_b32(const Several<u16, 2>& to, u32 from) {
 }
 inline void mov_u32(u32& to, u32 from) { to = from; }
 inline void cvt_u32_u64(u32& to, u64 from) { to = static_cast<u32>(from); }
+inline void setp_ne_u32(bool& to, u32 a, u32 b) { to = a != b; }
 template <class T>
 inline void selp_u32(u32& to, T yes, T no, bool which) {
   to = static_cast<u32>(which ? yes : no);
