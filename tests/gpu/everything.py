@@ -10,6 +10,7 @@ the next one begins. OUT/summary.json has what became of each. The exit code is 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import shutil
@@ -43,13 +44,22 @@ def sanitizer(tool: str, seconds: int, ops: list[str]) -> Step:
     return Step(tool, seconds, [*command, *PROGRAM, "calls"], {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"})
 
 
+def at_once() -> list[str]:
+    """pytest's options for several processes, where its plugin is installed: nothing there waits for the GPU alone."""
+    return ["-n", "8", "-p", "no:benchmark"] if importlib.util.find_spec("xdist") else []
+
+
 def steps(out: Path, ops: list[str]) -> list[Step]:
     """What matters most comes first."""
     bench = [PYTHON, "benchmarks/run.py", "--device", "cuda", "--no-plot", "--out", str(out / "figures")]
     return [
         Step("machine", 20, [PYTHON, "-m", "kernelwright"]),
         Step("numbers", 60, [*PROGRAM, "numbers"]),
-        Step("tests", 90, [PYTHON, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider", "tests/python"]),
+        Step(
+            "tests",
+            180,
+            [PYTHON, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider", *at_once(), "tests/python"],
+        ),
         sanitizer("memcheck", 70, ops),
         *(Step(f"figures-{op}", 40, [*bench, "--ops", op, "--peers", "eager", "--quick"]) for op in ops),
         sanitizer("initcheck", 50, ops),
