@@ -40,8 +40,18 @@ def accelerate():
     return needed("accelerate")
 
 
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request):
+    """Where everything of the test is made."""
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("torch sees no GPU")
+    torch.set_default_device(request.param)
+    yield request.param
+    torch.set_default_device(None)
+
+
 @pytest.fixture
-def seed() -> int:
+def seed(device) -> int:
     """New numbers in every run; pytest shows the seed of a test that fails."""
     number = secrets.randbits(32)
     print(f"seed {number}")

@@ -22,12 +22,12 @@ def empty(accelerate, transformers, checkpoint):
         return transformers.LlamaForCausalLM(transformers.LlamaConfig.from_pretrained(checkpoint)).to(torch.bfloat16)
 
 
-def filled(accelerate, model, checkpoint):
-    accelerate.load_checkpoint_in_model(model, checkpoint, device_map={"": "cpu"}, dtype=torch.bfloat16)
+def filled(accelerate, model, checkpoint, device):
+    accelerate.load_checkpoint_in_model(model, checkpoint, device_map={"": device}, dtype=torch.bfloat16)
     return model.eval()
 
 
-def test_into_its_layers(bnb, under, accelerate, empty, checkpoint, load, settings, ids):
+def test_into_its_layers(bnb, under, accelerate, empty, checkpoint, load, settings, ids, device):
     from accelerate.utils.bnb import BnbQuantizationConfig, replace_with_bnb_layers
 
     config = BnbQuantizationConfig(
@@ -40,12 +40,12 @@ def test_into_its_layers(bnb, under, accelerate, empty, checkpoint, load, settin
     under.enable()
     with accelerate.init_empty_weights():
         model = replace_with_bnb_layers(empty, config, modules_to_not_convert=["lm_head"])
-    model = filled(accelerate, model, checkpoint)
+    model = filled(accelerate, model, checkpoint, device)
     assert type(model.model.layers[0].mlp.up_proj) is bnb.nn.Linear4bit
     same(model, load(checkpoint, quantization_config=settings), ids)
 
 
-def test_into_our_layers(quantizer, accelerate, empty, checkpoint, load, settings, ids):
+def test_into_our_layers(quantizer, accelerate, empty, checkpoint, load, settings, ids, device):
     from kernelwright import nn
 
     for name, layer in list(empty.named_modules()):
@@ -60,7 +60,7 @@ def test_into_our_layers(quantizer, accelerate, empty, checkpoint, load, setting
                 device="meta",
             )
             empty.set_submodule(name, made)
-    model = filled(accelerate, empty, checkpoint)
+    model = filled(accelerate, empty, checkpoint, device)
     quantizer.enable()
     same(model, load(checkpoint, quantization_config=settings), ids)
 

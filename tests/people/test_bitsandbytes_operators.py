@@ -63,13 +63,13 @@ def test_blocks_across_rows(bnb, under, seed, quant_type):
     torch.testing.assert_close(bnb.matmul_4bit(x, packed, state), x @ wide.t(), rtol=1e-5, atol=1e-4)
 
 
-def test_whose_kernel_runs(bnb, under, seed):
+def test_whose_kernel_runs(bnb, under, seed, device):
     """Counted, so that a registration that torch ignores cannot pass for one that works."""
     from kernelwright.integrations import _bitsandbytes_kernels as kernels
 
     calls = []
     recorded = {name: (lambda *a, f=f, n=name: (calls.append(n), f(*a))[1]) for name, f in kernels.KERNELS.items()}
-    layer = bnb.nn.LinearNF4(64, 64).to("cpu")
+    layer = bnb.nn.LinearNF4(64, 64).to(device)
     x = torch.randn(2, 64, requires_grad=True)
     layer(x).sum().backward()
     assert not calls
@@ -80,7 +80,7 @@ def test_whose_kernel_runs(bnb, under, seed):
     finally:
         kernels.KERNELS.update(before)
     layer(x).sum().backward()
-    bnb.nn.LinearNF4(64, 64).to("cpu")
+    bnb.nn.LinearNF4(64, 64).to(device)
     assert calls == ["gemm_4bit", "dequantize_4bit", "quantize_4bit"]
     calls.clear()
     with torch.inference_mode():
@@ -106,9 +106,9 @@ def test_again_and_again(bnb, under, seed):
         assert torch.equal(bnb.matmul_4bit(x, packed, state), theirs)
 
 
-def test_codes_stay_in_order(bnb, under, seed):
+def test_codes_stay_in_order(bnb, under, seed, device):
     """Its layers would reorder theirs on a CPU with AVX512-BF16, in the first forward without gradients."""
-    layer = bnb.nn.LinearNF4(64, 64, bias=False, compute_dtype=torch.bfloat16).to("cpu").eval()
+    layer = bnb.nn.LinearNF4(64, 64, bias=False, compute_dtype=torch.bfloat16).to(device).eval()
     before = layer.weight.data.clone()
     under.enable()
     with torch.no_grad():
@@ -119,18 +119,18 @@ def test_codes_stay_in_order(bnb, under, seed):
 
 
 @pytest.mark.parametrize("storage", [torch.bfloat16, torch.float32])
-def test_other_storage(bnb, under, seed, storage):
-    layer = bnb.nn.LinearNF4(64, 64, quant_storage=storage).to("cpu").train()
+def test_other_storage(bnb, under, seed, storage, device):
+    layer = bnb.nn.LinearNF4(64, 64, quant_storage=storage).to(device).train()
     x = torch.randn(2, 64, requires_grad=True)
     y = layer(x)
     under.enable()
     torch.testing.assert_close(layer(x), y, rtol=1e-4, atol=1e-4)
-    assert bnb.nn.LinearNF4(64, 64, quant_storage=storage).to("cpu").weight.dtype is storage
+    assert bnb.nn.LinearNF4(64, 64, quant_storage=storage).to(device).weight.dtype is storage
 
 
-def test_compiled(bnb, under, seed):
+def test_compiled(bnb, under, seed, device):
     under.enable()
-    layer = bnb.nn.LinearNF4(64, 64, compute_dtype=torch.float32).to("cpu").train()
+    layer = bnb.nn.LinearNF4(64, 64, compute_dtype=torch.float32).to(device).train()
     x = torch.randn(2, 64, requires_grad=True)
     torch._dynamo.reset()
     torch.testing.assert_close(torch.compile(layer, backend="aot_eager")(x), layer(x), rtol=1e-5, atol=1e-5)

@@ -84,7 +84,7 @@ def test_whole_models_in_place(bnb, checkpoint, load, ids, settings, theirs):
 
 
 @pytest.mark.parametrize("whose", ["bitsandbytes", "kernelwright.compat.bitsandbytes"])
-def test_a_program_with_either_import(whose, transformers, bnb, checkpoint, load, settings, ids, theirs):
+def test_a_program_with_either_import(whose, transformers, bnb, checkpoint, load, settings, ids, theirs, device):
     """Layers put into a model by hand, as programs do that use bitsandbytes by itself."""
     bnb = importlib.import_module(whose)
     kind = {
@@ -99,7 +99,7 @@ def test_a_program_with_either_import(whose, transformers, bnb, checkpoint, load
             )
             made.weight = bnb.nn.Params4bit(old.weight.data, requires_grad=False, **kind)
             model.set_submodule(name, made)
-    model = model.to("cpu")
+    model = model.to(device)
     layer = model.model.layers[0].mlp.down_proj
     assert isinstance(layer.weight, bnb.nn.Params4bit)
     assert layer.weight.quant_state.shape == (128, 256)

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from transformers.core_model_loading import ConversionOps
+from transformers.integrations.bitsandbytes import Bnb4bitDeserialize
 from transformers.pytorch_utils import Conv1D
 from transformers.quantizers.quantizer_bnb_4bit import Bnb4BitHfQuantizer
 from transformers.quantizers.quantizers_utils import get_module_from_name, should_convert_module
@@ -83,6 +84,16 @@ class Quantizer(Bnb4BitHfQuantizer):
 
     def get_quantize_ops(self) -> ConversionOps:
         return _Quantize(self)
+
+    def get_weight_conversions(self) -> list[Any]:
+        """As transformers has them; early versions of 5 do not ask for the operation below but name their own."""
+        found: list[Any] = super().get_weight_conversions()
+        for converter in found:
+            converter.operations = [
+                _Deserialize(self) if isinstance(operation, Bnb4bitDeserialize) else operation
+                for operation in converter.operations
+            ]
+        return found
 
     def get_load_operations(self) -> dict[str, type[ConversionOps]]:
         return {"deserialize": _Deserialize}
