@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import statistics
 import subprocess
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -26,16 +27,27 @@ class Graph:
             calls = prepare()
             calls[0]()
         torch.cuda.synchronize()
-        with torch.cuda.graph(self.graph, stream=stream):
-            self.kept = [call() for call in calls]
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            with torch.cuda.graph(self.graph, stream=stream):
+                self.kept = [call() for call in calls]
+        # Some launch on the default stream whatever the current one is; a graph has nothing of them then.
+        self.empty = any("Graph is empty" in str(warning.message) for warning in said)
         self.calls = calls
         self.samples: list[float] = []
+
+    def _run(self) -> None:
+        if self.empty:
+            for call in self.calls:
+                call()
+        else:
+            self.graph.replay()
 
     def replay(self) -> float:
         """Microseconds a call."""
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         begin.record()
-        self.graph.replay()
+        self._run()
         end.record()
         end.synchronize()
         return begin.elapsed_time(end) * 1e3 / len(self.calls)
@@ -69,20 +81,23 @@ class Gpu:
     def times(
         self, contestants: dict[str, Callable[[], list[Callable[[], Any]]]], rounds: int
     ) -> tuple[dict[str, float], dict[str, str]]:
-        """Medians; and why a contestant has none."""
-        graphs, failed = {}, {}
+        """Medians; and why a contestant has none, or what is to be said of it."""
+        graphs, said = {}, {}
         for name, prepare in contestants.items():
             try:
                 graphs[name] = Graph(prepare)
             except torch.cuda.OutOfMemoryError:
-                failed[name] = "not enough memory"
+                said[name] = "not enough memory"
+            else:
+                if graphs[name].empty:
+                    said[name] = "launches on the default stream, which no graph records: timed call by call"
         for graph in graphs.values():
             graph.replay()
         for _ in range(rounds):
             for graph in graphs.values():
                 if sum(graph.samples) * len(graph.calls) < TARGET_US or len(graph.samples) < rounds // 2:
                     graph.samples.append(graph.replay())
-        return {name: statistics.median(graph.samples) for name, graph in graphs.items()}, failed
+        return {name: statistics.median(graph.samples) for name, graph in graphs.items()}, said
 
     def clean(self) -> None:
         torch.cuda.empty_cache()

@@ -121,8 +121,8 @@ def measure(subject: Subject, device: Any, wanted: Callable[[str], bool], *, qui
         result.notes.append(str(error))
         return result
     device.clean()
-    result.us, failed = _time_all(subject, device, known, arguments, QUICK_ROUNDS if quick else ROUNDS)
-    result.notes += [f"{name}: {why}" for name, why in failed.items()]
+    result.us, said = _time_all(subject, device, known, arguments, QUICK_ROUNDS if quick else ROUNDS)
+    result.notes += [f"{name}: {why}" for name, why in said.items()]
     result.limit = _limit(subject, result.us[COPY], device)
     device.clean()
     return result

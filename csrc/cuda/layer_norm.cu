@@ -16,6 +16,16 @@
 #include "norm_staged.cuh"
 #include "norm_stream.cuh"
 
+// A cluster holds any row; what reads rows twice is for GPUs without (norm_plan.h says so too).
+#ifdef KW_HAS_CLUSTER
+#define KW_TWICE(type, T)
+#else
+#define KW_TWICE(type, T)                                                         \
+  KW_KERNEL(stream_##type, 512, 3, kw::norm_stream<true, kw::T, false, false>)    \
+  KW_KERNEL(stream_add_##type, 512, 2, kw::norm_stream<true, kw::T, true, false>) \
+  KW_KERNEL(slide_##type, 512, 2, kw::norm_stream<true, kw::T, true, true>)
+#endif
+
 // The names are the launcher's: layer_norm_<shape>[_add]_<type>. Of blocks of `threads` a multiprocessor holds at least
 // `blocks`, which bounds the registers.
 #define KW_KERNEL(name, threads, blocks, ...)                                                             \
@@ -31,12 +41,10 @@
   KW_KERNEL(narrow_add_##type, 64, 8, kw::norm_narrow<true, kw::T, true, 16>)        \
   KW_KERNEL(staged_##type, 256, 6, kw::norm_staged<true, kw::T, false>)              \
   KW_KERNEL(staged_add_##type, 256, 4, kw::norm_staged<true, kw::T, true>)           \
-  KW_KERNEL(stream_##type, 512, 3, kw::norm_stream<true, kw::T, false, false>)       \
-  KW_KERNEL(stream_add_##type, 512, 2, kw::norm_stream<true, kw::T, true, false>)    \
   KW_KERNEL(scalar_##type, 64, 14, kw::norm_narrow<true, kw::T, true, kw::T::kSize>) \
-  KW_KERNEL(slide_##type, 512, 2, kw::norm_stream<true, kw::T, true, true>)          \
   KW_KERNEL(long_##type, 512, 2, kw::norm_row<true, kw::T, false, false, 8>)         \
-  KW_KERNEL(long_shifted_##type, 512, 2, kw::norm_row<true, kw::T, false, true, 8>)
+  KW_KERNEL(long_shifted_##type, 512, 2, kw::norm_row<true, kw::T, false, true, 8>)  \
+  KW_TWICE(type, T)
 
 KW_KERNELS(float32, Float32)
 KW_KERNELS(float16, Float16)

@@ -4,9 +4,9 @@
 #include "quantize_4bit_absmax.cuh"
 
 // The names are the launcher's: quantize_4bit_<type>.
-#define KW_KERNEL(type, T)                                                                               \
-  extern "C" __global__ void __launch_bounds__(128) quantize_4bit_##type(const KwQuantize4bitParams p) { \
-    kw::quantize_4bit<kw::T>(p);                                                                         \
+#define KW_KERNEL(type, T)                                                                                  \
+  extern "C" __global__ void __launch_bounds__(128, 8) quantize_4bit_##type(const KwQuantize4bitParams p) { \
+    kw::quantize_4bit<kw::T>(p);                                                                            \
   }
 
 KW_KERNEL(float32, Float32)

@@ -26,33 +26,45 @@
 #else
 #define KW_NARROW_BLOCKS 10
 #endif
-// Rows are read twice where this is known to pay: there, by as many warps as a multiprocessor has.
+// A cluster holds any row. Rows are read twice where there are none, and where this is known to pay: there, by as many
+// warps as a multiprocessor has (norm_plan.h says so too).
 #ifdef KW_HAS_WGMMA
 #define KW_STREAM_BLOCKS 2
 #else
 #define KW_STREAM_BLOCKS 1
 #endif
+#if defined(KW_HAS_CLUSTER) && !defined(KW_HAS_WGMMA)
+#define KW_STREAM(type, T)
+#else
+#define KW_STREAM(type, T)                                                                      \
+  KW_KERNEL(stream_##type, 1024, KW_STREAM_BLOCKS, kw::norm_stream<false, kw::T, false, false>) \
+  KW_KERNEL(stream_add_##type, 512, 2, kw::norm_stream<false, kw::T, true, false>)
+#endif
+#ifdef KW_HAS_CLUSTER
+#define KW_SLIDE(type, T)
+#else
+#define KW_SLIDE(type, T) KW_KERNEL(slide_##type, 512, 2, kw::norm_stream<false, kw::T, true, true>)
+#endif
 #define KW_KERNEL(name, threads, blocks, ...)                                                           \
   extern "C" __global__ void __launch_bounds__(threads, blocks) rms_norm_##name(const KwNormParams p) { \
     __VA_ARGS__(p);                                                                                     \
   }
-#define KW_KERNELS(type, T)                                                                     \
-  KW_KERNEL(row_##type, 768, 2, kw::norm_row<false, kw::T, false, false, 4>)                    \
-  KW_KERNEL(row_add_##type, 1024, 1, kw::norm_row<false, kw::T, true, false, 4>)                \
-  KW_KERNEL(shifted_##type, 640, 2, kw::norm_row<false, kw::T, false, true, 4>)                 \
-  KW_KERNEL(shifted_add_##type, 1024, 1, kw::norm_row<false, kw::T, true, true, 4>)             \
-  KW_KERNEL(narrow_##type, 64, 14, kw::norm_narrow<false, kw::T, false, 16>)                    \
-  KW_KERNEL(narrow_add_##type, 64, KW_NARROW_BLOCKS, kw::norm_narrow<false, kw::T, true, 16>)   \
-  KW_KERNEL(flat_##type, 256, 4, kw::norm_flat<kw::T, false>)                                   \
-  KW_KERNEL(flat_add_##type, 256, 3, kw::norm_flat<kw::T, true>)                                \
-  KW_KERNEL(staged_##type, 256, 6, kw::norm_staged<false, kw::T, false>)                        \
-  KW_KERNEL(staged_add_##type, 256, 4, kw::norm_staged<false, kw::T, true>)                     \
-  KW_KERNEL(stream_##type, 1024, KW_STREAM_BLOCKS, kw::norm_stream<false, kw::T, false, false>) \
-  KW_KERNEL(stream_add_##type, 512, 2, kw::norm_stream<false, kw::T, true, false>)              \
-  KW_KERNEL(scalar_##type, 64, 14, kw::norm_narrow<false, kw::T, true, kw::T::kSize>)           \
-  KW_KERNEL(slide_##type, 512, 2, kw::norm_stream<false, kw::T, true, true>)                    \
-  KW_KERNEL(long_##type, 512, 2, kw::norm_row<false, kw::T, false, false, 8>)                   \
-  KW_KERNEL(long_shifted_##type, 512, 2, kw::norm_row<false, kw::T, false, true, 8>)
+#define KW_KERNELS(type, T)                                                                   \
+  KW_KERNEL(row_##type, 768, 2, kw::norm_row<false, kw::T, false, false, 4>)                  \
+  KW_KERNEL(row_add_##type, 1024, 1, kw::norm_row<false, kw::T, true, false, 4>)              \
+  KW_KERNEL(shifted_##type, 640, 2, kw::norm_row<false, kw::T, false, true, 4>)               \
+  KW_KERNEL(shifted_add_##type, 1024, 1, kw::norm_row<false, kw::T, true, true, 4>)           \
+  KW_KERNEL(narrow_##type, 64, 14, kw::norm_narrow<false, kw::T, false, 16>)                  \
+  KW_KERNEL(narrow_add_##type, 64, KW_NARROW_BLOCKS, kw::norm_narrow<false, kw::T, true, 16>) \
+  KW_KERNEL(flat_##type, 256, 4, kw::norm_flat<kw::T, false>)                                 \
+  KW_KERNEL(flat_add_##type, 256, 3, kw::norm_flat<kw::T, true>)                              \
+  KW_KERNEL(staged_##type, 256, 6, kw::norm_staged<false, kw::T, false>)                      \
+  KW_KERNEL(staged_add_##type, 256, 4, kw::norm_staged<false, kw::T, true>)                   \
+  KW_KERNEL(scalar_##type, 64, 14, kw::norm_narrow<false, kw::T, true, kw::T::kSize>)         \
+  KW_KERNEL(long_##type, 512, 2, kw::norm_row<false, kw::T, false, false, 8>)                 \
+  KW_KERNEL(long_shifted_##type, 512, 2, kw::norm_row<false, kw::T, false, true, 8>)          \
+  KW_STREAM(type, T)                                                                          \
+  KW_SLIDE(type, T)
 
 KW_KERNELS(float32, Float32)
 KW_KERNELS(float16, Float16)

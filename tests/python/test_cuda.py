@@ -105,8 +105,8 @@ def test_graph_capture(op, overload):
 def test_references_can_be_captured(op, overload):
     """Benchmarks time them so, and KERNELWRIGHT_DISABLE puts them where the kernels were."""
     case = next(c for c in op.cases if c.overload == overload.name and 0 not in c.shape)
-    args = op.make(case, "cuda", tensors.generator(5, "cuda"))
-    expected = tensors.outputs(overload.reference(*args))
+    args, same = (op.make(case, "cuda", tensors.generator(5, "cuda")) for _ in range(2))
+    expected = tensors.outputs(overload.reference(*same))
     with torch.cuda.graph(graph := torch.cuda.CUDAGraph()):
         found = tensors.outputs(overload.reference(*args))
     graph.replay()

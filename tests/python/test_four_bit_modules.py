@@ -10,10 +10,11 @@ import pickle
 import pytest
 
 from kernelwright import errors
-from tests.python.tensors import torch
+from tests.python.tensors import RECORDS, torch
 
 pytestmark = pytest.mark.torch
 
+MATMUL = next(record for record in RECORDS if record.name == "matmul_4bit")
 KINDS = [("nf4", False), ("nf4", True), ("fp4", False), ("fp4", True)]
 
 
@@ -74,7 +75,9 @@ def test_compute_dtype(layer, device, compute, kind_of_x):
     wide = [t.double() for t in (x.to(inner), made.weight.dequantize(), made.bias.to(inner))]
     exact, sizes = (torch.nn.functional.linear(*ts) for ts in (wide, [t.abs() for t in wide]))
     eps = max(torch.finfo(dtype).eps for dtype in (inner, x.dtype))
-    assert ((y.double() - exact).abs() <= eps * exact.abs() + 1e-6 * sizes).all()
+    # Tensor cores get the values of codes rounded to the type that is computed in.
+    terms = 1e-6 if device == "cpu" else MATMUL.tolerances[str(inner).removeprefix("torch.")].terms
+    assert ((y.double() - exact).abs() <= eps * exact.abs() + terms * sizes).all()
 
 
 def test_an_adapter_learns_through_the_frozen_base(layer, device):

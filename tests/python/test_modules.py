@@ -134,9 +134,9 @@ def test_wrong_residual(norms):
             ours(x, torch.randn(shape))
 
 
-def test_a_residual_that_no_view_flattens(norms):
+def test_a_residual_that_no_view_flattens(norms, device):
     ours, _ = norms((2, 4))
-    x, residual = torch.randn(3, 2, 4), torch.randn(3, 4, 2).transpose(1, 2)
+    x, residual = torch.randn(3, 2, 4, device=device), torch.randn(3, 4, 2, device=device).transpose(1, 2)
     before = residual.clone()
     with torch.no_grad(), pytest.raises(errors.InvalidArgument, match="without a copy; make it contiguous"):
         ours(x, residual, inplace=True)

@@ -4,66 +4,85 @@
 
 #include "norm_backward_finish.cuh"
 #include "norm_backward_place.cuh"
+#include "ptx_async.cuh"
 
 namespace kw {
 
-template <int kSlots, int kCount>
-__device__ __forceinline__ float4 quad_of(const float (&sum)[kSlots][kCount], u32 i) {
-  const float* of = &sum[i / kCount][i % kCount];
-  return {of[0], of[1], of[2], of[3]};
-}
+constexpr u32 kThreadQuads = kThreadColumns / 4;
 
 template <class T, bool kAligned>
 __device__ __forceinline__ void store_quad(const BackwardPlace<T, kAligned>& at, char* to, u32 index,
-                                           const float4& sum) {
+                                           const float (&sum)[4]) {
   constexpr int kCount = BackwardPlace<T, kAligned>::kCount;
   if (at.lane() >= at.p.group) return;
   const u64 block_row = static_cast<u64>(blockIdx.x / at.p.parts) * at.p.cols;
   const u32 begin = at.column(index / kCount) + index % kCount;
   if (kAligned && at.p.sums_kind == KW_SUMS_FLOAT32 && at.offset_of(to) == 0) {
-    if (begin < at.p.cols) *reinterpret_cast<float4*>(to + (block_row + begin) * 4) = sum;
+    if (begin < at.p.cols) {
+      *reinterpret_cast<float4*>(to + (block_row + begin) * 4) = {sum[0], sum[1], sum[2], sum[3]};
+    }
     return;
   }
-  const float value[4] = {sum.x, sum.y, sum.z, sum.w};
 #pragma unroll
   for (u32 i = 0; i < 4; ++i) {
-    if (begin + i < at.p.cols) store_sum(to, block_row + begin + i, value[i], at.p.sums_kind);
+    if (begin + i < at.p.cols) store_sum(to, block_row + begin + i, sum[i], at.p.sums_kind);
   }
 }
 
-// Adds the sums of lanes that had other rows, then of the block's other teams: those leave theirs in shared memory, and
-// each team adds and stores some of the columns.
+// Leaves this lane's sums in its part of the warp's shared memory, whose rows are done: quads from `line` on, of kLine
+// bytes for all lanes.
 template <class T, bool kAligned, int kSlots, int kCount>
-__device__ __forceinline__ void deposit(const BackwardPlace<T, kAligned>& at, char* to, float (&sum)[kSlots][kCount],
-                                        char* memory) {
-  for (u32 mask = kWarp / 2; mask >= at.p.group; mask /= 2) {
-#pragma unroll
-    for (u32 i = 0; i < kThreadColumns; ++i) {
-      sum[i / kCount][i % kCount] += shuffle_xor(sum[i / kCount][i % kCount], mask);
-    }
-  }
-  if (at.teams() == 1) {
-    if (to == nullptr) return;
-#pragma unroll
-    for (u32 i = 0; i < kThreadColumns; i += 4) store_quad(at, to, i, quad_of(sum, i));
-    return;
-  }
-  const u32 members = at.p.team_warps * kWarp, member = at.warp() * kWarp + at.lane();
-  float4* quads = reinterpret_cast<float4*>(memory);
-  __syncthreads();
+__device__ __forceinline__ void keep_quads(const BackwardPlace<T, kAligned>& at, u32 line,
+                                           const float (&sum)[kSlots][kCount]) {
 #pragma unroll
   for (u32 i = 0; i < kThreadColumns; i += 4) {
-    quads[(at.team * (kThreadColumns / 4) + i / 4) * members + member] = quad_of(sum, i);
+    const float* of = &sum[i / kCount][i % kCount];
+    const u32 word[4] = {bits_of_float(of[0]), bits_of_float(of[1]), bits_of_float(of[2]), bits_of_float(of[3])};
+    store_shared(at.buffer + (line + i / 4) * at.kLine, word);
   }
-  __syncthreads();
-  if (to == nullptr) return;
-  for (u32 i = at.team * 4; i < kThreadColumns; i += at.teams() * 4) {
-    float4 total = {0.0f, 0.0f, 0.0f, 0.0f};
-    for (u32 other = 0; other < at.teams(); ++other) {
-      const float4 quad = quads[(other * (kThreadColumns / 4) + i / 4) * members + member];
-      total.x += quad.x, total.y += quad.y, total.z += quad.z, total.w += quad.w;
+}
+
+// Adds to this lane's quads those of lanes that had other rows.
+template <class T, bool kAligned>
+__device__ __forceinline__ void add_lanes(const BackwardPlace<T, kAligned>& at, u32 lines) {
+#pragma unroll 1
+  for (u32 line = 0; line < lines && at.p.group < kWarp; ++line) {
+    Unit<Float32, 16> quad;
+    float sum[4];
+    load_shared(at.buffer + line * at.kLine, quad.word);
+    quad.unpack(sum);
+#pragma unroll 1
+    for (u32 mask = kWarp / 2; mask >= at.p.group; mask /= 2) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sum[i] += shuffle_xor(sum[i], mask);
     }
-    store_quad(at, to, i, total);
+    quad.pack(sum);
+    store_shared(at.buffer + line * at.kLine, quad.word);
+  }
+}
+
+// Adds the quads of the block's teams: each adds and stores some of the columns. First those for dweight, then, if
+// there are so many lines, for dbias. Loops, not unrolled: this is done once a launch, and code that was not run before
+// is slower to come by than to go round in.
+template <class T, bool kAligned>
+__device__ __forceinline__ void deposit(const BackwardPlace<T, kAligned>& at, u32 lines) {
+  add_lanes(at, lines);
+  if (at.teams() > 1) __syncthreads();
+  const u32 team_bytes = at.p.team_warps * at.warp_bytes(), first = at.buffer - at.team * team_bytes;
+#pragma unroll 1
+  for (u32 line = at.team; line < lines; line += at.teams()) {
+    char* to = line < kThreadQuads ? at.p.dweight : at.p.dbias;
+    float total[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll 1
+    for (u32 other = 0; other < at.teams(); ++other) {
+      Unit<Float32, 16> quad;
+      float sum[4];
+      load_shared(first + other * team_bytes + line * at.kLine, quad.word);
+      quad.unpack(sum);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) total[i] += sum[i];
+    }
+    if (to != nullptr) store_quad(at, to, line % kThreadQuads * 4, total);
   }
 }
 

@@ -31,7 +31,7 @@ struct BackwardPlace {
   u32 turns;         // rows this thread has
 
   __device__ __forceinline__ BackwardPlace(const KwNormBackwardParams& params, u32 memory)
-      : p(params), buffer(memory + threadIdx.x / kWarp * (weights_from() + kWarpColumns * 4) + lane() * 16) {
+      : p(params), buffer(memory + threadIdx.x / kWarp * warp_bytes() + lane() * 16) {
     team = threadIdx.x / kWarp / p.team_warps;
     const u32 warp_of_row = part() * p.team_warps + warp();
     first = warp_of_row * kWarp * kSlots + lane() % p.group;
@@ -49,6 +49,7 @@ struct BackwardPlace {
   }
   __device__ __forceinline__ u32 stage_bytes() const { return 2 * tensor_bytes(); }
   __device__ __forceinline__ u32 weights_from() const { return 3 * stage_bytes(); }
+  __device__ __forceinline__ u32 warp_bytes() const { return weights_from() + kWarpColumns * 4; }
 
   static __device__ __forceinline__ u32 lane() { return threadIdx.x % kWarp; }
   __device__ __forceinline__ u32 place() const { return lane() % p.group; }

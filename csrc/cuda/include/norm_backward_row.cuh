@@ -39,7 +39,7 @@ class NormBackward : public BackwardStage<T, kAligned> {
     dx = p.dx + before * p.dx_pitch + first * 16;
   }
 
-  __device__ __forceinline__ void run(char* memory) {
+  __device__ __forceinline__ void run() {
     count_columns();
     begin_cluster();
     allow_next_kernel();
@@ -63,8 +63,10 @@ class NormBackward : public BackwardStage<T, kAligned> {
     do_rows();
     copies_wait<0>();
     if (p.dweight == nullptr && p.dbias == nullptr) return;
-    deposit(*this, p.dweight, dweight, memory);
-    if constexpr (kCentered) deposit(*this, p.dbias, dbias, memory);
+    __syncwarp();  // all have read the last row
+    keep_quads(*this, 0, dweight);
+    if constexpr (kCentered) keep_quads(*this, kThreadQuads, dbias);
+    deposit(*this, kCentered ? 2 * kThreadQuads : kThreadQuads);
   }
 
  private:
@@ -116,12 +118,9 @@ class NormBackward : public BackwardStage<T, kAligned> {
   }
 
   __device__ __forceinline__ void do_rows() {
-    // All of a warp have as many turns here; some lanes may have no row in the last.
-    u32 all_turns = turns;
-    if (p.group < kWarp) all_turns = bits_of_float(shuffle_from(float_of_bits(turns), 0));
     u32 stage = buffer + 2 * stage_bytes(), stage_ahead = buffer;
     RowMoments<kCentered> sums{};
-    for (u32 ahead = 0; ahead <= all_turns; ++ahead) {
+    for (u32 ahead = 0; any_of_warp(ahead <= turns); ++ahead) {
       // The row before `ahead` is finished in this turn; before the first there is none, and all of it is zeros.
       const u32 turn = ahead - 1;
       if (ahead > 0) begin_merge(sums, turn);
@@ -294,7 +293,7 @@ template <class T, bool kCentered, bool kAligned>
 __device__ __forceinline__ void norm_backward(const KwNormBackwardParams& p) {
   extern __shared__ __align__(16) char norm_backward_memory[];
   __shared__ BackwardScratch<kCentered> scratch;
-  NormBackward<T, kCentered, kAligned>(p, scratch, shared_address(norm_backward_memory)).run(norm_backward_memory);
+  NormBackward<T, kCentered, kAligned>(p, scratch, shared_address(norm_backward_memory)).run();
 }
 
 }  // namespace kw

@@ -81,9 +81,9 @@ struct BackwardStage : BackwardPlace<T, kAligned> {
     }
   }
 
-  // As float32, so that one kernel serves every type of them.
+  // As float32, so that one kernel serves every type of them. Not unrolled: done once.
   __device__ __forceinline__ void keep_weights() const {
-#pragma unroll
+#pragma unroll 1
     for (int s = 0; s < kSlots; ++s) {
       float weight[kCount];
       weights_at(column(s), weight);

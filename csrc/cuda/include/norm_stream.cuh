@@ -46,7 +46,7 @@ __device__ __forceinline__ void norm_stream(const Params& p) {
 
   Tally<kCentered> tally;
   // Whole warps go round together: the first time they agree on where their tally begins.
-  for (u32 begin = at.thread; begin - at.thread % kWarp < units; begin += at.threads * kPieces) {
+  for (u32 begin = at.thread; any_of_warp(begin < units); begin += at.threads * kPieces) {
     Vector in[kPieces], add[kPieces];
 #pragma unroll
     for (int s = 0; s < kPieces; ++s) {

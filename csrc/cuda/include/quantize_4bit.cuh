@@ -1,171 +1,168 @@
 // SPDX-License-Identifier: MIT
 // Values into codes: a scale for each block, and of each value the place among the bounds between codes. A unit is 16
-// bytes of x. A block is a few lanes' units, or several of each lane.
+// bytes of x, a row the units side by side of a warp's lanes, a part what a warp takes at a time: four rows, or one
+// block where that is longer. A block is a few lanes' units, or several rows.
 #pragma once
 
-#include "element.cuh"
-#include "four_bit_params.h"
 #include "ptx_memory.cuh"
 #include "ptx_sync.cuh"
-#include "reduce.cuh"
+#include "quantize_4bit_buckets.cuh"
 
 namespace kw {
 
 constexpr u32 kQuantizeThreads = 128;
-constexpr u32 kQuantizeSlots = 4;  // units a lane; those of a warp are a span
+constexpr u32 kQuantizeRows = 4;
 
-// The larger of the absolute values: integers compare as those do, and a NaN is larger than all.
-__device__ __forceinline__ u32 larger(u32 most, u32 bits) {
-  bits &= 0x7fffffffu;
-  return bits > most ? bits : most;
-}
-
-__device__ __forceinline__ u32 shuffle_bits(u32 bits, u32 lane) {
-  return bits_of_float(shuffle_from(float_of_bits(bits), lane));
-}
-
-// What a value is scaled by, from the bits of the largest. Of a subnormal one as of 0: bitsandbytes flushes those.
-__device__ __forceinline__ u32 flushed(u32 most) { return most < 0x00800000u ? 0 : most; }
-
-// The lane's part of the table of buckets (four_bit_params.h).
-struct Buckets4bit {
-  float bound;
-  u32 below, kept, order;
-
-  __device__ __forceinline__ explicit Buckets4bit(const KwQuantize4bitParams& p)
-      : bound(p.bound[threadIdx.x % 32]), below(p.below[threadIdx.x % 32]), kept(p.kept), order(p.order) {}
-
-  // All lanes of a warp call it. The sum's lowest bits are the bucket, since from 2^23 on floats are integers; that of
-  // a NaN is 31, the smallest values'.
-  __device__ __forceinline__ u32 code(float scaled) const {
-    const float value = float_of_bits(bits_of_float(scaled) & kept);
-    const u32 bucket = bits_of_float(fmaf(value, -15.25f, 8388624.0f));
-    const float limit = shuffle_from(bound, bucket);
-    const u32 place = shuffle_bits(below, bucket) + (value > limit ? 1 : 0);
-    if (order == 0) return place;
-    return (order >> (place * 4) & 7u) + (scaled < 0.0f ? 8 : 0);
-  }
-};
-
-// A warp's units from element `first` on, 32 apart; what lies past the end is 0.
 template <class T>
-struct Span4bit {
-  static constexpr u32 kCount = 16 / T::kSize, kBytes = kCount / 2;
-  static constexpr u32 kElements = kCount * kWarp * kQuantizeSlots;
-  Unit<T, 16> unit[kQuantizeSlots];
+struct Quantize4bit {
+  static constexpr u32 kCount = 16 / T::kSize, kBytes = kCount / 2;  // of a unit: values, bytes of codes
+  static constexpr u32 kRow = kCount * kWarp;
+  const KwQuantize4bitParams& p;
+  const Buckets4bit buckets;
+  const u32 lane;
+  const u32 lanes, rows;  // that share a block
+  Unit<T, 16> unit[kQuantizeRows], next[kQuantizeRows];
 
-  static __device__ __forceinline__ i64 element(i64 first, u32 slot) {
-    return first + (slot * kWarp + threadIdx.x % kWarp) * kCount;
+  __device__ __forceinline__ explicit Quantize4bit(const KwQuantize4bitParams& p)
+      : p(p),
+        buckets(p),
+        lane(threadIdx.x % kWarp),
+        lanes(1u << p.block_log2 < kRow ? (1u << p.block_log2) / kCount : kWarp),
+        rows(1u << p.block_log2 < kRow ? 1 : (1u << p.block_log2) / kRow) {}
+
+  __device__ __forceinline__ u32 part() const { return (rows > kQuantizeRows ? rows : kQuantizeRows) * kRow; }
+
+  // The largest of a row into that of its block, as far as lanes share it.
+  __device__ __forceinline__ u32 among_lanes(u32 most) const {
+    for (u32 mask = 1; mask < lanes; mask *= 2) {
+      most = larger(most, bits_of_float(shuffle_xor(float_of_bits(most), mask)));
+    }
+    return most;
   }
 
-  __device__ __forceinline__ void load(const KwQuantize4bitParams& p, i64 first) {
+  // --- four whole rows at once, while the next are on their way
+
+  __device__ __forceinline__ void load_rows(i64 first) {
+    const char* from = p.x + (first + lane * kCount) * T::kSize;
 #pragma unroll
-    for (u32 s = 0; s < kQuantizeSlots; ++s) {
-      const i64 at = element(first, s), left = p.count - at;
-      unit[s].clear();
-      if (left >= kCount && p.aligned) {
-        kw::load<16>(p.x + at * T::kSize, unit[s].word);
-        continue;
-      }
+    for (u32 i = 0; i < kQuantizeRows; ++i) kw::load<16>(from + i * (16 * kWarp), next[i].word);
+  }
+
+  __device__ __forceinline__ void largest_of_rows(u32 (&most)[kQuantizeRows]) const {
 #pragma unroll
-      for (u32 i = 0; i < kCount; ++i) {
-        if (i >= left) break;
-        u32 one[1];
-        kw::load<T::kSize>(p.x + (at + i) * T::kSize, one);
-        unit[s].word[T::kSize == 4 ? i % 4 : i / 2 % 4] |= one[0] << (T::kSize == 4 ? 0 : i % 2 * 16);
-      }
+    for (u32 i = 0; i < kQuantizeRows; ++i) most[i] = largest_of<T>(unit[i]);
+#pragma unroll
+    for (u32 i = 0; i < kQuantizeRows; ++i) most[i] = among_lanes(most[i]);
+    for (u32 apart = 1; apart < rows; apart *= 2) {
+      u32 before[kQuantizeRows];
+#pragma unroll
+      for (u32 i = 0; i < kQuantizeRows; ++i) before[i] = most[i];
+#pragma unroll
+      for (u32 i = 0; i < kQuantizeRows; ++i) most[i] = larger(before[i], apart == 1 ? before[i ^ 1] : before[i ^ 2]);
     }
   }
 
-  __device__ __forceinline__ void largest(u32 (&most)[kQuantizeSlots]) const {
+  template <bool kPlaces>
+  __device__ __forceinline__ void store_rows(i64 first, const float (&by)[kQuantizeRows]) const {
+    char* to = p.packed + (first + lane * kCount) / 2;
 #pragma unroll
-    for (u32 s = 0; s < kQuantizeSlots; ++s) {
-      float value[kCount];
-      unit[s].unpack(value);
-#pragma unroll
-      for (u32 i = 0; i < kCount; ++i) most[s] = larger(most[s], bits_of_float(value[i]));
+    for (u32 i = 0; i < kQuantizeRows; ++i) {
+      const u32 codes[1] = {codes_of<T, kPlaces>(unit[i], buckets, by[i])};
+      kw::store<kBytes>(to + i * (kBytes * kWarp), codes);
     }
   }
 
-  __device__ __forceinline__ void store(const KwQuantize4bitParams& p, i64 first, const Buckets4bit& buckets,
-                                        const float (&by)[kQuantizeSlots]) const {
+  __device__ __forceinline__ void work_on_rows(i64 first) const {
+    u32 most[kQuantizeRows];
+    float by[kQuantizeRows];
+    largest_of_rows(most);
+    char* scales = p.absmax + ((first + lane * kCount) >> p.block_log2) * 4;
 #pragma unroll
-    for (u32 s = 0; s < kQuantizeSlots; ++s) {
-      float value[kCount];
-      unit[s].unpack(value);
-      u32 codes[1] = {0};
-#pragma unroll
-      for (u32 i = 0; i < kCount; ++i) {
-        codes[0] |= buckets.code(multiply_flushed(value[i], by[s])) << (i / 2 * 8 + (i % 2 == 0 ? 4 : 0));
-      }
-      store_codes(p, element(first, s), codes);
+    for (u32 i = 0; i < kQuantizeRows; ++i) {
+      const u32 scale[1] = {flushed(most[i])};
+      by[i] = reciprocal_of_normal(float_of_bits(scale[0]));
+      if ((lane & (lanes - 1)) == 0 && (i & (rows - 1)) == 0) store<4>(scales + (i * kRow >> p.block_log2) * 4, scale);
+    }
+    if (buckets.order == 0) {
+      store_rows<true>(first, by);
+    } else {
+      store_rows<false>(first, by);
     }
   }
 
- private:
-  static __device__ __forceinline__ void store_codes(const KwQuantize4bitParams& p, i64 at, const u32 (&codes)[1]) {
-    const i64 left = p.count - at;
-    char* to = p.packed + at / 2;
-    if (left >= kCount && p.aligned) return kw::store<kBytes>(to, codes);
+  // --- whatever it is, unit by unit
+
+  // What lies past the end is 0.
+  __device__ __forceinline__ void load_unit(i64 at, Unit<T, 16>& to) const {
+    to.clear();
+    if (p.aligned && p.count - at >= kCount) return kw::load<16>(p.x + at * T::kSize, to.word);
+#pragma unroll
+    for (u32 i = 0; i < kCount; ++i) {
+      if (i >= p.count - at) break;
+      u32 one[1];
+      kw::load<T::kSize>(p.x + (at + i) * T::kSize, one);
+      to.word[T::kSize == 4 ? i % 4 : i / 2 % 4] |= one[0] << (T::kSize == 4 ? 0 : i % 2 * 16);
+    }
+  }
+
+  __device__ __forceinline__ void store_unit(i64 at, const Unit<T, 16>& of, float by) const {
+    const u32 codes[1] = {buckets.order == 0 ? codes_of<T, true>(of, buckets, by)
+                                             : codes_of<T, false>(of, buckets, by)};
+    if (p.aligned && p.count - at >= kCount) return kw::store<kBytes>(p.packed + at / 2, codes);
 #pragma unroll
     for (u32 i = 0; i < kBytes; ++i) {
-      if (i * 2 >= left) break;
+      if (static_cast<i64>(i * 2) >= p.count - at) break;
       const u32 byte[1] = {codes[0] >> (i * 8)};
-      kw::store<1>(to + i, byte);
+      kw::store<1>(p.packed + at / 2 + i, byte);
     }
+  }
+
+  __device__ __forceinline__ void work_by_units(i64 first) const {
+    i64 at = first + lane * kCount;
+#pragma unroll 1
+    for (u32 of_part = 0; of_part < part(); of_part += rows * kRow, at += rows * kRow) {
+      Unit<T, 16> one;
+      u32 most = 0;
+#pragma unroll 1
+      for (u32 i = 0; i < rows; ++i) {
+        load_unit(at + i * kRow, one);
+        most = larger(most, largest_of<T>(one));
+      }
+      const u32 scale[1] = {flushed(among_lanes(most))};
+      if ((lane & (lanes - 1)) == 0 && at < p.count) store<4>(p.absmax + (at >> p.block_log2) * 4, scale);
+#pragma unroll 1
+      for (u32 i = 0; i < rows; ++i) {
+        if (rows > 1) load_unit(at + i * kRow, one);
+        store_unit(at + i * kRow, one, reciprocal_of_normal(float_of_bits(scale[0])));
+      }
+    }
+  }
+
+  // Warps past the end go along with the others of their block: so the compiler sees that all lanes do the same.
+  __device__ __forceinline__ void run() {
+    const i64 of_block = static_cast<i64>(part()) * (kQuantizeThreads / kWarp), apart = gridDim.x * of_block;
+    const u32 of_warp = threadIdx.x / kWarp * part();
+    const bool fast = p.aligned && rows <= kQuantizeRows;
+    i64 at = blockIdx.x * of_block;
+    if (fast && at + of_block <= p.count) load_rows(at + of_warp);
+#pragma unroll 1
+    for (; fast && at + of_block <= p.count; at += apart) {
+#pragma unroll
+      for (u32 i = 0; i < kQuantizeRows; ++i) unit[i] = next[i];
+      if (at + apart + of_block <= p.count) load_rows(at + apart + of_warp);
+      work_on_rows(at + of_warp);
+    }
+#pragma unroll 1
+    for (; at < p.count; at += apart) work_by_units(at + of_warp);
   }
 };
-
-// The largest of each slot into that of its block: over `lanes` lanes, and `slots` slots where all lanes are one's.
-__device__ __forceinline__ void largest_of_block(u32 (&most)[kQuantizeSlots], u32 lanes, u32 slots) {
-  for (u32 mask = 1; mask < lanes; mask *= 2) {
-#pragma unroll
-    for (u32 s = 0; s < kQuantizeSlots; ++s) {
-      most[s] = larger(most[s], bits_of_float(shuffle_xor(float_of_bits(most[s]), mask)));
-    }
-  }
-  for (u32 apart = 1; apart < slots; apart *= 2) {
-    u32 before[kQuantizeSlots];
-#pragma unroll
-    for (u32 s = 0; s < kQuantizeSlots; ++s) before[s] = most[s];
-#pragma unroll
-    for (u32 s = 0; s < kQuantizeSlots; ++s) most[s] = larger(before[s], apart == 1 ? before[s ^ 1] : before[s ^ 2]);
-  }
-}
 
 template <class T>
 __device__ __forceinline__ void quantize_4bit(const KwQuantize4bitParams& p) {
-  using Span = Span4bit<T>;
-  const Buckets4bit buckets(p);
+  Quantize4bit<T> quantize(p);
   allow_next_kernel();
   wait_for_previous_kernel();
-  const u32 block = 1u << p.block_log2, units = block / Span::kCount;
-  const u32 spans = block > Span::kElements ? block / Span::kElements : 1;
-  const u32 lanes = units < kWarp ? units : kWarp, slots = units <= kWarp ? 1 : units / kWarp;
-  const i64 warp = static_cast<i64>(blockIdx.x) * (kQuantizeThreads / kWarp) + threadIdx.x / kWarp;
-  const i64 first = warp * spans * Span::kElements;
-  if (first >= p.count) return;
-
-  Span span;
-  u32 most[kQuantizeSlots] = {};
-  for (u32 i = 0; i < spans; ++i) {
-    span.load(p, first + i * Span::kElements);
-    span.largest(most);
-  }
-  largest_of_block(most, lanes, slots < kQuantizeSlots ? slots : kQuantizeSlots);
-
-  float by[kQuantizeSlots];
-#pragma unroll
-  for (u32 s = 0; s < kQuantizeSlots; ++s) {
-    const u32 scale[1] = {flushed(most[s])};
-    by[s] = reciprocal_of_normal(float_of_bits(scale[0]));
-    const i64 at = Span::element(first, s);
-    if (at < p.count && at % block == 0) store<4>(p.absmax + (at >> p.block_log2) * 4, scale);
-  }
-  for (u32 i = 0; i < spans; ++i) {
-    if (spans > 1) span.load(p, first + i * Span::kElements);
-    span.store(p, first + i * Span::kElements, buckets, by);
-  }
+  quantize.run();
 }
 
 }  // namespace kw

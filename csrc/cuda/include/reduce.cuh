@@ -66,6 +66,15 @@ __device__ __forceinline__ u32 shuffle_down(u32 value) {
   return other;
 }
 
+// Whether it is so in any lane. Compilers know that all of a warp go the same way by it.
+__device__ __forceinline__ bool any_of_warp(bool so) {
+  u32 any;
+  asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.any.pred p, p, 0xffffffff; selp.u32 %0, 1, 0, p; }"
+               : "=r"(any)
+               : "r"(static_cast<u32>(so)));
+  return any != 0;
+}
+
 // Over the whole warp; every lane gets the sum.
 __device__ __forceinline__ float warp_sum(float value) {
 #pragma unroll

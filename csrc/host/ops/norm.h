@@ -7,6 +7,8 @@
 
 namespace kw {
 
+constexpr int64_t kMaxCols = 65536;
+
 // Bytes of an element of a norm's tensors.
 inline unsigned size_of(int32_t dtype) { return dtype == KW_FLOAT32 ? 4 : 2; }
 

@@ -7,7 +7,6 @@
 
 namespace kw::norm_checks {
 
-constexpr int64_t kMaxCols = 65536;
 constexpr int64_t kMaxElements = int64_t{1} << 57;  // more than there are addresses; far from an overflow
 constexpr unsigned kWorkspaceAlignment = 16;
 

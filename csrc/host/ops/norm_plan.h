@@ -20,6 +20,7 @@ constexpr int kFlatThreads = 256;
 constexpr int64_t kFlatBytes = kFlatThreads * kSlots * kVector;
 constexpr int64_t kFlatCols = 512;  // of staged too
 constexpr int kMaxCluster = 8;      // what every GPU with clusters can place
+constexpr int kMaxUnits = static_cast<int>(kMaxCols * 4 / kVector);
 
 // The order of a type's kernels. One with a residual follows the one without; scalar and slide serve both.
 enum Shape {
@@ -46,6 +47,19 @@ enum Shape {
 constexpr int kMaxThreads[2][kShapes] = {
     {768, 1024, 640, 1024, 64, 64, 256, 256, 256, 256, 1024, 512, 64, 512, 512, 512},
     {640, 1024, 576, 1024, 64, 64, 0, 0, 256, 256, 512, 512, 64, 512, 512, 512}};
+
+// A cluster holds any row: images for GPUs with clusters have no kernel that reads twice for want of room.
+constexpr bool clusters_hold_all() {
+  for (const auto& most : kMaxThreads) {
+    for (int shape = kRow; shape <= kShiftedAdd; ++shape) {
+      if (most[shape] * kSlots * kMaxCluster < kMaxUnits) return false;
+    }
+    if (most[kLong] * kLongSlots * kMaxCluster < kMaxUnits) return false;
+    if (most[kLongShifted] * kLongSlots * kMaxCluster < kMaxUnits) return false;
+  }
+  return true;
+}
+static_assert(clusters_hold_all());
 
 // Threads of a multiprocessor that the registers of `row` leave room for, without and with a residual.
 constexpr int kRowRoom[2][2] = {{1536, 1024}, {1280, 1024}};

@@ -15,23 +15,13 @@ Module module{"quantize_4bit"};
 Kernel kernels[3] = {{"quantize_4bit_float32"}, {"quantize_4bit_float16"}, {"quantize_4bit_bfloat16"}};
 Kernel absmax_kernel{"quantize_4bit_absmax"};
 
-kw_status launch_blocks(const char* name, int32_t device, void* stream, Kernel& kernel, int64_t blocks, int threads,
-                        const void* params, size_t size) {
-  if (blocks > kMaxBlocks)
-    return fail(KW_ERROR_UNSUPPORTED,
-                "%s: count would take %lld blocks of threads, but a GPU runs at most %lld at once", name,
-                (long long)blocks, (long long)kMaxBlocks);
+kw_status run_on_device(int32_t device, void* stream, const Quantize4bit& a) {
+  const KwQuantize4bitParams p = quantize_4bit_plan::params_of(a);
   Context context;
   KW_TRY(module_context(module, device, &context));
-  Launch how{static_cast<uint32_t>(blocks), static_cast<uint32_t>(threads)};
+  Launch how{static_cast<uint32_t>(quantize_4bit_plan::blocks_of(a, *context.device)), quantize_4bit_plan::kThreads};
   how.overlap = true;
-  return launch(context, kernel, how, stream, params, size);
-}
-
-kw_status run_on_device(const char* name, int32_t device, void* stream, const Quantize4bit& a) {
-  const KwQuantize4bitParams p = quantize_4bit_plan::params_of(a);
-  return launch_blocks(name, device, stream, kernels[a.dtype], quantize_4bit_plan::blocks_of(a),
-                       quantize_4bit_plan::kThreads, &p, sizeof p);
+  return launch(context, kernels[a.dtype], how, stream, &p, sizeof p);
 }
 
 kw_status run_on_device(const char* name, int32_t device, void* stream, const QuantizeAbsmax4bit& a) {
@@ -42,7 +32,16 @@ kw_status run_on_device(const char* name, int32_t device, void* stream, const Qu
                                      bytes_of(a.offset),
                                      bytes_of(a.map),
                                      a.count};
-  return launch_blocks(name, device, stream, absmax_kernel, ratio_up(a.count, kThreads), kThreads, &p, sizeof p);
+  const int64_t blocks = ratio_up(a.count, kThreads);
+  if (blocks > kMaxBlocks)
+    return fail(KW_ERROR_UNSUPPORTED,
+                "%s: count would take %lld blocks of threads, but a GPU runs at most %lld at once", name,
+                (long long)blocks, (long long)kMaxBlocks);
+  Context context;
+  KW_TRY(module_context(module, device, &context));
+  Launch how{static_cast<uint32_t>(blocks), kThreads};
+  how.overlap = true;
+  return launch(context, absmax_kernel, how, stream, &p, sizeof p);
 }
 
 kw_status check(const char* name, int32_t device, const Quantize4bit& a) {
@@ -77,7 +76,7 @@ KW_API kw_status kw_quantize_4bit(int32_t device, void* stream, uint8_t* packed,
   const kw::Quantize4bit args{packed, absmax, x, count, blocksize, quant_type, dtype};
   KW_TRY(kw::check(kName, device, args));
   if (count == 0) return KW_OK;
-  return device == KW_CPU ? kw::cpu::quantize_4bit(args) : kw::run_on_device(kName, device, stream, args);
+  return device == KW_CPU ? kw::cpu::quantize_4bit(args) : kw::run_on_device(device, stream, args);
 }
 
 KW_API kw_status kw_quantize_4bit_absmax(int32_t device, void* stream, uint8_t* codes, float* absmax2,

@@ -11,6 +11,7 @@ namespace kw::quantize_4bit_plan {
 // As in csrc/cuda/include/quantize_4bit.cuh.
 constexpr int kThreads = 128;
 constexpr int64_t kUnits = 4 * kThreads;  // of 16 bytes that a block of threads takes at once
+constexpr int64_t kResident = 8;  // blocks of a multiprocessor at once, as csrc/cuda/quantize_4bit.cu bounds them
 constexpr int kAbsmaxThreads = 256;
 
 constexpr float kNf4Bounds[] = {KW_NF4_BOUNDS};
@@ -56,11 +57,14 @@ inline KwQuantize4bitParams params_of(const Quantize4bit& a) {
   return p;
 }
 
-// A warp has a span of kUnits / 4 units, or a whole block of elements where that is longer.
-inline int64_t blocks_of(const Quantize4bit& a) {
+// A warp has a span of kUnits / 4 units, or a whole block of elements where that is longer; then others, since no more
+// blocks of threads are launched than there is room for: what each looks up first costs a tenth of its work.
+inline int64_t blocks_of(const Quantize4bit& a, const Device& device) {
   const int64_t units = kVectorBytes / (a.dtype == KW_FLOAT32 ? 4 : 2) * kUnits;
   const int64_t longest = int64_t{a.blocksize} * (kThreads / 32);
-  return ratio_up(a.count, units > longest ? units : longest);
+  const int64_t wanted = ratio_up(a.count, units > longest ? units : longest);
+  const int64_t room = device.multiprocessors * kResident;
+  return wanted < room ? wanted : room;
 }
 
 }  // namespace kw::quantize_4bit_plan

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import InvalidArgument, Unsupported
@@ -126,16 +127,20 @@ def _workspace(library: Library) -> Callable[..., tuple[Tensor | None, int | Non
     return workspace
 
 
-def by_torch(x: Tensor, packed: Tensor, *rest: Any) -> Tensor:
-    """The same with the whole weight dequantized: what a GPU does for many rows of x."""
+def by_torch(y: Tensor, x: Tensor, packed: Tensor, *rest: Any) -> None:
+    """The same into `y` with the whole weight dequantized: what a GPU does for many rows of x."""
     import torch
 
     *scales, bias, n, blocksize, quant_type = rest
     op = torch.ops.kernelwright.dequantize_4bit
     function = op.default if len(scales) == 1 else op.nested
     weight = function(packed, *scales, (n, x.shape[-1]), blocksize, quant_type, x.dtype)
+    matrices = x.reshape(-1, x.shape[-1]), weight.t()
     with torch.autocast(x.device.type, enabled=False):  # it would turn float32 into what the caller did not ask for
-        return torch.nn.functional.linear(x, weight, bias)
+        if bias is None:
+            torch.mm(*matrices, out=y.view(-1, n))
+        else:
+            torch.addmm(bias, *matrices, out=y.view(-1, n))
 
 
 def _has_many_rows(x: Tensor, rows: int) -> bool:
@@ -157,7 +162,8 @@ def _bind(library: Library, key: str) -> Callable[..., Tensor]:
         if y.numel():
             k, m = x.shape[-1], y.numel() // n
             if key == "CUDA" and k and _has_many_rows(x, m):
-                return by_torch(x, packed, *rest)
+                by_torch(y, x, packed, *rest)
+                return y
             x, stride = rows(x) if k else (x, 0)
             packed = packed.contiguous()
             bias = bias if bias is None else bias.contiguous()
@@ -193,6 +199,18 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG0
     ctx.wanted = ctx.needs_input_grad[0], bias is not None and ctx.needs_input_grad[2 + len(scales)]
 
 
+_threads = threading.local()
+
+
+def _make_current(device: Any) -> None:
+    """Once a thread: autograd's have no CUDA context before a kernel of torch's ran there, and cuBLAS would warn."""
+    import torch
+
+    if device.type == "cuda" and device not in (known := _threads.__dict__.setdefault("devices", set())):
+        torch.zeros(1, device=device)
+        known.add(device)
+
+
 def _gradients(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     import torch
 
@@ -201,6 +219,7 @@ def _gradients(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     function = op.default if len(scales) == 1 else op.nested
     by_x = by_bias = None
     if ctx.wanted[0]:
+        _make_current(grad.device)
         by_x = torch.matmul(grad, function(packed, *scales, *ctx.rest, grad.dtype))
     if ctx.wanted[1]:
         by_bias = grad.reshape(-1, grad.shape[-1]).sum(0)

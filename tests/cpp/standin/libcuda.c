@@ -52,7 +52,7 @@ struct kernel {
 struct library {
   struct real_image real;
   int kernels;
-  struct kernel kernel[16];
+  struct kernel kernel[128];
 };
 struct function {
   struct kernel* kernel;
@@ -242,7 +242,7 @@ static int cuLibraryLoadData(struct library** made, const char* code, const int*
     return INVALID_PTX;
   }
   struct library* library = calloc(1, sizeof *library);
-  for (; line && library->kernels < 16; line = strstr(line + 1, "kernel=")) {
+  for (; line && library->kernels < 128; line = strstr(line + 1, "kernel=")) {
     struct kernel* kernel = &library->kernel[library->kernels++];
     kernel->library = library;
     sscanf(line, "kernel=%63[^:]:%zu", kernel->name, &kernel->bytes);
@@ -266,7 +266,7 @@ static int cuLibraryGetKernel(struct kernel** found, struct library* library, co
     if (strcmp((*found)->name, name) == 0) return 0;
   }
   const int now = depth ? capability(stack[depth - 1]->device) : 0;
-  if (library->real.bytes && library->kernels < 16 && has_kernel(&library->real, now, name)) {
+  if (library->real.bytes && library->kernels < 128 && has_kernel(&library->real, now, name)) {
     *found = &library->kernel[library->kernels++];
     (*found)->library = library;
     snprintf((*found)->name, sizeof(*found)->name, "%s", name);

@@ -22,6 +22,7 @@ inline void mov_b32(const Several<u16, 2>& to, u32 from) {
 }
 inline void mov_u32(u32& to, u32 from) { to = from; }
 inline void cvt_u32_u64(u32& to, u64 from) { to = static_cast<u32>(from); }
+inline void setp_ne_u32(bool& to, u32 a, u32 b) { to = a != b; }
 template <class T>
 inline void selp_u32(u32& to, T yes, T no, bool which) {
   to = static_cast<u32>(which ? yes : no);
@@ -35,6 +36,11 @@ inline void prmt_b32(u32& to, u32 low, u32 high, u32 which) {
     const u32 digit = which >> (4 * i) & 15, byte = static_cast<u32>(bytes >> (digit % 8 * 8)) & 0xff;
     to |= (digit < 8 ? byte : byte >> 7 != 0 ? 0xffu : 0u) << (8 * i);
   }
+}
+
+inline void max_u16x2(u32& to, u32 a, u32 b) {
+  const u32 low_a = a & 0xffffu, low_b = b & 0xffffu, high_a = a & ~0xffffu, high_b = b & ~0xffffu;
+  to = (high_a > high_b ? high_a : high_b) | (low_a > low_b ? low_a : low_b);
 }
 
 // Bit by bit what the table says of a, b, c as an index.

@@ -33,6 +33,23 @@ inline void barrier_cluster_arrive_aligned() { emulated_cluster_arrive(true); }
 inline void barrier_cluster_wait_acquire_aligned() { emulated_cluster_wait(); }
 inline void barrier_cluster_wait_aligned() { emulated_cluster_wait(); }
 
+// What a lane brings to a vote, and what all get.
+struct Vote {
+  bool mine, any;
+};
+
+inline void vote_sync_any_pred(bool& to, bool mine, u32 lanes) {
+  Vote vote = {mine, false};
+  emulated_meet("vote.sync.any", lanes, &vote, [](void* const brought[32], u32 all) {
+    bool any = false;
+    for (u32 lane = 0; lane < 32; ++lane) any |= (all >> lane & 1) != 0 && static_cast<Vote*>(brought[lane])->mine;
+    for (u32 lane = 0; lane < 32; ++lane) {
+      if ((all >> lane & 1) != 0) static_cast<Vote*>(brought[lane])->any = any;
+    }
+  });
+  to = vote.any;
+}
+
 // What a lane brings to a shuffle. `bounds` is PTX's operand c: the highest or lowest lane, and where segments end.
 struct Shuffled {
   u32 value, operand, bounds, result;
