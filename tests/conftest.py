@@ -52,6 +52,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # Modules with slow tests come first: of several processes (`-n 2 --dist loadfile --no-loadscope-reorder`) none shall
+    # begin with minutes of them when the others have ended.
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
     for item in items:
         torch, gpu = item.get_closest_marker("torch"), item.get_closest_marker("gpu")
         reason = (_why_no_torch() if torch else None) or (_why_no_gpu() if gpu else None)

@@ -13,6 +13,7 @@ import secrets
 import statistics
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -78,12 +79,19 @@ def _error(op: Op, case: Case, arguments: tuple[Any, ...]) -> float:
 
 
 def _cases(op: Op, sizes: Sequence[int]) -> Iterator[Case]:
-    """Of each overload the benchmark cases nearest to these sizes, in the 16-bit type that models use."""
+    """Of each overload the benchmark cases nearest to these sizes, in the 16-bit type that models use.
+
+    One that moves twice as much or more has fewer rows here: its reference may take seconds on a CPU.
+    """
     for overload in op.overloads:
         cases = [c for c in op.benchmarks if (c.overload, c.dtype) == (overload.name, "bfloat16")]
-        if cases:
-            ranked = [sorted(cases, key=lambda c: abs(math.log(op.bytes(c) / size))) for size in sizes]
-            yield from (case for case in cases if any(case is best[0] for best in ranked))
+        found = {}
+        for size in sizes if cases else ():
+            case = min(cases, key=lambda c: abs(math.log(op.bytes(c) / size)))
+            while op.bytes(case) >= 2 * size and case.shape[0] > 1:
+                case = replace(case, shape=(case.shape[0] // 2, *case.shape[1:]))
+            found[str(case)] = case
+        yield from found.values()
 
 
 def _operators(device: str, sizes: Sequence[int]) -> tuple[list[float], list[str]]:

@@ -11,6 +11,8 @@ import standin_support as standin
 
 from toolchain.targets import ROOT
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def conda(tmp_path_factory):

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""A wheel from the backend, one from the sdist, an editable install and a plain CMake install hold the same members."""
+"""A wheel from the backend, one from the sdist, an editable install and a plain CMake install hold the same members.
+
+Of one operator: each way is a whole build. That the sdist has the files of all shows in its wheel's statement, which
+has the digest of every input, and so in the sha256.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +20,13 @@ import pytest
 
 from toolchain.building.package import _environment
 from toolchain.providers import host
+from toolchain.request import find_ops
 from toolchain.targets import ROOT, load
 
 pytestmark = pytest.mark.slow
 
-SETTINGS = json.dumps({"provider": "pip"})
+OP = min(find_ops(), key=lambda name: (ROOT / f"csrc/cuda/{name}.cu").stat().st_size)
+SETTINGS = json.dumps({"provider": "pip", "ops": OP})
 HOOK = """
 import json, sys
 from toolchain import pep517
@@ -90,7 +96,13 @@ def test_an_editable_install_has_the_same_members(tree, wheel, tmp_path):
 def test_plain_cmake_installs_the_same_members(tree, wheel, tmp_path):
     build, prefix = str(tmp_path / "build"), tmp_path / "prefix"
     zig = host.find_zig(load())
-    defines = ["-DKW_PROVIDER=pip", "-DKW_TESTS=OFF", f"-DKW_PYTHON={sys.executable}", f"-DKW_ZIG={zig}"]
+    defines = [
+        "-DKW_PROVIDER=pip",
+        f"-DKW_OPS={OP}",
+        "-DKW_TESTS=OFF",
+        f"-DKW_PYTHON={sys.executable}",
+        f"-DKW_ZIG={zig}",
+    ]
     target = next(t for t in load().targets.values() if t.release and t.platform_tag in wheel.name)
     defines += ["-DCMAKE_TOOLCHAIN_FILE=cmake/zig.cmake", f"-DKW_ZIG_TARGET={target.zig}.{target.glibc}"]
     run(tree, "cmake", "-S", ".", "-B", build, "-G", "Ninja", *defines)

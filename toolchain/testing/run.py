@@ -6,7 +6,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from toolchain.building import clean
@@ -19,13 +19,17 @@ from toolchain.testing.torch import Torch, choose, on_another_python
 # Tests of what only the environments of lint have: conda-lock, the schema of workflows, their auditor.
 ONLY_HERE = ("tests/toolchain/test_conda_lock.py", "tests/toolchain/test_workflow_tools.py")
 NATIVE = (".h", ".cpp", ".cu", ".cuh", ".inc")
+# OpenMP's threads sleep while they wait: where two processes of pytest share the cores, one's would spin on those that
+# the other's need, and two then take four times as long as one.
+PATIENT = {"OMP_WAIT_POLICY": "passive"}
 
 
-def _run(title: str, command: Sequence[str], python: Path) -> int:
+def _run(title: str, command: Sequence[str], python: Path, more: Mapping[str, str] | None = None) -> int:
     print(f"\n== {title}", file=sys.stderr, flush=True)
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's background job; tests interrupt their children
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    return subprocess.run(command, cwd=ROOT, env=environment.environment(python), check=False).returncode
+    env = {**environment.environment(python), **(more or {})}
+    return subprocess.run(command, cwd=ROOT, env=env, check=False).returncode
 
 
 def _with_wheel(lock: str, wheel: Path, torch: Torch) -> Path:
@@ -44,7 +48,7 @@ def _with_wheel(lock: str, wheel: Path, torch: Torch) -> Path:
 def run_tests(wheel: Path, torch: str | None, python_asked: str | None, rest: Sequence[str]) -> int:
     """pytest's exit code, with the wheel installed and nothing of the sources in its place."""
     python = _with_wheel("tests", wheel, on_another_python(python_asked, torch) if python_asked else choose(torch))
-    return _run(f"tests of {wheel.name}", [str(python), "-m", "pytest", *rest], python)
+    return _run(f"tests of {wheel.name}", [str(python), "-m", "pytest", *rest], python, PATIENT)
 
 
 def run_bench(wheel: Path, torch: str | None, rest: Sequence[str]) -> int:
