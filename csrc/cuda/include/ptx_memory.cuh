@@ -106,6 +106,13 @@ __device__ __forceinline__ void store(void* to, const u32* word) {
   }
 }
 
+// What the next kernel reads: L2 keeps it like anything else.
+__device__ __forceinline__ void store_to_read(void* to, const u32* word) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(word[0]), "r"(word[1]), "r"(word[2]),
+               "r"(word[3])
+               : "memory");
+}
+
 // Keeps the compiler from working out an address again for each of its uses.
 template <class P>
 __device__ __forceinline__ P* computed_once(P* pointer) {

@@ -37,13 +37,17 @@ struct Tile {
   double cost = 0.0;
 };
 
+// Whether rows of x, of 16-bit elements, begin where vectors do.
+inline bool vectors_of_x(const Matmul4bit& a) {
+  return aligned_to(a.x, kVectorBytes) && (a.m == 1 || a.x_stride * 2 % kVectorBytes == 0);
+}
+
 // Whether the kernels on tensor cores can take it: whole vectors everywhere.
 inline bool tiled(const Matmul4bit& a, uint32_t features) {
   constexpr uint32_t kNeeded = KW_FEATURE_BF16_MMA | KW_FEATURE_CP_ASYNC | KW_FEATURE_LDMATRIX;
   if ((features & kNeeded) != kNeeded || a.dtype == KW_FLOAT32 || a.k == 0 || a.k % kChunk != 0) return false;
   if (a.n > (kMaxChunks - 1) / (a.k / kChunk)) return false;
-  return aligned_to(a.packed, kVectorBytes) && aligned_to(a.x, kVectorBytes) &&
-         (a.m == 1 || a.x_stride * 2 % kVectorBytes == 0);
+  return aligned_to(a.packed, kVectorBytes) && vectors_of_x(a);
 }
 
 inline int64_t depth(const Tile& t) { return kWarpDepth << t.k_warps_log2; }

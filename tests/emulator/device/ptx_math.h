@@ -120,4 +120,9 @@ inline void fma_rn_f16x2(u32& to, u32 a, u32 b, u32 c) {
   to = of_halves([](double x, double y, double z) { return x * y + z; }, a, b, c);
 }
 
+template <class T>
+inline void setp_ne_b32(bool& to, u32 a, T b) {
+  to = a != static_cast<u32>(b);
+}
+
 }  // namespace ptx
