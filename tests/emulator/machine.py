@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import random
 import re
 import struct
@@ -71,21 +72,22 @@ def bits(kind: str, values: list[float]) -> list[int]:
     return [struct.unpack("<I", struct.pack("<f", value))[0] >> 16 for value in values]
 
 
-def product(driver: Driver, image: Path, kind: str) -> float:
+def product(driver: Driver, image: Path, kernel: str, kind: str, rows: int, columns: int) -> float:
     """How far D is from A * B + C; quarters, so that every sum is exact."""
-    a, b, c = ([random.randrange(-16, 17) / 4 for _ in range(16 * width)] for width in (16, 8, 8))
+    sizes = rows * 16, 16 * columns, rows * columns
+    a, b, c = ([random.randrange(-16, 17) / 4 for _ in range(size)] for size in sizes)
     arrays = [array(driver, ctypes.c_uint16, bits(kind, values), name) for name, values in (("a", a), ("b", b))]
     arrays.append(array(driver, ctypes.c_float, c, "c"))
-    arrays.append(array(driver, ctypes.c_float, [0.0] * 128, "d", writable=True))
-    said = driver.run(image, f"product_{kind}", MatrixParams(*map(ctypes.addressof, arrays)), threads=32)
+    arrays.append(array(driver, ctypes.c_float, [0.0] * len(c), "d", writable=True))
+    said = driver.run(image, f"{kernel}_{kind}", MatrixParams(*map(ctypes.addressof, arrays)), threads=rows * 2)
     driver.forget()
     assert said is None, said
     expected = [
-        sum(a[row * 16 + k] * b[k * 8 + column] for k in range(16)) + c[row * 8 + column]
-        for row in range(16)
-        for column in range(8)
+        sum(a[row * 16 + k] * b[k * columns + column] for k in range(16)) + c[row * columns + column]
+        for row in range(rows)
+        for column in range(columns)
     ]
-    return max(abs(x - y) for x, y in zip(arrays[3], expected, strict=True))
+    return max(math.inf if math.isnan(x) else abs(x - y) for x, y in zip(arrays[3], expected, strict=True))
 
 
 def main() -> None:
@@ -94,7 +96,11 @@ def main() -> None:
         kernel: [rotated(driver, image, kernel, how, temper) for temper in range(4)]
         for kernel, how in kernels().items()
     }
-    off = {kind: product(driver, image, kind) for kind in ("float16", "bfloat16")}
+    off = {
+        f"{kernel}_{kind}": product(driver, image, kernel, kind, *sizes)
+        for kernel, sizes in (("product", (16, 8)), ("group_product", (64, 32)))
+        for kind in ("float16", "bfloat16")
+    }
     print(json.dumps({"said": said, "off": off}))
 
 

@@ -15,7 +15,12 @@ from tests.emulator.machine import KERNELS, kernels
 from toolchain.targets import ROOT
 
 pytestmark = pytest.mark.slow
-CODE = "sm_90"
+CODE = "sm_90a"
+PRODUCTS = {
+    f"{kernel}_{kind}": threads
+    for kernel, threads in (("product", 32), ("group_product", 128))
+    for kind in ("float16", "bfloat16")
+}
 
 # What the emulator says of each faulty kernel; "other numbers" where the fault shows in the result alone.
 FAULTS = {
@@ -55,7 +60,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     driver = build.build_driver(folder)
     sources = {
         KERNELS / "machine.cu": dict.fromkeys(kernels(), 64),
-        KERNELS / "matrices.cu": {"product_float16": 32, "product_bfloat16": 32},
+        KERNELS / "matrices.cu": PRODUCTS,
     }
     image = build.build_image(CODE, sources, build.headers(), driver, folder)
     done = subprocess.run(
@@ -88,4 +93,4 @@ def test_a_fault_is_seen(found: dict[str, Any], kernel: str):
 
 
 def test_products_of_matrices(found: dict[str, Any]):
-    assert found["off"] == {"float16": 0.0, "bfloat16": 0.0}
+    assert found["off"] == dict.fromkeys(PRODUCTS, 0.0)

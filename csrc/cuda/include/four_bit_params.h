@@ -68,9 +68,39 @@ struct KwMatmul4bitParams {
   unsigned k_warps_log2; /* and along k, each of which takes four chunks of a step */
   unsigned stages;       /* of the pipeline: 2, 3 or 4 */
   /* Those for few rows of x: csrc/cuda/include/matmul_4bit_rows.cuh */
-  unsigned slices;      /* of k, 128 each */
-  unsigned block_units; /* a block, of 16 rows of the weight */
+  unsigned row_blocks;  /* 64 of k, a row; `steps` and `k_warps_log2` as above */
+  unsigned last_block;  /* of two, of the weight's, counted through */
+  unsigned block_units; /* a block, of rows of the weight */
   unsigned more_units;  /* blocks, the first, that have one more */
+  unsigned group_units; /* of a block that are added up at once */
+};
+
+/* x of m rows as csrc/cuda/include/matmul_4bit_panel_x.cuh has it. */
+struct KwMatmul4bitPanelXParams {
+  char* to;
+  const char* x;
+  long long x_pitch;
+  unsigned m;
+  unsigned rows; /* m, up to whole groups */
+  unsigned group_log2;
+  unsigned slices; /* of k, 64 each */
+  int aligned;     /* x, for whole vectors */
+};
+
+/* The product by warpgroups: csrc/cuda/include/matmul_4bit_panel.cuh */
+struct KwMatmul4bitPanelParams {
+  char* y;
+  const char* x; /* in that form */
+  const char* packed;
+  const char* bias; /* null: none */
+  struct KwScales4bit scales;
+  long long y_pitch;
+  unsigned m, n;
+  unsigned slices; /* of k, 64 each */
+  unsigned groups; /* of rows of x */
+  unsigned split;  /* blocks of a cluster, which share k */
+  float values[16];
+  float by;
 };
 
 #endif

@@ -80,6 +80,11 @@ __device__ __forceinline__ void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
 
+// What the block has done with its memory is done.
+__device__ __forceinline__ void cluster_arrive_after_all() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
 // Writes a float into block `rank` of the cluster and counts it at that block's barrier. Unlike a store and a
@@ -97,6 +102,14 @@ __device__ __forceinline__ void store_async(void* to, u64* barrier, u32 rank, co
                    address_in_cluster(shared_address(to), rank)),
                "r"(word[0]), "r"(word[1]), "r"(word[2]), "r"(word[3]),
                "r"(address_in_cluster(shared_address(barrier), rank))
+               : "memory");
+}
+
+// The same where both are addresses of shared memory.
+__device__ __forceinline__ void store_async(u32 to, u32 barrier, u32 rank, const u32 (&word)[4]) {
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.u32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
+                   address_in_cluster(to, rank)),
+               "r"(word[0]), "r"(word[1]), "r"(word[2]), "r"(word[3]), "r"(address_in_cluster(barrier, rank))
                : "memory");
 }
 

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "four_bit_checks.h"
+#include "matmul_4bit_panel_plan.h"
 #include "matmul_4bit_plan.h"
+#include "matmul_4bit_rows_plan.h"
 
 namespace kw {
 namespace {
@@ -13,16 +15,15 @@ using namespace four_bit_checks;
 
 using namespace matmul_4bit_plan;
 
-#define KW_ROWS(cols, type)                                                         \
-  {                                                                                 \
-    {"matmul_4bit_rows" cols "_" type}, { "matmul_4bit_rows" cols "_nested_" type } \
-  }
-#define KW_TYPES(macro, what) {macro(what, "float16"), macro(what, "bfloat16")}
+#define KW_ROWS(cols) {{"matmul_4bit_rows" cols "_float16"}, {"matmul_4bit_rows" cols "_bfloat16"}}
 
 Module module{"matmul_4bit"};
-Kernel rows_kernels[2][2][2] = {KW_TYPES(KW_ROWS, "8"), KW_TYPES(KW_ROWS, "16")};
+Kernel rows_kernels[][2] = {KW_ROWS("1"), KW_ROWS("2"), KW_ROWS("4"), KW_ROWS("8"), KW_ROWS("16")};
 Kernel tile_kernels[kKinds][2] = {{{"matmul_4bit_tile32_float16"}, {"matmul_4bit_tile32_bfloat16"}},
                                   {{"matmul_4bit_tile64_float16"}, {"matmul_4bit_tile64_bfloat16"}}};
+Kernel panel_kernels[2][2] = {{{"matmul_4bit_panel32_float16"}, {"matmul_4bit_panel32_bfloat16"}},
+                              {{"matmul_4bit_panel64_float16"}, {"matmul_4bit_panel64_bfloat16"}}};
+Kernel panel_x_kernel{"matmul_4bit_panel_x"};
 Kernel any_kernels[3] = {{"matmul_4bit_any_float32"}, {"matmul_4bit_any_float16"}, {"matmul_4bit_any_bfloat16"}};
 Kernel words_kernel{"matmul_4bit_words_float32"};
 
@@ -61,14 +62,17 @@ KwMatmul4bitParams chunked_params(const Matmul4bit& a) {
 kw_status run_rows(const Context& context, void* stream, const Matmul4bit& a) {
   const Rows plan = plan_rows(a, *context.device);
   KwMatmul4bitParams p = chunked_params(a);
-  p.slices = static_cast<unsigned>(ratio_up(a.k, kSlice));
+  p.steps = static_cast<unsigned>(plan.steps);
+  p.k_warps_log2 = static_cast<unsigned>(plan.k_warps_log2);
+  p.row_blocks = static_cast<unsigned>(a.k / kRowsBlock);
   p.block_units = static_cast<unsigned>(plan.units / plan.grid);
+  p.last_block = static_cast<unsigned>(a.n * (a.k / kRowsBlock) - 2);
+  p.group_units = static_cast<unsigned>(plan.group);
   p.more_units = static_cast<unsigned>(plan.units % plan.grid);
   Launch how{static_cast<uint32_t>(plan.grid), kRowsThreads};
   how.shared = static_cast<uint32_t>(plan.shared);
   how.overlap = true;
-  Kernel& kernel = rows_kernels[a.m > kRowsCols[0]][a.dtype - KW_FLOAT16][a.scales.absmax == nullptr];
-  return launch(context, kernel, how, stream, &p, sizeof p);
+  return launch(context, rows_kernels[plan.kind][a.dtype - KW_FLOAT16], how, stream, &p, sizeof p);
 }
 
 // One launch, of at most the rows that a kernel can take.
@@ -90,6 +94,46 @@ kw_status run_tile(const Context& context, void* stream, const Matmul4bit& a) {
   how.shared = static_cast<uint32_t>(plan.shared);
   how.overlap = true;
   return launch(context, tile_kernels[plan.kind][a.dtype - KW_FLOAT16], how, stream, &p, sizeof p);
+}
+
+kw_status run_panel_x(const Context& context, void* stream, const Matmul4bit& a, const Panel& plan) {
+  KwMatmul4bitPanelXParams p{};
+  p.to = static_cast<char*>(a.workspace);
+  p.x = static_cast<const char*>(a.x);
+  p.x_pitch = a.x_stride * size_of(a.dtype);
+  p.m = static_cast<unsigned>(a.m);
+  p.rows = static_cast<unsigned>(plan.groups * kPanelCols[plan.kind]);
+  p.group_log2 = static_cast<unsigned>(log2_of(kPanelCols[plan.kind]));
+  p.slices = static_cast<unsigned>(a.k / kPanelSlice);
+  p.aligned = vectors_of_x(a);
+  Launch how{static_cast<uint32_t>(ratio_up(int64_t{p.rows} * p.slices * 2, kPanelXThreads)), kPanelXThreads};
+  how.overlap = true;
+  return launch(context, panel_x_kernel, how, stream, &p, sizeof p);
+}
+
+kw_status run_panel(const Context& context, void* stream, const Matmul4bit& a) {
+  const Panel plan = plan_panel(a, *context.device);
+  const KwMatmul4bitParams common = params_of(a, kFactors[a.dtype][a.quant_type]);
+  KW_TRY(run_panel_x(context, stream, a, plan));
+  KwMatmul4bitPanelParams p{};
+  p.y = common.y;
+  p.x = static_cast<const char*>(a.workspace);
+  p.packed = common.packed;
+  p.bias = common.bias;
+  p.scales = common.scales;
+  p.y_pitch = common.y_pitch;
+  p.m = static_cast<unsigned>(a.m);
+  p.n = static_cast<unsigned>(a.n);
+  p.slices = static_cast<unsigned>(a.k / kPanelSlice);
+  p.groups = static_cast<unsigned>(plan.groups);
+  p.split = static_cast<unsigned>(plan.split);
+  memcpy(p.values, common.values, sizeof p.values);
+  p.by = common.by;
+  Launch how{static_cast<uint32_t>(plan.grid), kPanelThreads};
+  how.shared = static_cast<uint32_t>(plan.shared);
+  how.cluster = static_cast<uint32_t>(plan.split);
+  how.overlap = true;
+  return launch(context, panel_kernels[plan.kind][a.dtype - KW_FLOAT16], how, stream, &p, sizeof p);
 }
 
 kw_status run_any(const Context& context, void* stream, const Matmul4bit& a) {
@@ -116,12 +160,14 @@ kw_status run_any(const Context& context, void* stream, const Matmul4bit& a) {
 kw_status run_on_device(int32_t device, void* stream, const Matmul4bit& a) {
   Context context;
   KW_TRY(module_context(module, device, &context));
+  if (aligned_to(a.packed, kVectorBytes) && has_panel(a.m, a.n, a.k, a.blocksize, a.dtype, context.features))
+    return run_panel(context, stream, a);
   if (!tiled(a, context.features)) return run_any(context, stream, a);
   constexpr int64_t kWidest = kCols[kKinds - 1];
   for (int64_t row = 0; row < a.m; row += kWidest) {
     Matmul4bit slice = later(a, row);
     if (slice.m > kWidest) slice.m = kWidest;
-    KW_TRY(slice.m <= kRowsCols[1] ? run_rows(context, stream, slice) : run_tile(context, stream, slice));
+    KW_TRY(few_rows(slice) ? run_rows(context, stream, slice) : run_tile(context, stream, slice));
   }
   return KW_OK;
 }
@@ -138,13 +184,23 @@ kw_status check_sizes(const char* name, int64_t m, int64_t n, int64_t k) {
   return KW_OK;
 }
 
-// The kernels of a GPU need none.
-int64_t workspace_bytes(int32_t device, int64_t m, int64_t k) {
-  return device == KW_CPU ? cpu::matmul_4bit_workspace(m, k) : 0;
+// Of a GPU: the kernels by warpgroups have x there.
+kw_status workspace_bytes(int32_t device, const Matmul4bit& a, int64_t* bytes) {
+  *bytes = 0;
+  if (a.m == 0 || a.n == 0 || a.k == 0) return KW_OK;
+  if (device == KW_CPU) {
+    *bytes = cpu::matmul_4bit_workspace(a.m, a.k);
+    return KW_OK;
+  }
+  Context context;
+  KW_TRY(module_context(module, device, &context));
+  if (has_panel(a.m, a.n, a.k, a.blocksize, a.dtype, context.features)) *bytes = panel_workspace(a.m, a.k);
+  return KW_OK;
 }
 
 kw_status check_workspace(const char* name, int32_t device, const Matmul4bit& a, int64_t bytes) {
-  const int64_t needed = workspace_bytes(device, a.m, a.k);
+  int64_t needed = 0;
+  KW_TRY(workspace_bytes(device, a, &needed));
   if (bytes < needed)
     return fail(KW_ERROR_INVALID_ARGUMENT,
                 "%s: workspace_bytes is %lld; this call needs %lld (kw_matmul_4bit_workspace tells)", name,
@@ -203,6 +259,7 @@ KW_API kw_status kw_matmul_4bit_workspace(int32_t device, int64_t m, int64_t n, 
   KW_TRY(kw::four_bit_checks::check_blocksize(kName, blocksize));
   KW_TRY(kw::check_sizes(kName, m, n, k));
   if (bytes == nullptr) return kw::fail(KW_ERROR_INVALID_ARGUMENT, "%s: bytes is NULL", kName);
-  *bytes = kw::workspace_bytes(device, m, k);
-  return KW_OK;
+  kw::Matmul4bit a{};
+  a.m = m, a.n = n, a.k = k, a.blocksize = blocksize, a.dtype = dtype;
+  return kw::workspace_bytes(device, a, bytes);
 }

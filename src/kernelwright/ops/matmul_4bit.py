@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 _NAME = "matmul_4bit"
 
 # Rows of x from which on a GPU dequantizes the weight and torch multiplies: the kernels on tensor cores look a weight
-# up again for each 64 rows, the others read it again for each 4. To be measured yet.
-_MANY_ROWS, _MANY_ROWS_ELSE = 65, 17
+# up again for each 64 rows, the others read it again for each 4. The first is for the kernels by warpgroups: on an H200
+# eight of nine shapes were faster with them at 192 rows, three at 256.
+_MANY_ROWS_BY_GROUPS, _MANY_ROWS, _MANY_ROWS_ELSE = 193, 65, 17
 
 
 def matmul_4bit(
@@ -112,19 +113,21 @@ def _fake_nested(
 # --- the kernels ----------------------------------------------------------------
 
 
-def _workspace(library: Library) -> Callable[..., tuple[Tensor | None, int | None, int]]:
-    """workspace(x, device, *sizes): scratch memory for a call, its address and size."""
+def _scratch_bytes(library: Library, device: int, *sizes: int) -> int:
+    """How much scratch memory a call needs."""
+    size = ctypes.c_int64()
+    library.call("kw_matmul_4bit_workspace", device, *sizes, ctypes.addressof(size))
+    return size.value
+
+
+def _scratch(x: Tensor, size: int) -> tuple[Tensor | None, int | None]:
+    """So much of it, and its address."""
     import torch
 
-    def workspace(x: Tensor, device: int, *sizes: int) -> tuple[Tensor | None, int | None, int]:
-        size = ctypes.c_int64()
-        library.call("kw_matmul_4bit_workspace", device, *sizes, ctypes.addressof(size))
-        if not size.value:
-            return None, None, 0
-        scratch = torch.empty(size.value, dtype=torch.uint8, device=x.device)
-        return scratch, scratch.data_ptr(), size.value
-
-    return workspace
+    if not size:
+        return None, None
+    memory = torch.empty(size, dtype=torch.uint8, device=x.device)
+    return memory, memory.data_ptr()
 
 
 def by_torch(y: Tensor, x: Tensor, packed: Tensor, *rest: Any) -> None:
@@ -143,15 +146,17 @@ def by_torch(y: Tensor, x: Tensor, packed: Tensor, *rest: Any) -> None:
             torch.addmm(bias, *matrices, out=y.view(-1, n))
 
 
-def _has_many_rows(x: Tensor, rows: int) -> bool:
-    tensor_cores = x.element_size() == 2 and x.shape[-1] % 32 == 0
-    return rows >= (_MANY_ROWS if tensor_cores else _MANY_ROWS_ELSE)
+def _has_many_rows(x: Tensor, rows: int, scratch: Callable[[], int]) -> bool:
+    """`scratch` tells how much memory the library wants for a call: on a GPU that has kernels by warpgroups, some."""
+    if x.element_size() != 2 or x.shape[-1] % 32 != 0:
+        return rows >= _MANY_ROWS_ELSE
+    return rows >= _MANY_ROWS and (rows >= _MANY_ROWS_BY_GROUPS or scratch() == 0)
 
 
 def _bind(library: Library, key: str) -> Callable[..., Tensor]:
     numbers = dtype_codes(library, ("float32", "float16", "bfloat16"))
     types = {name: library.constants[f"KW_{name.upper()}"] for name in four_bit.VALUES}
-    place, workspace = placement(library, key), _workspace(library)
+    place = placement(library, key)
 
     def run(x: Tensor, packed: Tensor, *rest: Any) -> Tensor:
         *scales, bias, n, blocksize, quant_type = rest
@@ -161,14 +166,16 @@ def _bind(library: Library, key: str) -> Callable[..., Tensor]:
             return reference.product(x, packed, scales, bias, n, blocksize, quant_type)
         if y.numel():
             k, m = x.shape[-1], y.numel() // n
-            if key == "CUDA" and k and _has_many_rows(x, m):
+            sizes = m, n, k, blocksize, number
+            if key == "CUDA" and k and _has_many_rows(x, m, lambda: _scratch_bytes(library, place(x)[0], *sizes)):
                 by_torch(y, x, packed, *rest)
                 return y
             x, stride = rows(x) if k else (x, 0)
             packed = packed.contiguous()
             bias = bias if bias is None else bias.contiguous()
             device, stream = place(x)
-            _scratch, scratch_at, scratch_bytes = workspace(x, device, m, n, k, blocksize, number)
+            scratch_bytes = _scratch_bytes(library, device, *sizes)
+            _memory, scratch_at = _scratch(x, scratch_bytes)
             _kept, pointers = scale_pointers(scales)
             # fmt: off
             library.call(
