@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Wheels that differ in a number or two, so that one GPU session can compare them: `make` here, `run` there.
 
-    python benchmarks/variants.py make FOLDER slots6:KW_ROWS_SLOTS=6 one:KW_ROWS_RESIDENT=1,KW_ROWS_SLOTS=6
+    python benchmarks/variants.py make FOLDER three:KW_TILE_STAGES=3 small:KW_TILE32_WARPS=8,KW_TILE64_WARPS=4
     python benchmarks/variants.py run FOLDER --out DIR --cases 'default-1x*' …
 
 A variant is a name and the macros of csrc/cuda/include/*_tuning.h that it defines otherwise; `as-is` is made too.

@@ -2,9 +2,9 @@
 // x times a weight of 4-bit codes. Which of these kernels runs, and in what geometry, is the launcher's choice
 // (csrc/host/ops/matmul_4bit_plan.h).
 //
-//   rows   float16 and bfloat16 on tensor cores, for up to 8 or 16 rows of x: k a multiple of 32, whole vectors;
-//          nested: with quantized scales
-//   tile   the same for up to 32 or 64 rows, with either kind of scales
+//   rows   float16 and bfloat16 on tensor cores, for 1 and up to 4, 8 and 16 rows of x: k a multiple of 128, scales of
+//          64 elements or more, whole vectors
+//   tile   the same for up to 32 or 64 rows: k a multiple of 32
 //   panel  the same by warpgroups, for any number of rows in groups of up to 32 or 64: k a multiple of 64, on Hopper;
 //          panel_x brings x into its order
 //   words  float32, where eight codes of a row are a whole word
@@ -23,10 +23,10 @@
   extern "C" __global__ void __launch_bounds__(256) matmul_4bit_##name(const KwMatmul4bitParams p) { \
     kw::matmul_4bit_any<kw::T, words>(p);                                                            \
   }
-#define KW_ROWS(cols, kind, quantized, type, T)                                                                     \
-  extern "C" __global__ void __launch_bounds__(256, KW_ROWS_RESIDENT)                                               \
-      matmul_4bit_##kind##_##type(const KwMatmul4bitParams p) {                                                     \
-    kw::Rows4bit<kw::T, cols, KW_ROWS##cols##_UNITS, KW_ROWS##cols##_ROW_WARPS, KW_ROWS_SLOTS, quantized>(p).run(); \
+#define KW_ROWS(cols, ranges, type, T)                                             \
+  extern "C" __global__ void __launch_bounds__(kw::kRowsThreads, cols > 8 ? 1 : 2) \
+      matmul_4bit_rows##cols##_##type(const KwMatmul4bitParams p) {                \
+    kw::Rows4bit<kw::T, cols, ranges>(p).run();                                    \
   }
 #define KW_TILE(cols, tiles, type, T)                                         \
   extern "C" __global__ void __launch_bounds__(KW_TILE##cols##_WARPS * 32, 1) \
@@ -38,12 +38,13 @@
       matmul_4bit_panel##cols##_##type(const KwMatmul4bitPanelParams p) {     \
     kw::Panel4bit<kw::T, cols>(p).run();                                      \
   }
-#define KW_TENSOR(type, T)                  \
-  KW_ROWS(8, rows8, false, type, T)         \
-  KW_ROWS(8, rows8_nested, true, type, T)   \
-  KW_ROWS(16, rows16, false, type, T)       \
-  KW_ROWS(16, rows16_nested, true, type, T) \
-  KW_TILE(32, 2, type, T)                   \
+#define KW_TENSOR(type, T) \
+  KW_ROWS(1, 4, type, T)   \
+  KW_ROWS(2, 2, type, T)   \
+  KW_ROWS(4, 1, type, T)   \
+  KW_ROWS(8, 0, type, T)   \
+  KW_ROWS(16, 0, type, T)  \
+  KW_TILE(32, 2, type, T)  \
   KW_TILE(64, 4, type, T)
 
 KW_ANY(words_float32, Float32, true)

@@ -68,9 +68,11 @@ struct KwMatmul4bitParams {
   unsigned k_warps_log2; /* and along k, each of which takes four chunks of a step */
   unsigned stages;       /* of the pipeline: 2, 3 or 4 */
   /* Those for few rows of x: csrc/cuda/include/matmul_4bit_rows.cuh */
-  unsigned slices;      /* of k, 128 each */
-  unsigned block_units; /* a block, of 16 rows of the weight */
+  unsigned row_blocks;  /* 64 of k, a row; `steps` and `k_warps_log2` as above */
+  unsigned last_block;  /* of two, of the weight's, counted through */
+  unsigned block_units; /* a block, of rows of the weight */
   unsigned more_units;  /* blocks, the first, that have one more */
+  unsigned group_units; /* of a block that are added up at once */
 };
 
 /* x of m rows as csrc/cuda/include/matmul_4bit_panel_x.cuh has it. */

@@ -1,172 +1,287 @@
 // SPDX-License-Identifier: MIT
 // The product with a 4-bit weight on tensor cores for up to 16 rows of x, which are the columns here: what a decoding
-// model asks for. Memory decides, so each warp has a pipeline of its own and waits for nobody.
+// model asks for. Memory decides, and what a multiprocessor's L1 and shared memory can look up; no warp waits for
+// another but to add up what they have.
 //
-// A unit is 16 rows of the weight, a slice 128 of k; a warp copies one of a unit and a slice at a time, and has x for
-// the slice in registers. The warps of a block go through the same units, up to kUnits of a warp at once, and share
-// the slices. A byte of two codes is looked up as the pair of their values, rounded to the type of x; the sums of 32
-// products are float32 and are scaled then, so that a scale is never rounded. The order of k within 32 is that in which
-// lanes find codes in memory: a lane's four bytes are eight of k, and x is read alike.
+// A unit is 16 rows of the weight or fewer, a step 128 of k or more (matmul_4bit_rows_weight.cuh). A warp goes through
+// four units at once: while it works on the codes of one half, those of the other half are on their way. The warps of a
+// block are side by side along units and along k.
+//
+// A byte of two codes is looked up as the pair of their values, rounded to the type of x; the sums of a scale's
+// products are float32 and are scaled then, so that a scale is never rounded. The order of k is that in which lanes
+// find codes in memory, and x is read alike. Rows of x that leave columns free share the product with other k of
+// themselves: a column has x of one row, one range and one half of it, of 64, and zeros for the lanes that have other
+// k, so that each column is a sum of one scale.
 #pragma once
 
-#include "matmul_4bit_pairs.cuh"
-#include "matmul_4bit_rows_copy.cuh"
+#include "matmul_4bit_rows_sums.cuh"
+#include "matmul_4bit_rows_weight.cuh"
 #include "ptx_hints.cuh"
 #include "ptx_sync.cuh"
 
 namespace kw {
 
-template <class T, u32 kCols, u32 kUnits, u32 kRowWarps, u32 kSlots, bool kQuantized>
+// Which of a block's units and of the steps of k are the warp's.
+struct RowsShare4bit {
+  const u32 row_warps_log2, row_warp, k_warp, k_warps, steps;
+
+  __device__ __forceinline__ RowsShare4bit(const KwMatmul4bitParams& p, u32 warp)
+      : row_warps_log2(kRowsWarpsLog2 - p.k_warps_log2),
+        row_warp(warp & ((1u << row_warps_log2) - 1)),
+        k_warp(warp >> row_warps_log2),
+        k_warps(1u << p.k_warps_log2),
+        steps(p.steps) {}
+
+  __device__ __forceinline__ u32 slots(u32 units) const {
+    return (units + (1u << row_warps_log2) - 1 - row_warp) >> row_warps_log2;
+  }
+
+  __device__ __forceinline__ u32 unit(u32 slot) const { return (slot << row_warps_log2) + row_warp; }
+};
+
+// kCols: rows of x at most.
+template <class T, u32 kCols, u32 kRanges>
 struct Rows4bit {
-  using Copies = RowsCopies4bit<kUnits, kRowWarps, kSlots, kQuantized>;
-  static constexpr u32 kParts = kCols / 8;
-  static constexpr bool kAhead = kParts == 1;  // whether registers have room for x of the next slice
+  static constexpr bool kSpread = kRanges > 0;
+  static constexpr u32 kParts = kSpread ? 1 : kCols / 8;
+  static constexpr u32 kSums = kSpread ? 2 : kParts * 4;  // a lane and unit
+  static constexpr u32 kUnits = 4;  // at once: half of them are on their way while the others are used
+  // Whether to ask if there is a half's second unit: where units are large a block may have but few. Without asking a
+  // warp works on both at a time, and where there is none on some other's rows for nothing.
+  static constexpr bool kAsks = kCols == 4 || kCols == 8;
+  using Weight = RowsWeight4bit<kRanges>;
+  using Sums = RowsSums4bit<T, kRanges, kSums>;
   const KwMatmul4bitParams& p;
-  const u32 lane;
-  Copies copies;
-  u32 right[kParts][4][4];
-  u32 next[kAhead ? kParts : 1][4][4];
-  float sum[kUnits][kParts][4];
+  Weight weight;
+  const RowsShare4bit share;
+  u32 first_unit, slots;  // of those whose sums the block adds up at once: how many are the warp's
+  u32 slot, step;         // where it is: the first of those that it has at once
+  u32 row[kUnits][2];     // where the lane's rows of those begin whose codes are fetched
+  RowsSlot4bit half[2][2];
+  u32 right[kParts][16];
+  float sum[kUnits][kSums];
+  const char* x[kParts];
+  bool used[kParts];
 
   __device__ __forceinline__ explicit Rows4bit(const KwMatmul4bitParams& p)
-      : p(p), lane(threadIdx.x % kWarp), copies(p) {}
+      : p(p), weight(p), share(p, bits_of_float(shuffle_from(float_of_bits(threadIdx.x / kWarp), 0))) {
+    const u32 group = threadIdx.x % kWarp / 4, place = threadIdx.x % 4, last = static_cast<u32>(p.m) - 1;
+#pragma unroll
+    for (u32 part = 0; part < kParts; ++part) {
+      const u32 wanted = kSpread ? group / (2 * Weight::kSideBySide) : part * 8 + group;
+      used[part] = wanted <= last && (!kSpread || place / 2 == group % 2);
+      x[part] = p.x + (wanted < last ? wanted : last) * p.x_pitch + group / 2 % Weight::kSideBySide * 256 +
+                place * (kSpread ? 64 : 32);
+#pragma unroll
+      for (u32 i = 0; i < 16; ++i) right[part][i] = 0;
+    }
+  }
 
-  // Of the lane's columns, of its place in each chunk. Past the end of k x is 0, as the scales are; past the last
-  // column it is the last one's.
-  __device__ __forceinline__ void load_x(u32 slice, u32 (&to)[kParts][4][4]) const {
+  // Of the lane's columns and the k that it has of a step; 0 where it has none.
+  __device__ __forceinline__ void load_x(u32 step) {
+    const u32 group = threadIdx.x % kWarp / 4;
+    const bool inside = !kSpread || step * Weight::kStepBlocks + group / 2 % Weight::kSideBySide * 2 < p.row_blocks;
 #pragma unroll
-    for (u32 i = 0; i < kParts; ++i) {
-      const u32 column = i * 8 + lane / 4, last = static_cast<u32>(p.m) - 1;
-      const char* x =
-          p.x + (column < last ? column : last) * p.x_pitch + (lane % 4 + static_cast<u64>(slice) * 16) * 16;
+    for (u32 part = 0; part < kParts; ++part) {
+      const char* from = x[part] + step * u64{Weight::kStepBlocks * 128};
 #pragma unroll
-      for (u32 c = 0; c < 4; ++c) {
+      for (u32 i = 0; i < 4; ++i) {
+        if (used[part] && inside) load<16>(from + (kSpread ? i * 16 : i / 2 * 128 + i % 2 * 16), right[part] + i * 4);
+      }
+      if (Weight::kSideBySide > 1 && !inside) {
 #pragma unroll
-        for (u32 j = 0; j < 4; ++j) to[i][c][j] = 0;
-        if (slice * 4 + c < p.row_chunks) load<16>(x + c * 64, to[i][c]);
+        for (u32 i = 0; i < 16; ++i) right[part][i] = 0;
       }
     }
+  }
+
+  // As Weight::arrive().
+  __device__ __forceinline__ void arrive_x() {
+#pragma unroll
+    for (u32 i = 0; i < kParts * 4; ++i) {
+      right[i / 4][i % 4 * 4] = exclusive_or(right[i / 4][i % 4 * 4], weight.zero);
+    }
+  }
+
+  // Four products of 16 of k: the half of what a lane has of its rows.
+  __device__ __forceinline__ void multiply(const RowsSlot4bit& from, u32 half, float (&c)[kParts][4]) const {
+#pragma unroll
+    for (u32 i = half * 4; i < half * 4 + 4; ++i) {
+      u32 left[4];
+#pragma unroll
+      for (u32 j = 0; j < 4; ++j) left[j] = weight.pair(from.codes[j % 2], i * 2 + j / 2);
+#pragma unroll
+      for (u32 part = 0; part < kParts; ++part)
+        multiply_pairs<T>(c[part], left, right[part][i * 2], right[part][i * 2 + 1]);
+    }
+  }
+
+  __device__ __forceinline__ void add(const RowsSlot4bit& from, u32 step, float (&to)[kSums]) const {
+    float c[kParts][4] = {}, by[2][2];
+    weight.scales(from, step, by);
+    multiply(from, 0, c);
+    if constexpr (kSpread) {
+      multiply(from, 1, c);
+#pragma unroll
+      for (u32 i = 0; i < 4; ++i) to[i / 2] = fmaf(c[0][i], by[i / 2][i % 2], to[i / 2]);
+    } else {
+      add_scaled(c, by, 0, to);
+      clear(c);
+      multiply(from, 1, c);
+      add_scaled(c, by, 1, to);
+    }
+  }
+
+  static __device__ __forceinline__ void clear(float (&c)[kParts][4]) {
+#pragma unroll
+    for (u32 i = 0; i < kParts * 4; ++i) c[i / 4][i % 4] = 0.0f;
+  }
+
+  static __device__ __forceinline__ void add_scaled(const float (&c)[kParts][4], const float (&by)[2][2], u32 which,
+                                                    float (&to)[kSums]) {
+#pragma unroll
+    for (u32 i = 0; i < kParts * 4; ++i) to[i] = fmaf(c[i / 4][i % 4], by[i / 2 % 2][which], to[i]);
   }
 
   __device__ __forceinline__ void clear_sums() {
 #pragma unroll
-    for (u32 i = 0; i < kUnits * kParts * 4; ++i) sum[i / (kParts * 4)][i / 4 % kParts][i % 4] = 0.0f;
+    for (u32 i = 0; i < kUnits * kSums; ++i) sum[i / kSums][i % kSums] = 0.0f;
   }
 
-  // The products of a unit and a slice.
-  __device__ __forceinline__ void add(float (&sums)[kParts][4]) const {
+  __device__ __forceinline__ u32 units_before(u32 block) const {
+    return block * p.block_units + (block < p.more_units ? block : p.more_units);
+  }
+
+  __device__ __forceinline__ void begin_units(u32 from) {
 #pragma unroll
-    for (u32 half = 0; half < 2; ++half) {
-      u32 codes[4];
-      float by[2][2];
-      copies.load_codes(half, codes);
-      copies.load_scales(half, by);
+    for (u32 i = 0; i < kUnits * 2; ++i) {
+      row[i / 2][i % 2] = weight.row_at(first_unit + share.unit(from + i / 2), i % 2);
+    }
+  }
+
+  __device__ __forceinline__ void give_sums() {
 #pragma unroll
-      for (u32 c = 0; c < 2; ++c) {
-        u32 left[2][4];
+    for (u32 i = 0; i < kUnits; ++i) {
+      if (slot + i < slots) Sums::give(sum[i], share.unit(slot + i) * share.k_warps + share.k_warp);
+    }
+    clear_sums();
+  }
+
+  // Of the two from this one on.
+  __device__ __forceinline__ u32 units_from(u32 first) const {
+    const u32 left = slots > first ? slots - first : 0;
+    return left < 2 ? left : 2;
+  }
+
+  __device__ __forceinline__ void fetch(u32 which, u32 units, u32 step) {
 #pragma unroll
-        for (u32 j = 0; j < 8; ++j) left[j / 4][j % 4] = pair_of(codes[c * 2 + j % 2], j / 2);
+    for (u32 i = 0; i < 4; ++i) {
+      if (kAsks && i / 2 >= units) continue;
+      weight.fetch_codes(row[which * 2 + i / 2][i % 2] + step * Weight::kStepBlocks, i % 2, half[which][i / 2]);
+    }
+    if (step % Weight::kSteps != 0) return;
 #pragma unroll
-        for (u32 i = 0; i < kParts; ++i) {
-          const u32(&b)[4] = right[i][half * 2 + c];
-          float part[4] = {};
-          multiply_pairs<T>(part, left[0], b[0], b[1]);
-          multiply_pairs<T>(part, left[1], b[2], b[3]);
+    for (u32 i = 0; i < 4; ++i) {
+      if (kAsks && i / 2 >= units) continue;
+      weight.fetch_scales(row[which * 2 + i / 2][i % 2] + step * Weight::kStepBlocks, i % 2, half[which][i / 2]);
+    }
+  }
+
+  // And no sooner than the sums are there that were worked on meanwhile.
+  __device__ __forceinline__ void arrive(u32 which, u32 step) {
+    const u32 units = (1 - which) * 2;
+    const u32 zero = (bits_of_float(sum[units][0]) | bits_of_float(sum[units + 1][kSums - 1])) & weight.zero;
 #pragma unroll
-          for (u32 j = 0; j < 4; ++j) sums[i][j] = fmaf(part[j], by[j / 2][c], sums[i][j]);
-        }
+    for (u32 i = 0; i < 2; ++i) weight.arrive(step % Weight::kSteps == 0, zero, half[which][i]);
+  }
+
+  __device__ __forceinline__ void add_half(u32 which, u32 units) {
+#pragma unroll
+    for (u32 i = 0; i < 2; ++i) {
+      if (!kAsks || i < units) add(half[which][i], step, sum[which * 2 + i]);
+    }
+  }
+
+  // What comes after a step: another one of the warp's, or the first one of the next units, or nothing.
+  __device__ __forceinline__ u32 after(u32 step) const {
+    return (step + 1) % Weight::kSteps != 0 ? step + 1 : step + 1 + (share.k_warps - 1) * Weight::kSteps;
+  }
+
+  // How many units of the first half have a step after this one, and which.
+  __device__ __forceinline__ u32 prepare_next(u32& next) {
+    next = after(step);
+    if (next < share.steps) return units_from(slot);
+    next = first_step();
+    const u32 units = units_from(slot + kUnits);
+    if (units > 0) begin_units(slot + kUnits);
+    return units;
+  }
+
+  __device__ __forceinline__ void end_step() {
+    if (after(step) < share.steps) return;
+    give_sums();
+    slot += kUnits;
+  }
+
+  __device__ __forceinline__ bool work_by_halves() {
+    const u32 second = units_from(slot + 2);
+    if (second > 0) fetch(1, second, step);
+    add_half(0, units_from(slot));
+    arrive(1, step);
+    u32 next;
+    const u32 first = prepare_next(next);
+    if (first > 0) fetch(0, first, next);
+    if (second > 0) add_half(1, second);
+    end_step();
+    if (first == 0) return false;
+    load_x(next);
+    arrive(0, next);
+    arrive_x();
+    step = next;
+    return true;
+  }
+
+  __device__ __forceinline__ u32 first_step() const { return share.k_warp * Weight::kSteps; }
+
+  __device__ __forceinline__ void begin_group(u32 group, u32 units) {
+    first_unit = group;
+    slots = share.slots(units);
+    slot = 0;
+    step = first_step();
+    if (!busy()) return;
+    begin_units(0);
+    fetch(0, units_from(0), step);
+    load_x(step);
+  }
+
+  // Whether the warp has any work: there may be fewer units or steps than warps.
+  __device__ __forceinline__ bool busy() const { return slots > 0 && step < share.steps; }
+
+  __device__ __forceinline__ void work() {
+    clear_sums();
+    if (busy()) {
+      arrive(0, step);
+      arrive_x();
+      while (work_by_halves()) {
       }
-    }
-  }
-
-  // A loop that compilers would not unroll, as the indices of registers need it.
-  template <u32 kUnit>
-  __device__ __forceinline__ void add_units(u32 units) {
-    if constexpr (kUnit < kUnits) {
-      if (kUnit >= units) return;
-      copies.step();
-      add(sum[kUnit]);
-      add_units<kUnit + 1>(units);
-    }
-  }
-
-  __device__ __forceinline__ void add_slice(u32 slice, u32 units) {
-    if constexpr (kAhead) {
-#pragma unroll
-      for (u32 i = 0; i < 16; ++i) right[0][i / 4][i % 4] = next[0][i / 4][i % 4];
-      load_x(slice + Copies::kDepthWarps, next);
     } else {
-      load_x(slice, right);
-    }
-    add_units<0>(units);
-  }
-
-  // Adds what the warps that share the slices have of two units, always in the same order: a lane has one of 32 rows, a
-  // warp one of 8 columns.
-  __device__ __forceinline__ void store_pair(u32 thread, i64 first_row, u32 row_warp, u32 part) const {
-    const u32 row = thread % kWarp, of_eight = thread / kWarp, column = part * 8 + of_eight;
-    const i64 n = first_row + row;
-    if (column >= p.m || n >= p.n) return;
-    float total[1] = {0.0f};
-#pragma unroll
-    for (u32 warp = row_warp; warp < kRowsWarps; warp += kRowWarps) {
-      u32 word[1];
-      load_shared<4>(copies.sums_at(warp, row, of_eight), word);
-      total[0] += float_of_bits(word[0]);
-    }
-    total[0] *= p.by;
-    if (p.bias != nullptr) total[0] += load_element<T>(p.bias + n * 2);
-    Unit<T, 2> result;
-    result.pack(total);
-    store<2>(p.y + column * p.y_pitch + n * 2, result.word);
-  }
-
-  // The sums of two units of each warp go through shared memory at once.
-  template <u32 kUnit>
-  __device__ __forceinline__ void give_pair(u32 thread, u32 part) const {
-    const u32 to = copies.sums_at(thread / kWarp, thread % kWarp / 4, thread % 4 * 2);
-#pragma unroll
-    for (u32 i = 0; i < 8; ++i) {
-      if (kUnit + i / 4 >= kUnits) break;
-      const u32 word[1] = {bits_of_float(sum[kUnit + i / 4][part][i % 4])};
-      store_shared<4>(to + i / 2 * 32 + i % 2 * kSumsPitch, word);
-    }
-  }
-
-  template <u32 kUnit>
-  __device__ __forceinline__ void finish(const typename Copies::Pass& pass, u32 thread) const {
-    if constexpr (kUnit < kUnits) {
-      if (kUnit * kRowWarps >= pass.units) return;
-#pragma unroll
-      for (u32 part = 0; part < kParts; ++part) {
-        __syncthreads();
-        give_pair<kUnit>(thread, part);
-        __syncthreads();
-#pragma unroll
-        for (u32 i = 0; i < kRowWarps; ++i) {
-          const i64 first_row = (pass.unit + pass.first_of(i) + kUnit) * i64{16};
-          if (thread % kWarp + kUnit * 16 < pass.units_of(i) * 16) store_pair(thread, first_row, i, part);
-        }
-      }
-      finish<kUnit + 2>(pass, thread);
+      for (; slot < slots; slot += kUnits) give_sums();
     }
   }
 
   __device__ __forceinline__ void run() {
-    fill_pairs<T>(p);
+    fill_table<T>(p);
     allow_next_kernel();
-    copies.prefetch_first();
-    __syncthreads();
     wait_for_previous_kernel();
-    copies.begin();
-    auto pass = copies.first_pass();
-    while (pass.units > 0) {
-      clear_sums();
-      if constexpr (kAhead) load_x(copies.first_slice, next);
-      const u32 units = pass.units_of(copies.row_warp);
-      for (u32 slice = copies.first_slice; slice < p.slices; slice += Copies::kDepthWarps) add_slice(slice, units);
-      finish<0>(pass, computed_here(threadIdx.x));
-      pass.advance();
+    const u32 end = units_before(blockIdx.x + 1);
+    for (u32 group = units_before(blockIdx.x), first = group; group < end; group += p.group_units) {
+      const u32 units = end - group < p.group_units ? end - group : p.group_units;
+      begin_group(group, units);
+      if (group == first && !weight.plain) fill_map(p);
+      __syncthreads();
+      work();
+      __syncthreads();
+      Sums::store_totals(p, group, units);
     }
   }
 };

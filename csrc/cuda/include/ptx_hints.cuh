@@ -15,6 +15,13 @@ __device__ __forceinline__ u32 computed_once(u32 value) {
   return value;
 }
 
+// An instruction that compilers neither leave out nor move past others like it.
+__device__ __forceinline__ u32 exclusive_or(u32 a, u32 b) {
+  u32 result;
+  asm volatile("xor.b32 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  return result;
+}
+
 // And from working out before a loop what is wanted after it, where registers are dearer.
 __device__ __forceinline__ u32 computed_here(u32 value) {
   asm volatile("" : "+r"(value));

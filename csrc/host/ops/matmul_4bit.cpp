@@ -6,6 +6,7 @@
 #include "four_bit_checks.h"
 #include "matmul_4bit_panel_plan.h"
 #include "matmul_4bit_plan.h"
+#include "matmul_4bit_rows_plan.h"
 
 namespace kw {
 namespace {
@@ -14,14 +15,10 @@ using namespace four_bit_checks;
 
 using namespace matmul_4bit_plan;
 
-#define KW_ROWS(cols, type)                                                         \
-  {                                                                                 \
-    {"matmul_4bit_rows" cols "_" type}, { "matmul_4bit_rows" cols "_nested_" type } \
-  }
-#define KW_TYPES(macro, what) {macro(what, "float16"), macro(what, "bfloat16")}
+#define KW_ROWS(cols) {{"matmul_4bit_rows" cols "_float16"}, {"matmul_4bit_rows" cols "_bfloat16"}}
 
 Module module{"matmul_4bit"};
-Kernel rows_kernels[2][2][2] = {KW_TYPES(KW_ROWS, "8"), KW_TYPES(KW_ROWS, "16")};
+Kernel rows_kernels[][2] = {KW_ROWS("1"), KW_ROWS("2"), KW_ROWS("4"), KW_ROWS("8"), KW_ROWS("16")};
 Kernel tile_kernels[kKinds][2] = {{{"matmul_4bit_tile32_float16"}, {"matmul_4bit_tile32_bfloat16"}},
                                   {{"matmul_4bit_tile64_float16"}, {"matmul_4bit_tile64_bfloat16"}}};
 Kernel panel_kernels[2][2] = {{{"matmul_4bit_panel32_float16"}, {"matmul_4bit_panel32_bfloat16"}},
@@ -65,14 +62,17 @@ KwMatmul4bitParams chunked_params(const Matmul4bit& a) {
 kw_status run_rows(const Context& context, void* stream, const Matmul4bit& a) {
   const Rows plan = plan_rows(a, *context.device);
   KwMatmul4bitParams p = chunked_params(a);
-  p.slices = static_cast<unsigned>(ratio_up(a.k, kSlice));
+  p.steps = static_cast<unsigned>(plan.steps);
+  p.k_warps_log2 = static_cast<unsigned>(plan.k_warps_log2);
+  p.row_blocks = static_cast<unsigned>(a.k / kRowsBlock);
   p.block_units = static_cast<unsigned>(plan.units / plan.grid);
+  p.last_block = static_cast<unsigned>(a.n * (a.k / kRowsBlock) - 2);
+  p.group_units = static_cast<unsigned>(plan.group);
   p.more_units = static_cast<unsigned>(plan.units % plan.grid);
   Launch how{static_cast<uint32_t>(plan.grid), kRowsThreads};
   how.shared = static_cast<uint32_t>(plan.shared);
   how.overlap = true;
-  Kernel& kernel = rows_kernels[a.m > kRowsCols[0]][a.dtype - KW_FLOAT16][a.scales.absmax == nullptr];
-  return launch(context, kernel, how, stream, &p, sizeof p);
+  return launch(context, rows_kernels[plan.kind][a.dtype - KW_FLOAT16], how, stream, &p, sizeof p);
 }
 
 // One launch, of at most the rows that a kernel can take.
@@ -167,7 +167,7 @@ kw_status run_on_device(int32_t device, void* stream, const Matmul4bit& a) {
   for (int64_t row = 0; row < a.m; row += kWidest) {
     Matmul4bit slice = later(a, row);
     if (slice.m > kWidest) slice.m = kWidest;
-    KW_TRY(slice.m <= kRowsCols[1] ? run_rows(context, stream, slice) : run_tile(context, stream, slice));
+    KW_TRY(few_rows(slice) ? run_rows(context, stream, slice) : run_tile(context, stream, slice));
   }
   return KW_OK;
 }

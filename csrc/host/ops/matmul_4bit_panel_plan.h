@@ -4,6 +4,7 @@
 #pragma once
 
 #include "matmul_4bit_plan.h"
+#include "matmul_4bit_rows_plan.h"
 
 namespace kw::matmul_4bit_plan {
 
@@ -33,7 +34,7 @@ struct Panel {
 // Whether these sizes are for them; addresses are another matter (tiled()).
 inline bool has_panel(int64_t m, int64_t n, int64_t k, int32_t blocksize, int32_t dtype, uint32_t features) {
   constexpr uint32_t kNeeded = KW_FEATURE_WGMMA | KW_FEATURE_TMA | KW_FEATURE_CLUSTER;
-  if ((features & kNeeded) != kNeeded || dtype == KW_FLOAT32 || m <= kRowsCols[1] || n == 0 || k == 0) return false;
+  if ((features & kNeeded) != kNeeded || dtype == KW_FLOAT32 || m <= kRowsMost || n == 0 || k == 0) return false;
   if (k % kPanelSlice != 0 || k >= kPanelDepth || blocksize < kPanelSlice) return false;
   if (n >= kMostUnits / k * kPanelSlice || m >= kMostUnits / k) return false;
   return ratio_up(n, kPanelRows) * ratio_up(m, kPanelCols[0]) <= kMaxBlocks / kMostSplit;

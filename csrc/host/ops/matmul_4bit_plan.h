@@ -22,26 +22,9 @@ constexpr int64_t kSumsPadding = 4;
 constexpr int64_t kSumsCols = 8;
 constexpr int64_t kScaleBytes = 16;  // of four chunks of a row
 constexpr int kMaxStages = KW_TILE_STAGES;
-constexpr int64_t kReserved = 1024;  // bytes of shared memory that a block costs besides its own
-// As in csrc/cuda/include/matmul_4bit_rows.cuh and matmul_4bit_rows_copy.cuh.
-constexpr int64_t kRowsCols[] = {8, 16};
-constexpr int64_t kUnitRows = 16;
-constexpr int64_t kSlice = 128;
-constexpr int64_t kRowsSums = 8 * 1152;
-constexpr int64_t kRowsSlot = 8 * 1280;
-constexpr int64_t kRowsSlots = KW_ROWS_SLOTS;
-constexpr int64_t kRowsResident = KW_ROWS_RESIDENT;
-constexpr uint32_t kRowsThreads = 256;
 // As in csrc/cuda/include/matmul_4bit_any.cuh.
 constexpr int kAnyThreads = 256;
 constexpr int64_t kAnyRows = 4;
-
-// A launch of the kernels for few rows of x: blocks share the weight's units evenly, and all of them are there at once.
-struct Rows {
-  int64_t grid;
-  int64_t units;
-  int64_t shared;
-};
 
 struct Tile {
   int kind = 0;
@@ -65,15 +48,6 @@ inline bool tiled(const Matmul4bit& a, uint32_t features) {
   if ((features & kNeeded) != kNeeded || a.dtype == KW_FLOAT32 || a.k == 0 || a.k % kChunk != 0) return false;
   if (a.n > (kMaxChunks - 1) / (a.k / kChunk)) return false;
   return aligned_to(a.packed, kVectorBytes) && vectors_of_x(a);
-}
-
-inline Rows plan_rows(const Matmul4bit& a, const Device& device) {
-  constexpr int64_t kShared = kPairsBytes + kRowsSums + kRowsSlots * kRowsSlot;
-  const int64_t units = ratio_up(a.n, kUnitRows);
-  const int64_t room = device.shared_per_multiprocessor / (kShared + kReserved);
-  const int64_t resident = room < kRowsResident ? room : kRowsResident;
-  const int64_t at_once = device.multiprocessors * (resident > 0 ? resident : 1);
-  return {units < at_once ? units : at_once, units, kShared};
 }
 
 inline int64_t depth(const Tile& t) { return kWarpDepth << t.k_warps_log2; }

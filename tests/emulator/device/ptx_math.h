@@ -38,6 +38,7 @@ inline void prmt_b32(u32& to, u32 low, u32 high, u32 which) {
   }
 }
 
+inline void xor_b32(u32& to, u32 a, u32 b) { to = a ^ b; }
 inline void max_u16x2(u32& to, u32 a, u32 b) {
   const u32 low_a = a & 0xffffu, low_b = b & 0xffffu, high_a = a & ~0xffffu, high_b = b & ~0xffffu;
   to = (high_a > high_b ? high_a : high_b) | (low_a > low_b ? low_a : low_b);

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// How the warps of a block of matmul_4bit_rows.cuh add up what they have of the same units, always in the same order,
+// through shared memory after the table. A lane gives kSums sums a unit; where rows are shared by ranges of k, those of
+// one place in each group are of use.
+#pragma once
+
+#include "element.cuh"
+#include "four_bit_scales.cuh"
+#include "matmul_4bit_rows_table.cuh"
+
+namespace kw {
+
+constexpr u32 kRowsWarpsLog2 = 3;
+
+template <class T, u32 kRanges, u32 kSums>
+struct RowsSums4bit {
+  static constexpr u32 kSideBySide = kRanges > 0 ? kRanges : 1;
+  static constexpr u32 kUnitRows = 16 / kSideBySide;
+  static constexpr u32 kPlaces = 4 / kSideBySide;          // that differ by more than their range
+  static constexpr u32 kRows = 8 / kSideBySide;            // of groups
+  static constexpr u32 kUnitBytes = kSums * kPlaces * 32;  // of a warp
+
+  static __device__ __forceinline__ u32 at(u32 number) {
+    return shared_address(dynamic_shared()) + kTableBytes + number * kUnitBytes;
+  }
+
+  static __device__ __forceinline__ void give(const float (&sum)[kSums], u32 number) {
+    const u32 group = threadIdx.x % kWarp / 4, place = threadIdx.x % 4;
+    if (place % kSideBySide != group % kSideBySide) return;
+    const u32 to = at(number) + place / kSideBySide * 32 + group * 4;
+#pragma unroll
+    for (u32 i = 0; i < kSums; ++i) {
+      const u32 word[1] = {bits_of_float(sum[i])};
+      store_shared<4>(to + i * (kPlaces * 32), word);
+    }
+  }
+
+  // Of the ranges of a row.
+  static __device__ __forceinline__ float load_sum(u32 from) {
+    u32 word[kSideBySide];
+    load_shared<kSideBySide * 4>(from, word);
+    float total = 0.0f;
+#pragma unroll
+    for (u32 i = 0; i < kSideBySide; ++i) total += float_of_bits(word[i]);
+    return total;
+  }
+
+  static __device__ __forceinline__ void store_totals(const KwMatmul4bitParams& p, u32 unit, u32 units) {
+    for (u32 i = threadIdx.x; i < units * (kSums * kPlaces * kRows); i += kRowsThreads) {
+      const u32 row = i % kRows, place = i / kRows % kPlaces, which = i / (kRows * kPlaces) % kSums;
+      const u32 of_units = i / (kRows * kPlaces * kSums);
+      const u32 column = kRanges > 0 ? place : which / 4 * 8 + place * 2 + which % 2;
+      const u32 half = kRanges > 0 ? which : which / 2 % 2;
+      const i64 n = (static_cast<i64>(unit) + of_units) * kUnitRows + half * (kUnitRows / 2) + row;
+      if (column >= p.m || n >= p.n) continue;
+      const u32 from = (which * kPlaces + place) * 32 + row * (kSideBySide * 4), warps = 1u << p.k_warps_log2;
+      float total[1] = {0.0f};
+      for (u32 warp = 0; warp < warps; ++warp) total[0] += load_sum(at(of_units * warps + warp) + from);
+      total[0] *= p.by;
+      if (p.bias != nullptr) total[0] += load_element<T>(p.bias + n * 2);
+      Unit<T, 2> result;
+      result.pack(total);
+      store<2>(p.y + column * p.y_pitch + n * 2, result.word);
+    }
+  }
+};
+
+}  // namespace kw

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// The table of pairs that matmul_4bit_rows.cuh looks codes up in. What a byte of codes stands for begins at 256 times
+// that byte, so that an address is one permutation of bytes: the lane's offset, the code. Of the 256 bytes the first
+// half is the pair, once for each lane so that no two want the same bank; where scales are quantized the second half is
+// the value of that byte as a scale's code, for each lane too.
+#pragma once
+
+#include "four_bit_params.h"
+#include "matmul_4bit_pairs.cuh"
+#include "ptx_math.cuh"
+#include "ptx_memory.cuh"
+#include "ptx_shared.cuh"
+#include "reduce.cuh"
+
+namespace kw {
+
+constexpr u32 kRowsThreads = 256;  // a block: one for each entry of the table
+constexpr u32 kEntryBytes = 256;
+constexpr u32 kMapAt = 128;                            // in an entry
+constexpr u32 kOffsetAt = kRowsThreads * kEntryBytes;  // of quantized scales
+constexpr u32 kTableBytes = kOffsetAt + 16;
+
+// Eight neighbours begin at eight different places, each of four banks.
+__device__ __forceinline__ void fill_entry(u32 at, u32 value) {
+  const u32 entry = shared_address(dynamic_shared()) + threadIdx.x * kEntryBytes + at;
+  const u32 word[4] = {value, value, value, value};
+#pragma unroll
+  for (u32 i = 0; i < 8; ++i) store_shared<16>(entry + (threadIdx.x + i) % 8 * 16, word);
+}
+
+template <class T>
+__device__ __forceinline__ void fill_table(const KwMatmul4bitParams& p) {
+  fill_entry(0, T::pack(p.values[threadIdx.x >> 4], p.values[threadIdx.x & 15]));
+}
+
+// The values of scales' codes and what is added to all of them: the kernel before may have written them. The latter
+// too has its place in shared memory, because a wait for a register that was loaded may be one for all later loads.
+__device__ __forceinline__ void fill_map(const KwMatmul4bitParams& p) {
+  u32 word[1], offset[1];
+  load<4>(p.scales.map + threadIdx.x * 4, word);
+  load<4>(p.scales.offset, offset);
+  fill_entry(kMapAt, word[0]);
+  if (threadIdx.x == 0) store_shared<4>(shared_address(dynamic_shared()) + kOffsetAt, offset);
+}
+
+// From the beginning of the table to the entry of byte `which` of a word, for a lane whose offset is four times its
+// number.
+__device__ __forceinline__ u32 table_address(u32 word, u32 which, u32 lane_offset) {
+  return byte_permute(word, lane_offset, 0x5504 | which << 4);
+}
+
+// The pair there. Not by the address of shared memory, which would have to be added.
+__device__ __forceinline__ u32 look_up(u32 word, u32 which, u32 lane_offset) {
+  return *reinterpret_cast<const u32*>(dynamic_shared() + table_address(word, which, lane_offset));
+}
+
+}  // namespace kw

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+// In what geometry the kernels of csrc/cuda/include/matmul_4bit_rows.cuh run: one row of x, and up to 4, 8 and 16.
+#pragma once
+
+#include "four_bit_launch.h"
+
+namespace kw::matmul_4bit_plan {
+
+// As in csrc/cuda/matmul_4bit.cu and csrc/cuda/include/matmul_4bit_rows*.cuh.
+struct RowsKind {
+  int64_t cols;    // rows of x, at most
+  int64_t ranges;  // of 128 of k that share a row of the weight
+  int64_t sums;    // bytes that a warp has of a unit
+  int64_t blocks;  // of a multiprocessor
+  int64_t room;    // bytes of a block for sums, at most
+};
+constexpr RowsKind kRowsKinds[] = {
+    {1, 4, 64, 2, 32768}, {2, 2, 128, 2, 32768}, {4, 1, 256, 2, 32768}, {8, 1, 512, 2, 32768}, {16, 1, 1024, 1, 98304}};
+constexpr int64_t kRowsBlock = 64;  // of k: what codes share a scale, at least
+constexpr int64_t kRowsRange = 128;
+constexpr int64_t kRowsScales = 512;  // whose scales a warp reads at once
+constexpr int64_t kRowsTable = 65536 + 16;
+constexpr int kRowsWarpsLog2 = 3;
+constexpr uint32_t kRowsThreads = 32 << kRowsWarpsLog2;
+constexpr int64_t kRowsMost = kRowsKinds[4].cols;
+constexpr int64_t kReserved = 1024;  // bytes of shared memory that a block costs besides its own
+
+// Blocks share the weight's units evenly, and all of them are there at once.
+struct Rows {
+  int kind;
+  int k_warps_log2;
+  int64_t grid;
+  int64_t units;
+  int64_t steps;
+  int64_t group;  // units of a block that are added up at once
+  int64_t shared;
+};
+
+// Of what tiled() says yes to.
+inline bool few_rows(const Matmul4bit& a) {
+  if (a.m > kRowsMost || a.k % kRowsRange != 0 || a.blocksize < kRowsBlock) return false;
+  return a.scales.absmax != nullptr ? aligned_to(a.scales.absmax, 8) : aligned_to(a.scales.codes, 2);
+}
+
+// How many of a block's warps share the steps of k, the others having other units: so that the busiest warp has as
+// little to do as can be; of equal ones the most, for which x is read least.
+inline int rows_k_warps(int64_t units, int64_t steps) {
+  int best = kRowsWarpsLog2;
+  int64_t least = -1;
+  for (int log2 = kRowsWarpsLog2; log2 >= 0; --log2) {
+    const int64_t cost = ratio_up(units, int64_t{1} << (kRowsWarpsLog2 - log2)) * ratio_up(steps, int64_t{1} << log2);
+    if (least >= 0 && cost >= least) continue;
+    best = log2;
+    least = cost;
+  }
+  return best;
+}
+
+inline Rows plan_rows(const Matmul4bit& a, const Device& device) {
+  Rows plan{};
+  while (kRowsKinds[plan.kind].cols < a.m) ++plan.kind;
+  const RowsKind& kind = kRowsKinds[plan.kind];
+  plan.units = ratio_up(a.n, 16 / kind.ranges);
+  plan.steps = ratio_up(a.k, kRowsRange * kind.ranges);
+  const int64_t left = device.shared_per_block - kRowsTable, sums = left < kind.room ? left : kind.room;
+  const int64_t blocks = device.shared_per_multiprocessor / (kRowsTable + sums + kReserved);
+  const int64_t at_once = device.multiprocessors * (blocks < kind.blocks ? 1 : kind.blocks);
+  plan.grid = plan.units < at_once ? plan.units : at_once;
+  const int64_t units = ratio_up(plan.units, plan.grid);
+  plan.k_warps_log2 = rows_k_warps(units, ratio_up(a.k, kRowsScales));
+  const int64_t room = sums / (kind.sums << plan.k_warps_log2);
+  plan.group = units < room ? units : room;
+  plan.shared = kRowsTable + plan.group * (kind.sums << plan.k_warps_log2);
+  return plan;
+}
+
+}  // namespace kw::matmul_4bit_plan
