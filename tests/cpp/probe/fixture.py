@@ -11,7 +11,7 @@ import struct
 import sys
 from pathlib import Path
 
-FEATURES = ("cluster", "pdl", "tma", "wgmma")
+FEATURES = ("cluster", "pdl", "tma", "wgmma", "bf16_mma", "cp_async", "ldmatrix")  # the last: named, not had
 KERNELS = "kernel=probe_plain:16\nkernel=probe_other:16\nkernel=probe_narrow:8\n"
 # code, capabilities, features, ELF ABI
 CUBINS = (
