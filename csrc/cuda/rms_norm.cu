@@ -70,15 +70,12 @@ KW_KERNELS(float32, Float32)
 KW_KERNELS(float16, Float16)
 KW_KERNELS(bfloat16, BFloat16)
 
-// Derivatives: rows on 16 bytes, rows that lie anyhow, a cluster's rows whose derivatives follow two rows after their
-// sums, and the sums over rows. The names are the launcher's: rms_norm_backward[_shifted|_late]_<type>. Blocks that
-// share a row and are no cluster take more registers.
+// Derivatives: rows on 16 bytes, rows that lie anyhow, and the sums over rows. The names are the launcher's:
+// rms_norm_backward[_shifted]_<type>. Blocks that share a row and are no cluster take more registers.
 #ifdef KW_HAS_CLUSTER
 #define KW_HALF_THREADS 768
-#define KW_LATE(type, T) KW_BACKWARD(late_##type, KW_HALF_THREADS, kw::T, false, true, 2)
 #else
 #define KW_HALF_THREADS 512
-#define KW_LATE(type, T)
 #endif
 #define KW_BACKWARD(name, threads, ...)                                                                             \
   extern "C" __global__ void __launch_bounds__(threads, 1) rms_norm_backward_##name(const KwNormBackwardParams p) { \
@@ -91,8 +88,6 @@ KW_KERNELS(bfloat16, BFloat16)
 KW_BACKWARDS(float32, Float32, 512)
 KW_BACKWARDS(float16, Float16, KW_HALF_THREADS)
 KW_BACKWARDS(bfloat16, BFloat16, KW_HALF_THREADS)
-KW_LATE(float16, Float16)
-KW_LATE(bfloat16, BFloat16)
 
 extern "C" __global__ void __launch_bounds__(1024) rms_norm_backward_finish(const KwNormFinishParams p) {
   kw::norm_backward_finish(p);

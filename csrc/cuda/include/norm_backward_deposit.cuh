@@ -10,38 +10,30 @@ namespace kw {
 
 constexpr u32 kThreadQuads = kThreadColumns / 4;
 
-// Four sums of columns from `begin` on, rounded to the type they are wanted in, to the tensor that has `row` columns
-// before them.
-__device__ __forceinline__ void store_quad(const KwNormBackwardParams& p, char* to, u64 row, u32 begin,
+template <class T, bool kAligned>
+__device__ __forceinline__ void store_quad(const BackwardPlace<T, kAligned>& at, char* to, u32 index,
                                            const float (&sum)[4]) {
-  const u32 left = begin < p.cols ? p.cols - begin : 0;
-  if (p.sums_kind == KW_SUMS_FLOAT32) {
-    to += (row + begin) * 4;
-    const u32 word[4] = {bits_of_float(sum[0]), bits_of_float(sum[1]), bits_of_float(sum[2]), bits_of_float(sum[3])};
-    if (left >= 4 && reinterpret_cast<u64>(to) % 16 == 0) return store<16>(to, word);
-#pragma unroll
-    for (u32 i = 0; i < 4; ++i) {
-      if (i < left) store<4>(to + i * 4, word + i);
+  constexpr int kCount = BackwardPlace<T, kAligned>::kCount;
+  if (at.lane() >= at.p.group) return;
+  const u64 block_row = static_cast<u64>(blockIdx.x / at.p.parts) * at.p.cols;
+  const u32 begin = at.column(index / kCount) + index % kCount;
+  if (kAligned && at.p.sums_kind == KW_SUMS_FLOAT32 && at.offset_of(to) == 0) {
+    if (begin < at.p.cols) {
+      *reinterpret_cast<float4*>(to + (block_row + begin) * 4) = {sum[0], sum[1], sum[2], sum[3]};
     }
     return;
   }
-  to += (row + begin) * 2;
-  u32 word[2] = {bfloat_pair(sum[0], sum[1]), bfloat_pair(sum[2], sum[3])};
-  if (p.sums_kind == KW_SUMS_FLOAT16) word[0] = half_pair(sum[0], sum[1]), word[1] = half_pair(sum[2], sum[3]);
-  const bool words = left >= 4 && reinterpret_cast<u64>(to) % 4 == 0;
 #pragma unroll
-  for (u32 i = 0; i < 2; ++i) {
-    const u32 second[1] = {word[i] >> 16};
-    if (words) store<4>(to + i * 4, word + i);
-    if (!words && i * 2 < left) store<2>(to + i * 4, word + i);
-    if (!words && i * 2 + 1 < left) store<2>(to + i * 4 + 2, second);
+  for (u32 i = 0; i < 4; ++i) {
+    if (begin + i < at.p.cols) store_sum(to, block_row + begin + i, sum[i], at.p.sums_kind);
   }
 }
 
 // Leaves this lane's sums in its part of the warp's shared memory, whose rows are done: quads from `line` on, of kLine
 // bytes for all lanes.
-template <class At, int kSlots, int kCount>
-__device__ __forceinline__ void keep_quads(const At& at, u32 line, const float (&sum)[kSlots][kCount]) {
+template <class T, bool kAligned, int kSlots, int kCount>
+__device__ __forceinline__ void keep_quads(const BackwardPlace<T, kAligned>& at, u32 line,
+                                           const float (&sum)[kSlots][kCount]) {
 #pragma unroll
   for (u32 i = 0; i < kThreadColumns; i += 4) {
     const float* of = &sum[i / kCount][i % kCount];
@@ -51,8 +43,8 @@ __device__ __forceinline__ void keep_quads(const At& at, u32 line, const float (
 }
 
 // Adds to this lane's quads those of lanes that had other rows.
-template <class At>
-__device__ __forceinline__ void add_lanes(const At& at, u32 lines) {
+template <class T, bool kAligned>
+__device__ __forceinline__ void add_lanes(const BackwardPlace<T, kAligned>& at, u32 lines) {
 #pragma unroll 1
   for (u32 line = 0; line < lines && at.p.group < kWarp; ++line) {
     Unit<Float32, 16> quad;
@@ -70,31 +62,27 @@ __device__ __forceinline__ void add_lanes(const At& at, u32 lines) {
 }
 
 // Adds the quads of the block's teams: each adds and stores some of the columns. First those for dweight, then, if
-// there are so many lines, for dbias.
-template <class At>
-__device__ __forceinline__ void deposit(const At& at, u32 lines) {
+// there are so many lines, for dbias. Loops, not unrolled: this is done once a launch, and code that was not run before
+// is slower to come by than to go round in.
+template <class T, bool kAligned>
+__device__ __forceinline__ void deposit(const BackwardPlace<T, kAligned>& at, u32 lines) {
   add_lanes(at, lines);
-  const u32 teams = at.p.teams, team_bytes = at.p.team_warps * at.warp_bytes(), from = at.buffer - at.team * team_bytes;
-  const u64 row = static_cast<u64>(blockIdx.x >> at.p.parts_log2) * at.p.cols;
-  if (teams > 1) __syncthreads();
-  if (at.lane() >= at.p.group) return;
+  if (at.teams() > 1) __syncthreads();
+  const u32 team_bytes = at.p.team_warps * at.warp_bytes(), first = at.buffer - at.team * team_bytes;
 #pragma unroll 1
-  for (u32 line = at.team; line < lines; line += teams) {
-    Unit<Float32, 16> quad;
-    float total[4];
-    load_shared(from + line * at.kLine, quad.word);
-    quad.unpack(total);
-#pragma unroll 4
-    for (u32 other = 1; other < teams; ++other) {
+  for (u32 line = at.team; line < lines; line += at.teams()) {
+    char* to = line < kThreadQuads ? at.p.dweight : at.p.dbias;
+    float total[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll 1
+    for (u32 other = 0; other < at.teams(); ++other) {
+      Unit<Float32, 16> quad;
       float sum[4];
-      load_shared(from + other * team_bytes + line * at.kLine, quad.word);
+      load_shared(first + other * team_bytes + line * at.kLine, quad.word);
       quad.unpack(sum);
 #pragma unroll
       for (int i = 0; i < 4; ++i) total[i] += sum[i];
     }
-    char* to = line < kThreadQuads ? at.p.dweight : at.p.dbias;
-    const u32 index = line % kThreadQuads * 4;
-    if (to != nullptr) store_quad(at.p, to, row, at.column(index / at.kCount) + index % at.kCount, total);
+    if (to != nullptr) store_quad(at, to, line % kThreadQuads * 4, total);
   }
 }
 

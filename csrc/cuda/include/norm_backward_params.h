@@ -31,10 +31,8 @@ struct KwNormBackwardParams {
   float eps;
   int group;      /* lanes a row, a power of two; 32 where a row is whole warps' */
   int team_warps; /* warps of a block that share a row */
-  int teams;      /* of a block */
   int parts;      /* blocks that share a row: a cluster, or else each reads the others' columns too */
-  int parts_log2;
-  int cluster; /* they are a cluster */
+  int cluster;    /* they are a cluster */
 };
 
 struct KwNormFinishParams {

@@ -15,15 +15,13 @@ constexpr u32 kWarpColumns = kThreadColumns * kWarp;
 // kAligned: all rows begin and end on 16 bytes. Else they lie anyhow: what is copied are the aligned vectors that hold
 // the thread's units, one more for each row of a warp than there are units, and a unit is made of its own vector and
 // the next.
-// kLag: the derivatives of a row follow its sums by so many rows.
-template <class T, bool kAligned, u32 kLag>
+template <class T, bool kAligned>
 struct BackwardPlace {
   using Piece = Unit<T, 16>;
   static constexpr u32 kNever = 0xffffffffu;  // a turn that no thread has
   static constexpr int kCount = Piece::kCount;
   static constexpr int kSlots = kThreadColumns / kCount;  // units a thread
   static constexpr u32 kLine = kWarp * 16;                // bytes that one instruction of a warp moves
-  static constexpr u32 kStages = kLag + 2;
   static constexpr int kCopies = kSlots + (kAligned ? 0 : 1);
 
   const KwNormBackwardParams& p;
@@ -40,23 +38,24 @@ struct BackwardPlace {
     turns = p.turns + (first_row() < p.rest);
   }
 
-  __device__ __forceinline__ i64 first_row(u32 block = blockIdx.x) const {
-    const i64 team_of_all = static_cast<i64>(block >> p.parts_log2) * p.teams + team;
+  __device__ __forceinline__ i64 first_row() const {
+    const i64 team_of_all = static_cast<i64>(blockIdx.x / p.parts) * teams() + team;
     return team_of_all * (kWarp / p.group) + lane() / p.group;
   }
 
-  // A warp's shared memory: rows of dy and h on their way or waiting to be done, then its weights.
+  // A warp's shared memory: three rows of dy and h, then its weights.
   __device__ __forceinline__ u32 tensor_bytes() const {
     return kSlots * kLine + (kAligned ? 0 : (kWarp + 1 - p.group) * 16);
   }
   __device__ __forceinline__ u32 stage_bytes() const { return 2 * tensor_bytes(); }
-  __device__ __forceinline__ u32 weights_from() const { return kStages * stage_bytes(); }
+  __device__ __forceinline__ u32 weights_from() const { return 3 * stage_bytes(); }
   __device__ __forceinline__ u32 warp_bytes() const { return weights_from() + kWarpColumns * 4; }
 
   static __device__ __forceinline__ u32 lane() { return threadIdx.x % kWarp; }
   __device__ __forceinline__ u32 place() const { return lane() % p.group; }
   __device__ __forceinline__ u32 warp() const { return threadIdx.x / kWarp - team * p.team_warps; }
-  __device__ __forceinline__ u32 part() const { return blockIdx.x & (p.parts - 1); }
+  __device__ __forceinline__ u32 teams() const { return blockDim.x / kWarp / p.team_warps; }
+  __device__ __forceinline__ u32 part() const { return blockIdx.x % p.parts; }
   __device__ __forceinline__ u32 unit(int slot) const { return first + slot * p.group; }
   __device__ __forceinline__ u32 at(int slot) const { return slot * p.group * 16; }
   __device__ __forceinline__ u32 column(int slot) const { return unit(slot) * kCount; }

@@ -9,11 +9,10 @@
 
 namespace kw {
 
-template <class T, bool kAligned, u32 kLag>
-struct BackwardStage : BackwardPlace<T, kAligned, kLag> {
-  using Place = BackwardPlace<T, kAligned, kLag>;
-  using Place::at, Place::buffer, Place::column, Place::first, Place::has, Place::kCount, Place::kLine, Place::kSlots,
-      Place::kStages;
+template <class T, bool kAligned>
+struct BackwardStage : BackwardPlace<T, kAligned> {
+  using Place = BackwardPlace<T, kAligned>;
+  using Place::at, Place::buffer, Place::column, Place::first, Place::has, Place::kCount, Place::kLine, Place::kSlots;
   using Place::offset_of, Place::p, Place::place, Place::tensor_bytes, Place::turns, Place::unit, Place::weights_from;
   using typename Place::Piece;
 

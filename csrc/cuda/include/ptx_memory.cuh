@@ -120,10 +120,4 @@ __device__ __forceinline__ P* computed_once(P* pointer) {
   return pointer;
 }
 
-// The opposite: what is made of the value is not kept from where it was made of it before.
-__device__ __forceinline__ u32 computed_anew(u32 value) {
-  asm volatile("" : "+r"(value));
-  return value;
-}
-
 }  // namespace kw

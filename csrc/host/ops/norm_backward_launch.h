@@ -10,16 +10,16 @@
 
 namespace kw {
 
-// By dtype and norm_backward_plan::Kind; float32 has none that is late.
+// By dtype, and by whether rows lie on 16 bytes.
 struct NormBackwardKernels {
-  Kernel row[3][norm_backward_plan::kKinds];
+  Kernel row[3][2];
   Kernel finish;
 };
 
 // Its initialiser.
-#define KW_NORM_BACKWARD_KERNELS_OF(op, type)                                             \
-  {                                                                                       \
-    {op "_backward_shifted_" type}, {op "_backward_" type}, { op "_backward_late_" type } \
+#define KW_NORM_BACKWARD_KERNELS_OF(op, type)                \
+  {                                                          \
+    {op "_backward_shifted_" type}, { op "_backward_" type } \
   }
 #define KW_NORM_BACKWARD_KERNELS(op)                                                        \
   {{KW_NORM_BACKWARD_KERNELS_OF(op, "float32"), KW_NORM_BACKWARD_KERNELS_OF(op, "float16"), \
@@ -74,9 +74,7 @@ inline KwNormBackwardParams norm_backward_params(const NormBackward& a, const no
   p.eps = a.eps;
   p.group = plan.group;
   p.team_warps = plan.team_warps;
-  p.teams = plan.teams;
   p.parts = plan.parts;
-  while (1 << p.parts_log2 < p.parts) ++p.parts_log2;
   p.cluster = plan.cluster;
   return p;
 }
@@ -91,10 +89,10 @@ inline kw_status launch_norm_backward_finish(const Context& context, NormBackwar
   p.partials = static_cast<int>(partials);
   p.cols = static_cast<int>(a.cols);
   p.sums_kind = a.weight_dtype;
-  const int sums = a.centered ? 2 : 1;
-  p.width = a.cols * sums < 8192 ? 8 : 32;  // small enough for every multiprocessor to have some
+  p.width = a.cols < 8192 ? 8 : 32;  // small enough for every multiprocessor to have some
+  const uint32_t columns = static_cast<uint32_t>(norm_backward_plan::ratio_up(a.cols, p.width));
   Launch how;
-  how.grid = static_cast<uint32_t>(norm_backward_plan::ratio_up(a.cols, p.width)) * sums;
+  how.grid = a.centered ? 2 * columns : columns;
   how.block = 64;
   // A thread for each four of the sums that it adds, which it loads at once.
   while (how.block < kMost && how.block * 4 < p.width * partials) how.block *= 2;
@@ -120,7 +118,7 @@ inline kw_status launch_norm_backward(const char* name, Module& module, NormBack
   how.cluster = plan.cluster ? static_cast<uint32_t>(plan.parts) : 1;
   how.overlap = true;
   const KwNormBackwardParams params = norm_backward_params(a, plan);
-  KW_TRY(launch(context, kernels.row[a.dtype][plan.kind], how, stream, &params, sizeof params));
+  KW_TRY(launch(context, kernels.row[a.dtype][plan.aligned], how, stream, &params, sizeof params));
   if (!wanted || plan.partials == 1) return KW_OK;
   return launch_norm_backward_finish(context, kernels, stream, a, plan.partials);
 }

@@ -17,15 +17,12 @@ constexpr int kThreadColumns = 16;
 constexpr int kWarpColumns = kThreadColumns * kWarp;
 constexpr int kTeamWarps = 16;
 constexpr int kClusterParts = 8;
+constexpr int kStages = 3;
 constexpr int kScratch = 3 << 10;  // bytes of shared memory a block has or loses besides
-
-// How rows lie, and when their derivatives follow: with the row after, or, where a cluster has to agree on their sums,
-// one later.
-enum Kind { kShifted, kAligned, kLate, kKinds };
 
 // `parts` blocks share a row: a cluster, or else each reads all of it. In a block, teams of warps have a row each.
 struct Plan {
-  Kind kind = kShifted;
+  bool aligned = false;
   bool cluster = false;
   int group = kWarp;  // lanes a row: fewer than a warp's where rows are narrow
   int team_warps = 1;
@@ -41,8 +38,6 @@ struct Shape {
   int64_t rows, cols;
   int size;  // bytes of an element
   bool aligned, centered;
-  bool adds;    // there is a dsum
-  bool summed;  // dweight or dbias is wanted
 };
 
 inline int64_t ratio_up(int64_t n, int64_t d) { return (n + d - 1) / d; }
@@ -55,9 +50,9 @@ inline int most_warps(const Shape& s, bool clusters) {
 
 // Shared memory of a warp: the rows on their way, and weights as float32. Rows that lie anyhow take a vector more for
 // each row of the warp, in a line of their own.
-inline int warp_bytes(const Shape& s, int group, bool late = false) {
+inline int warp_bytes(const Shape& s, int group) {
   const int tensor = kWarpColumns * s.size + (s.aligned ? 0 : (kWarp + 1 - group) * kVector);
-  return (late ? 4 : 3) * 2 * tensor + kWarpColumns * static_cast<int>(sizeof(float));
+  return kStages * 2 * tensor + kWarpColumns * static_cast<int>(sizeof(float));
 }
 
 inline int warps_of_block(const Shape& s, int group, const Device& device, bool clusters) {
@@ -77,15 +72,13 @@ inline void set_lanes(const Shape& s, Plan* plan) {
   while (plan->group < lanes) plan->group *= 2;
 }
 
-// As many teams a block as fit, unless rows are so few that multiprocessors would stand idle. Some may where rows are
-// fewer than these and blocks leave sums: the fewer rows of sums, the sooner they are added.
+// As many teams a block as fit, unless rows are so few that multiprocessors would stand idle.
 inline void set_teams(const Shape& s, const Device& device, int warps, Plan* plan) {
   const int64_t rows_a_team = kWarp / plan->group, wanted = ratio_up(s.rows, rows_a_team);
   const int fit = plan->parts > 1 ? 1 : warps / plan->team_warps;
-  const int64_t idle = s.summed && wanted < device.multiprocessors ? 4 : 1;
-  plan->teams = least(fit, ratio_up(wanted * idle, device.multiprocessors));
+  plan->teams = least(fit, ratio_up(wanted, device.multiprocessors));
   if (plan->teams < 1) plan->teams = 1;
-  plan->shared = plan->teams * plan->team_warps * warp_bytes(s, plan->group, plan->kind == kLate);
+  plan->shared = plan->teams * plan->team_warps * warp_bytes(s, plan->group);
   const int by_warps = warps / (plan->teams * plan->team_warps);
   const int by_shared = device.shared_per_multiprocessor / (plan->shared + kScratch);
   const int a_multiprocessor = by_warps < by_shared ? by_warps : by_shared;
@@ -103,16 +96,6 @@ inline int parts_for(int64_t cols, int warps) {
   return parts;
 }
 
-// If it fits; with two blocks a multiprocessor, which are at different points of their rows, where a cluster may be so
-// large.
-inline void set_late(const Shape& s, const Device& device, Plan* plan) {
-  const int parts = plan->parts > 2 ? kClusterParts : plan->parts;
-  const int64_t warps = ratio_up(ratio_up(s.cols, kWarpColumns), parts);
-  if (warps * warp_bytes(s, plan->group, true) + kScratch > device.shared_per_block) return;
-  plan->kind = kLate;
-  plan->parts = parts;
-}
-
 inline Plan plan_for(Shape s, const Device& device, uint32_t features) {
   const bool clusters = (features & KW_FEATURE_CLUSTER) != 0;
   Plan plan;
@@ -122,11 +105,9 @@ inline Plan plan_for(Shape s, const Device& device, uint32_t features) {
     s.aligned = false;  // only these kernels have more parts than a cluster has blocks
     warps = warps_of_block(s, plan.group, device, clusters);
   }
-  plan.kind = s.aligned ? kAligned : kShifted;
+  plan.aligned = s.aligned;
   plan.parts = parts_for(s.cols, warps);
   plan.cluster = clusters && plan.parts > 1 && plan.parts <= kClusterParts;
-  // Not where little is done with a row: there memory is the limit.
-  if (plan.cluster && s.aligned && s.size == 2 && (s.centered || s.adds)) set_late(s, device, &plan);
   plan.team_warps = static_cast<int>(ratio_up(ratio_up(s.cols, kWarpColumns), plan.parts));
   set_teams(s, device, warps, &plan);
   return plan;
@@ -146,18 +127,15 @@ inline bool aligned(const NormBackward& a) {
 }
 
 inline Plan plan_for(const NormBackward& a, const Device& device, uint32_t features) {
-  return plan_for({a.rows, a.cols, static_cast<int>(size_of(a.dtype)), aligned(a), a.centered, a.dsum != nullptr,
-                   a.dweight != nullptr || a.dbias != nullptr},
-                  device, features);
+  return plan_for({a.rows, a.cols, static_cast<int>(size_of(a.dtype)), aligned(a), a.centered}, device, features);
 }
 
 // Enough for every type and alignment. One row of sums needs none: it is the result.
 inline int64_t workspace_bytes(int64_t rows, int64_t cols, bool centered, const Device& device, uint32_t features) {
-  const Shape shapes[] = {{rows, cols, 2, true, centered, false, true},
-                          {rows, cols, 2, true, centered, true, true},
-                          {rows, cols, 4, true, centered, false, true},
-                          {rows, cols, 2, false, centered, false, true},
-                          {rows, cols, 4, false, centered, false, true}};
+  const Shape shapes[] = {{rows, cols, 2, true, centered},
+                          {rows, cols, 4, true, centered},
+                          {rows, cols, 2, false, centered},
+                          {rows, cols, 4, false, centered}};
   int64_t most = 0;
   for (const Shape& shape : shapes) {
     const int64_t partials = plan_for(shape, device, features).partials;

@@ -27,16 +27,15 @@ static void check(const Shape& s, const kw::Device& device, uint32_t features) {
   CHECK_PLAN(p.team_warps == 1 || p.teams < 16);  // each has a barrier of its own
   CHECK_PLAN(p.shared + kScratch <= device.shared_per_block);
   CHECK_PLAN(!p.cluster || (features != 0 && p.parts <= kClusterParts));
-  CHECK_PLAN(p.cluster || p.parts == 1 || features == 0 || p.kind == kShifted);
-  CHECK_PLAN(s.aligned || p.kind == kShifted);
+  CHECK_PLAN(p.cluster || p.parts == 1 || features == 0 || !p.aligned);
+  CHECK_PLAN(s.aligned || !p.aligned);
   CHECK_PLAN(p.parts == 1 || p.group == kWarp);
   // Every column, and every row once; no block without any.
   CHECK_PLAN(int64_t{p.parts} * p.team_warps * p.group * kThreadColumns >= s.cols);
   CHECK_PLAN(p.partials >= 1 && p.rows_a_turn == p.partials * p.teams * (kWarp / p.group));
   CHECK_PLAN((p.partials - 1) * p.teams * (kWarp / p.group) < s.rows);
   const int64_t bytes = workspace_bytes(s.rows, s.cols, s.centered, device, features);
-  CHECK_PLAN(p.partials == 1 || !s.summed || bytes >= p.partials * s.cols * 4 * (s.centered ? 2 : 1));
-  CHECK_PLAN(p.kind != kLate || (p.cluster && s.size == 2));
+  CHECK_PLAN(p.partials == 1 || bytes >= p.partials * s.cols * 4 * (s.centered ? 2 : 1));
 }
 
 CASE(every_width) {
@@ -45,15 +44,13 @@ CASE(every_width) {
       for (const int64_t rows : {int64_t{1}, int64_t{100}, int64_t{4000}, int64_t{1} << 40}) {
         for (const int size : {2, 4}) {
           for (const bool centered : {false, true}) {
-            const bool summed = (cols + centered) % 2 == 0;
-            check({rows, cols, size, false, centered, cols % 3 == 0, summed}, on.device, on.features);
-            if (cols * size % kVector == 0)
-              check({rows, cols, size, true, centered, cols % 3 == 0, summed}, on.device, on.features);
+            check({rows, cols, size, false, centered}, on.device, on.features);
+            if (cols * size % kVector == 0) check({rows, cols, size, true, centered}, on.device, on.features);
           }
         }
       }
     }
-    check({3, 65536, 4, true, true, true, true}, on.device, on.features);
+    check({3, 65536, 4, true, true}, on.device, on.features);
   }
 }
 
