@@ -33,6 +33,12 @@ inline int tasks() {
   return count;
 }
 
+// Whether there are no more threads than that, soon: one that was joined may still be on its way out.
+inline bool tasks_fall_to(int most) {
+  for (int i = 0; i < 1000 && tasks() > most; ++i) usleep(10000);
+  return tasks() <= most;
+}
+
 // Runs check() in a child and passes its failures on; a child that hangs is killed by its alarm, which fails as well.
 template <class Check>
 void in_child(const char* what, Check check) {
