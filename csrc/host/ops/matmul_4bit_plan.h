@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Which kernel of csrc/cuda/matmul_4bit.cu a call gets, and in what geometry. Sizes follow from the shape, the number
-// of multiprocessors and their shared memory; nothing here has been measured on a GPU yet.
+// of multiprocessors and their shared memory. Measured: benchmarks/results/matmul_4bit-sass.md.
 #pragma once
 
 #include "../../cuda/include/matmul_4bit_tuning.h"

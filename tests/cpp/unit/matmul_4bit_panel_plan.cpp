@@ -31,7 +31,7 @@ static void check(const kw::Device& device, int64_t m, int64_t n, int64_t k) {
 
 CASE(every_shape) {
   for (const auto& device : kDevices) {
-    for (int64_t m = 17; m <= 5000; m += m < 300 ? 1 : 97) {
+    for (int64_t m = 9; m <= 5000; m += m < 300 ? 1 : 97) {
       for (const int64_t n : {1, 255, 256, 257, 3584, 4096, 11008, 28672, 128256}) {
         for (const int64_t k : {64, 192, 256, 320, 4096, 18944, 28672}) {
           if (has_panel(m, n, k, 64, KW_BFLOAT16, kFeatures)) check(device, m, n, k);
@@ -44,6 +44,9 @@ CASE(every_shape) {
 CASE(what_they_do_not_take) {
   CHECK(has_panel(17, 4096, 4096, 64, KW_FLOAT16, kFeatures), "17 rows");
   CHECK(!has_panel(16, 4096, 4096, 64, KW_FLOAT16, kFeatures), "16 rows are for other kernels");
+  CHECK(has_panel(9, 8192, 4096, 64, KW_FLOAT16, kFeatures), "9 rows and a large weight");
+  CHECK(!has_panel(9, 8191, 4096, 64, KW_FLOAT16, kFeatures), "9 rows and a smaller weight");
+  CHECK(!has_panel(8, 28672, 8192, 64, KW_FLOAT16, kFeatures), "8 rows are for other kernels");
   CHECK(!has_panel(17, 4096, 4096 + 32, 64, KW_FLOAT16, kFeatures), "half a slice");
   CHECK(!has_panel(17, 4096, 4096, 32, KW_FLOAT16, kFeatures), "two scales in a slice");
   CHECK(!has_panel(17, 4096, 4096, 64, KW_FLOAT32, kFeatures), "float32");
