@@ -210,6 +210,27 @@ def test_a_case_is_measured_and_recorded():
     assert "MISSED limit 92%" in report.line(found, ["limit 92%"])
 
 
+def test_a_peer_that_is_wrong_is_noted_and_has_no_time(monkeypatch):
+    """Ours ends the run."""
+    op = ops.record("rms_norm")
+    case = next(c for c in op.benchmarks if (c.overload, c.dtype) == ("default", "float32"))
+    subject = small(op, case)
+
+    def off(*arguments):
+        return lambda: subject.overload.reference(*arguments) * 1.5
+
+    for wrong in ("eager", "kernelwright"):
+        known = contestants(subject, "cpu", "eager".__eq__)[0] | {wrong: off}
+        monkeypatch.setattr("benchmarks.harness.measure.contestants", lambda *_, known=known: (known, []))
+        if wrong == "kernelwright":
+            with pytest.raises(WrongResult):
+                measure(subject, Clock(), bool, quick=True)
+        else:
+            found = measure(subject, Clock(), bool, quick=True)
+            assert set(found.us) == {"kernelwright", "copy"}
+            assert "eager failed: WrongResult" in found.notes[0]
+
+
 def test_file_names_of_devices():
     assert record.slug("NVIDIA H200") == "h200"
     assert record.slug("NVIDIA H100 80GB HBM3") == "h100-80gb-hbm3"
