@@ -79,7 +79,7 @@ inline Panel plan_panel(const Matmul4bit& a, const Device& device) {
   double least = 0.0;
   for (int kind = 0; kind < 2; ++kind) {
     if (kind > 0 && a.m <= kPanelCols[0]) break;
-    for (int64_t split = 1; split <= kMostSplit && split <= steps; ++split) {
+    for (int64_t split = 1; split <= kMostSplit && split <= steps && split <= device.multiprocessors; ++split) {
       Panel plan;
       plan.kind = kind;
       plan.groups = ratio_up(a.m, kPanelCols[kind]);

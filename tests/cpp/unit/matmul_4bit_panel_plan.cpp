@@ -9,9 +9,10 @@ using namespace kw::matmul_4bit_plan;
 
 constexpr uint32_t kFeatures = KW_FEATURE_WGMMA | KW_FEATURE_TMA | KW_FEATURE_CLUSTER;
 
-// A whole GPU, and one of few multiprocessors.
+// A whole GPU, one of few multiprocessors, and one that has no room for a cluster.
 static const kw::Device kDevices[] = {{0, 90, 132, 2048, 232448, 233472, 60 << 20},
-                                      {0, 90, 20, 2048, 232448, 233472, 24 << 20}};
+                                      {0, 90, 20, 2048, 232448, 233472, 24 << 20},
+                                      {0, 90, 1, 2048, 232448, 233472, 1 << 20}};
 
 static void check(const kw::Device& device, int64_t m, int64_t n, int64_t k) {
   kw::Matmul4bit a{};
@@ -25,6 +26,7 @@ static void check(const kw::Device& device, int64_t m, int64_t n, int64_t k) {
   CHECK_PLAN(p.grid == kw::ratio_up(n, kPanelRows) * p.groups * p.split && p.grid <= kw::kMaxBlocks);
   CHECK_PLAN(p.split >= 1 && p.split <= kMostSplit);
   CHECK_PLAN(p.split <= kw::ratio_up(k, kPanelStep));  // no block without a step
+  CHECK_PLAN(p.split <= device.multiprocessors);
   CHECK_PLAN(p.shared <= device.shared_per_block);
   CHECK_PLAN(panel_workspace(m, k) >= p.groups * cols * k * 2);
 }

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT
+"""Every kernel of the installed package on emulated GPUs, against float64 (program.py)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.emulator import build
+from toolchain.targets import ROOT
+
+pytestmark = [pytest.mark.slow, pytest.mark.torch]
+
+# By code: devices, and every how many-th case. One has clusters and the overlap of kernels, the other has not. On a
+# second device of one multiprocessor and a small L2, rows are long and many where calls are still small.
+RUNS = {"sm_90a": ("9.0/132/50,9.0/1/0.25", "--every", "16"), "sm_80": ("8.0/108/40,8.0/1/0.25", "--every", "24")}
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """By code what program.py printed last; both run at once."""
+    codes = [code for code in RUNS if build.kernels_of(code)]
+    if not codes:
+        pytest.skip(f"the installed wheel has images of none of {', '.join(RUNS)}")
+    try:
+        build.compiler()
+    except build.NoCompiler as error:
+        pytest.skip(str(error))
+    folder = tmp_path_factory.mktemp("operators")
+    build.build_operators(build.manifest(), codes, build.build_driver(folder), folder)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    started = {}
+    for code in codes:
+        command = [sys.executable, "-m", "tests.emulator.program", folder, *RUNS[code], "--all-of", code]
+        started[code] = subprocess.Popen(
+            command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+    printed = {}
+    for code, process in started.items():
+        out, err = process.communicate(timeout=300)
+        assert process.returncode == 0, out + err
+        printed[code] = json.loads(out.splitlines()[-1])
+    return printed
+
+
+def test_numbers_memory_and_order(ran: dict[str, dict[str, Any]]):
+    """Right within the record's bounds; nothing is touched but what is the call's own; nobody waits in vain or not."""
+    for code, printed in ran.items():
+        assert printed["calls"] > 100
+        words = printed["failures"]
+        assert not words, "\n".join([f"{len(words)} calls on {code} (seed {printed['seed']}):", *words[:20]])
+
+
+def test_every_kernel_ran(ran: dict[str, dict[str, Any]]):
+    for code, printed in ran.items():
+        assert printed["left_out"] == [], f"no case of the records launches them on {code}, nor is one found"
