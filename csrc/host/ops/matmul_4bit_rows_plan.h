@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// In what geometry the kernels of csrc/cuda/include/matmul_4bit_rows.cuh run: one row of x, and up to 4, 8 and 16.
+// In what geometry the kernels of csrc/cuda/include/matmul_4bit_rows.cuh run: 1 and 2 rows of x, and up to 4, 8 and 16.
 #pragma once
 
 #include "four_bit_launch.h"
