@@ -2,7 +2,7 @@
 // x times a weight of 4-bit codes. Which of these kernels runs, and in what geometry, is the launcher's choice
 // (csrc/host/ops/matmul_4bit_plan.h).
 //
-//   rows   float16 and bfloat16 on tensor cores, for 1 and up to 4, 8 and 16 rows of x: k a multiple of 128, scales of
+//   rows   float16 and bfloat16 on tensor cores, for 1, 2 and up to 4, 8, 16 rows of x: k a multiple of 128, scales of
 //          64 elements or more, whole vectors
 //   tile   the same for up to 32 or 64 rows: k a multiple of 32
 //   panel  the same by warpgroups, for any number of rows in groups of up to 32 or 64: k a multiple of 64, on Hopper;

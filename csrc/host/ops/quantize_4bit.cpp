@@ -15,13 +15,19 @@ Module module{"quantize_4bit"};
 Kernel kernels[3] = {{"quantize_4bit_float32"}, {"quantize_4bit_float16"}, {"quantize_4bit_bfloat16"}};
 Kernel absmax_kernel{"quantize_4bit_absmax"};
 
+kw_status launch_blocks(const Context& context, void* stream, Kernel& kernel, int64_t blocks, int threads,
+                        const void* params, size_t size) {
+  Launch how{static_cast<uint32_t>(blocks), static_cast<uint32_t>(threads)};
+  how.overlap = true;
+  return launch(context, kernel, how, stream, params, size);
+}
+
 kw_status run_on_device(int32_t device, void* stream, const Quantize4bit& a) {
   const KwQuantize4bitParams p = quantize_4bit_plan::params_of(a);
   Context context;
   KW_TRY(module_context(module, device, &context));
-  Launch how{static_cast<uint32_t>(quantize_4bit_plan::blocks_of(a, *context.device)), quantize_4bit_plan::kThreads};
-  how.overlap = true;
-  return launch(context, kernels[a.dtype], how, stream, &p, sizeof p);
+  return launch_blocks(context, stream, kernels[a.dtype], quantize_4bit_plan::blocks_of(a, *context.device),
+                       quantize_4bit_plan::kThreads, &p, sizeof p);
 }
 
 kw_status run_on_device(const char* name, int32_t device, void* stream, const QuantizeAbsmax4bit& a) {
@@ -39,9 +45,7 @@ kw_status run_on_device(const char* name, int32_t device, void* stream, const Qu
                 (long long)blocks, (long long)kMaxBlocks);
   Context context;
   KW_TRY(module_context(module, device, &context));
-  Launch how{static_cast<uint32_t>(blocks), kThreads};
-  how.overlap = true;
-  return launch(context, absmax_kernel, how, stream, &p, sizeof p);
+  return launch_blocks(context, stream, absmax_kernel, blocks, kThreads, &p, sizeof p);
 }
 
 kw_status check(const char* name, int32_t device, const Quantize4bit& a) {
