@@ -45,6 +45,11 @@ struct Writer {
 
   void run(int64_t cols) const {
     int64_t i = 0;
+    for (; i + 4 * kLanes <= cols; i += 4 * kLanes) {
+      in.ahead(i);
+      two(i);
+      two(i + 2 * kLanes);
+    }
     for (; i + 2 * kLanes <= cols; i += 2 * kLanes) two(i);
     for (; i + kLanes <= cols; i += kLanes) full(i);
     if (i < cols) part(i, cols - i);
@@ -56,6 +61,7 @@ void run_rows(const Norm& args, In in, Scale scale, int64_t begin, int64_t end) 
   for (int64_t row = begin; row < end; ++row) {
     in.go_to(args, row);
     const Unit unit = Unit::of(in, args, row);
+    in.turn(args.cols);
     T* const y = static_cast<T*>(args.y) + row * args.y_stride;
     T* const sum = In::kStoresSum ? static_cast<T*>(args.sum) + row * args.sum_stride : nullptr;
     Writer<T, In, Unit, Scale>{in, unit, scale, y, sum}.run(args.cols);
