@@ -9,6 +9,7 @@
 
 #include "norm_affine.h"
 #include "norm_moments.h"
+#include "pages.h"
 #include "pool.h"
 
 namespace kw::cpu::KW_ISA {
@@ -109,6 +110,9 @@ namespace {
 inline kw_status run_norm(const Norm& args, Range rows) {
   // A part of fewer elements takes this thread less than the 5 to 10 us in which another wakes up.
   constexpr int64_t kElements = 24576;
+  const int64_t size = size_of(args.dtype), bytes = args.cols * size;
+  will_write(args.y, args.rows, args.y_stride, bytes, size);
+  will_write(args.sum, args.rows, args.sum_stride, bytes, size);
   parallel_for(args.rows, 1 + kElements / args.cols, rows, &args);
   return KW_OK;
 }

@@ -4,6 +4,7 @@
 #include "../host/ops/swiglu.h"
 
 #include "isa.h"
+#include "pages.h"
 #include "pool.h"
 #include "simd.h"
 
@@ -168,6 +169,9 @@ void swiglu_blocks(const void* context, int64_t begin, int64_t end) {
 
 #if KW_CPU_BASELINE
 kw_status swiglu(const Swiglu& args) {
+  const int64_t size = args.dtype == KW_FLOAT32 ? 4 : 2, bytes = args.cols * size;
+  will_write(args.out, args.rows, args.out_stride, bytes, size);
+  will_write(args.up_out, args.rows, args.up_out_stride, bytes, size);
   const int64_t grain = args.cols < kBlock ? 1 + kBlock / args.cols : 1;
   parallel_for(args.rows * blocks_a_row(args.cols), grain, picked_swiglu_blocks(), &args);
   return KW_OK;
