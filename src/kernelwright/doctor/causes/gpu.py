@@ -28,6 +28,9 @@ CAUSES = (
             ),
             number(209),
             sign(r"no kernel image is available"),
+            sign(
+                r"(was|were|is) not (built|compiled) (to work )?(with|for) (the |this |your )?(selected |current |installed )?(device|gpu)\b"
+            ),
             sign(r"(CUDA_ERROR_NO_BINARY_FOR_GPU|cudaErrorNoKernelImageForDevice)"),
             sign(r"is not compatible with the current pytorch installation"),
             sign(r"the current pytorch install supports cuda capabilities", 2),
@@ -204,6 +207,7 @@ CAUSES = (
                 r"(serialization|engine|plan).{0,60}version (mismatch|tag does not match)|engine plan file is not compatible with this version"
             ),
             sign(r"magictag.{0,60}(mismatch|failed)|stdversion == .{0,40}failed", 2),
+            sign(r"deserialize\w*engine\b.{0,40}error code.{0,40}unexpected call to stub", 2),
         ),
     ),
 )
