@@ -108,6 +108,7 @@ CAUSES = (
                 2,
             ),
             sign(r"unsatisfied condition: cuda ?>= ?\d+"),
+            sign(r"\bdriver is incompatible with (this |the )?(package|build|binary|wheel)", 2),
             sign(r"driver is too old \(found version \d+\)"),
             sign(r"libcuda\.so\S*:? undefined symbol:? ?cu[A-Z]\w+"),
             sign(r"(toolkit|runtime) (version )?.{0,20}\b(is )?newer than (the )?(\w+ )?driver", 2),

@@ -80,6 +80,9 @@ CAUSES = (
             sign(r"minimum (cuda|compute) capability supported by this library is"),
             sign(r"min(imum)?\.? (required |supported )?(compute |cuda |gpu )?capability:? (is )?\(?\d"),
             sign(
+                r"(cuda|compute) capability \d+[. ]\d (is )?(not |un)supported|\bis_sm\w+ (\|\| is_sm\w+ )*to be true, but got false"
+            ),
+            sign(
                 r"not supported (for|on|by) (the|this|your) (current )?gpu\b|(current|your) gpu (does not|doesn't) support"
             ),
         ),
@@ -162,6 +165,7 @@ CAUSES = (
                 2,
             ),
             sign(r"failed to (detect|find) (a|any) (cuda|nvidia) (gpu|device)|no gpu (found|detected)", 2),
+            sign(r"\bcuda is(n't| not) avail\w+(?!.{0,40}\b(cpu|fall\w*|default\w*|skip\w*)\b)", 2),
         ),
         unless=(sign(r"metal|rocm|amd|tpu|mps"),),
         yields_to=(

@@ -25,6 +25,7 @@ CAUSES = (
                 r"cannot solve the request because|failed to solve (the )?(conda|pypi) requirements|failed to solve requirements of environment"
             ),
         ),
+        unless=(sign(r"needed by \S+ from \S+$"),),  # dnf's sentence
         yields_to=("KW-027",),
     ),
     Cause(
@@ -109,6 +110,9 @@ CAUSES = (
                 r"(not compiled|compiled without|not built|built without|was not enabled in this build).{0,30}\b(cuda|gpu|cudnn|cublas)\b"
             ),
             sign(r"cuda-enabled jaxlib is not installed"),
+            sign(
+                r"\b(cuda|gpu)\b.{0,40}\b(was|is) not enabled in this build|recompile with .{0,40}(use_|with_)(cuda|gpu)"
+            ),
             sign(r"\b(was|is|has)(n't| not)( been)? (buil[dt]|compiled) with (cuda|gpu|cudnn)\b"),
             sign(r"specified provider 'cudaexecutionprovider' is not in available provider"),
             sign(r"\b(will not|won't|not going to) (use|be (built|compiled) with|build with) (cuda|gpu|cudnn)\b", 2),
@@ -120,6 +124,31 @@ CAUSES = (
         ),
         unless=(sign(r"torch|bitsandbytes"),),
         yields_to=("KW-020", "KW-021", "KW-028"),
+    ),
+    Cause(
+        code="KW-113",
+        title="the source is written for another release of torch",
+        area=Area.TORCH,
+        why="torch takes names out of its headers and modules from one release to the next: what uses them compiles and imports with "
+        "older releases only.",
+        fix="Take a release of the package that names your torch (its newest, as a rule), or the torch that the package names, in an environment "
+        "of its own.",
+        signs=(
+            sign(r"fatal error: ['\"]?(thc?|ATen/cuda/CUDAApplyUtils|ATen/cuda/detail/\w+)(/\w+)*\.(h|cuh|hpp)\b"),
+            sign(r"\b(at::)?DeprecatedTypeProperties\b.{0,80}\b(to|exists|deprecated)\b", 2),
+            sign(
+                r"['\"]?\b(AT_CHECK|AT_ASSERT|THC\w+|THCudaCheck|THArg\w+)\b['\"]?.{0,40}(undefined|not declared|was not declared)"
+            ),
+            sign(
+                r"torch\.utils\.ffi is deprecated|no module named ['\"]?torch\._six|module 'torch' has no attribute '_six'"
+            ),
+            sign(r"no module named ['\"]?(torch|torchvision|torchaudio|torchtext)\.\w+(\.\w+)*['\"]?", 2),
+            sign(
+                r"cannot import name ['\"]?\w+['\"]? from ['\"]?(torch|torchvision|torchaudio|torchtext)(\.\w+)*['\"]?",
+                2,
+            ),
+        ),
+        unless=(sign(r"torch\._C\b|partially initialized"),),
     ),
     Cause(
         code="KW-101",

@@ -67,6 +67,7 @@ CAUSES = (
                 r": (pre)?depends:? .{0,40}\b(cuda|nvidia|libcudnn|tensorrt|libnvinfer)\S* .{0,60}(not (going to be installed|installable)|is to be installed)"
             ),
             sign(r"no (match for argument|package):? \S*(cuda|nvidia|cudnn)"),
+            sign(r"nothing provides .{0,60}needed by (cuda|nvidia|libcudnn)\S* from \S+$"),
             sign(
                 r"problem: .{0,120}(cuda|nvidia)\S*.{0,80}(conflicting requests|nothing provides|filtered out by modular)"
             ),

@@ -122,6 +122,7 @@ CAUSES = (
             sign(r"identifier \"?'?__builtin_ia32_\w+.{0,4} is undefined"),
             sign(r"(avx512\w*|amx\w*|xmmintrin|cmpccxadd\w*|avx\w+intrin)\.h\(?\W?\d*\)?:.{0,20}error: identifier"),
             sign(r"parameter packs not expanded with"),
+            sign(r"/usr/include/([\w+-]+/){0,3}[\w-]+\.h\(\d+\): error:", 2),
             sign(r"/usr/include/c\+\+/\d+\S*\(\d+\): error:", 2),
             sign(r"allow-unsupported-compiler", 1),
             sign(r"type_traits\W{0,3}\(?\d+\W.{0,6}error: (identifier|expected|type name)", 2),
@@ -247,8 +248,9 @@ CAUSES = (
                 2,
             ),
             sign(r"cmake (version )?\S+ .{0,30}(is )?too old|requires? cmake|cmake is not installed"),
-            sign(r"attempted to use ninja as the .{0,40}but we could not find ninja", 2),
+            sign(r"attempted to use ninja as the .{0,40}but we could not find ninja", 1),
         ),
+        unless=(sign(r"could not find ninja.{0,4}falling back"),),
     ),
     Cause(
         code="KW-048",
@@ -314,6 +316,7 @@ CAUSES = (
                 81,
                 *range(90, 102),
                 108,
+                113,
             )
         ),
     ),
