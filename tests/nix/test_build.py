@@ -24,7 +24,9 @@ from toolchain.exact import wheel as wheels
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not shutil.which("nix"), reason="Nix is not installed (Debian's nix-bin or any Nix 2.8 or newer)"),
+    pytest.mark.skipif(
+        not shutil.which("nix"), reason="Nix is not installed (Debian's nix-bin or any Nix 2.8 or newer)"
+    ),
 ]
 TABLE = standin.TABLE
 FEW = "--ops swiglu --archs 80"

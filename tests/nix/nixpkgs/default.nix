@@ -83,7 +83,8 @@ in
     override = { stdenv }: make stdenv;
   };
   python3.withPackages =
-    choose: make { cc = gccOfCuda; } (build.package "python3" // { name = "python3-env"; modules = choose pythonModules; });
+    choose:
+    make { cc = gccOfCuda; } (build.package "python3" // { name = "python3-env"; modules = choose pythonModules; });
   cmake = package "cmake" "3.30" { };
   ninja = package "ninja" "1.12" { };
   libdeflate = package "libdeflate" "1.22" { };
