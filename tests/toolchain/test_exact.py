@@ -28,7 +28,7 @@ from toolchain.wheel.recipe import settings
 pytestmark = pytest.mark.slow
 
 TABLE = load()
-SMALLEST = min(find_ops(), key=lambda name: (ROOT / f"csrc/cuda/{name}.cu").stat().st_size)
+SMALLEST, SMALL = sorted(find_ops(), key=lambda name: (ROOT / f"csrc/cuda/{name}.cu").stat().st_size)[:2]
 PLANT = """
 extern "C" __attribute__((visibility("default"))) const char* kw_planted() { return KW_PLANT " " __DATE__ " " __TIME__; }
 """
@@ -79,6 +79,17 @@ def test_a_wheel_is_verified_by_making_it_again(made):
     verdict = verify(made, ROOT, cached=True, jobs=2)
     assert verdict.found == ()
     assert [line.split()[0] for line in verdict.lines()] == ["same"] * len(verdict.theirs.members)
+
+
+def test_a_build_on_top_of_another_ones_gives_the_same_bytes(asked, made, pair, tmp_path):
+    """As ./kw build does it: CMake's directory is one for all that differ in their images alone."""
+    other = {**asked, "archs": TABLE.targets["linux-x86_64"].cubins[1], "ops": f"{SMALLEST},{SMALL}"}
+    with rebuild.scratch() as base:
+        tools = rebuild.provision(ROOT, asked, pair[0].python)
+        copy = rebuild.lay_out(ROOT, base, tools, pair[0], backwards=False)
+        rebuild.build(copy, other, pair[0], tools, base / "other", cached=True)
+        again = rebuild.build(copy, asked, pair[0], tools, base / "again", cached=True)
+        assert compare(wheel.read(again), wheel.read(made)) == []
 
 
 def test_a_kernel_that_was_changed_afterwards_is_named_and_shown(made, tmp_path):

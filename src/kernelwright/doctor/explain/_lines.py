@@ -33,6 +33,10 @@ _PREFIX = re.compile(
 )
 
 
+# What a test runner says of a test that went well or was left out: its name and reason may be full of errors.
+_NO_FAILURE = re.compile(r"(\[gw\d+\] )?(\[ *\d+%\] )?(PASSED|SKIPPED|XFAIL)\b|\S+::\S+ (PASSED|SKIPPED|XFAIL)\b")
+
+
 @dataclass(frozen=True)
 class Line:
     """One line of the log; `number` counts from 1 in the log as given. `bare` is what is searched."""
@@ -69,7 +73,7 @@ def lines_of(log: str) -> list[Line]:
     for number, raw in enumerate(log[-LONGEST_LOG:].split("\n"), 1):
         text = _ESCAPES.sub("", raw).rstrip("\r").rpartition("\r")[2]
         text = _CONTROL.sub("", text.translate(_TYPOGRAPHY)).rstrip()
-        if text.strip() and text not in seen:
+        if text.strip() and text not in seen and not _NO_FAILURE.match(text):
             seen.add(text)
             found.append(_line(number, text))
     return found

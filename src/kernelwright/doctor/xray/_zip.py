@@ -76,5 +76,8 @@ def members(opened: zipfile.ZipFile) -> tuple[list[zipfile.ZipInfo], list[str]]:
         if info.flag_bits & 1:
             problems.append(f"{name!r} is encrypted; it was left out")
             continue
+        if info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+            problems.append(f"{name!r} is packed by method {info.compress_type}, which no wheel uses; it was left out")
+            continue
         good.append(info)
     return sorted(good, key=lambda one: one.filename), problems
