@@ -17,6 +17,10 @@ CAUSES = (
         signs=(
             sign(r"unknown compute capability|specify the (target )?(compute|cuda|gpu) (capabilit|arch)\w+"),
             sign(r"cmake_cuda_architectures must be"),
+            sign(
+                r"\barch_bin (wasn't|was not|is not) set|unsupported arch\w* (from|in) (the )?cuda_arch|cuda_arch_(bin|ptx|list)\b.{0,40}(is empty|invalid)"
+            ),
+            sign(r"no supported (cuda |gpu |cuda gpu )?arch\w* (was|were) (detected|found)"),
             sign(r"\bcuda_architectures is empty for target"),
             sign(r"cmake_cuda_architectures: .{0,80}do not all work with this compiler"),
             sign(r"failed to detect a default cuda architecture", 2),

@@ -28,7 +28,7 @@ CAUSES = (
             sign(r"lib(torch|c10)(_\w+)?\.so: cannot open shared object file"),
             sign(r"(py)?torch (version )?\S+ (is )?(incompatible|not compatible) with (the )?(installed )?\w+", 1),
             sign(r"couldn'?t load custom c\+\+ ops|could not load (this )?library: .{0,120}\.so", 1),
-            sign(r"operator \w+::\w+ does not exist"),
+            sign(r"operator \w+::\w+ does not exist|no such operator \w+::\w+"),
             sign(r"(pytorch|torch)\w* and \w+ (were|was|are) compiled with different"),
             sign(r"was built for:? ?(with )?(py)?torch \S+.{0,60}\(?you have", 2),
             sign(
