@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tiny
@@ -162,9 +164,13 @@ def test_a_wheel_of_other_sources_and_flags_is_not_verified(leaking):
     assert re.search(r"^    -NANOSLEEP 0x14", told["kernel"], re.MULTILINE), told["kernel"]
 
 
+def manifest(given: Wheel) -> dict[str, Any]:
+    return dict(json.loads(given.members["kernelwright/manifest.json"]))
+
+
 def every_kernel_is_shown(given: Wheel, found: Iterable[Difference]) -> None:
     """Those of the planted operator, each for each code, with instructions that differ; and no other operator's."""
-    images = {i["path"]: {k["name"] for k in i["kernels"]} for i in given.manifest["images"] if i["op"] == SMALLEST}
+    images = {i["path"]: {k["name"] for k in i["kernels"]} for i in manifest(given)["images"] if i["op"] == SMALLEST}
     named = {(d.member, m[1]) for d in found if d.kind == "kernel" and (m := re.match(r"kernel (\w+): ", d.words))}
     assert named == {(f"kernelwright/{path}", name) for path, names in images.items() for name in names}
     assert all("\n    -" in d.words for d in found if d.kind == "kernel")
@@ -188,6 +194,6 @@ def test_kernels_of_another_compiler_are_traced_to_it(asked, pair, tmp_path):
     assert f"nvrtc {here[-1].components['nvrtc']} " in compiler
     assert f"nvrtc {TABLE.toolkits[asked['toolkit']].components['nvrtc']} " in compiler
     assert theirs[machine] in told["the wheel", "tools"]
-    images = {f"kernelwright/{image['path']}" for image in verdict.theirs.manifest["images"]}
+    images = {f"kernelwright/{image['path']}" for image in manifest(verdict.theirs)["images"]}
     assert {member for member, kind in told if kind == "kernel"} <= images
     assert images <= {member for member, _ in told}
