@@ -221,7 +221,7 @@ def test_a_path_that_the_build_tools_cannot_take_is_refused_at_once(tmp_path, le
 
 
 def test_spaces_and_all_scripts_are_no_obstacle(kw):
-    assert kw.about_path(Path("/home/x ~=@!^é'#&(1)+-_.ü/核")) == ""
+    assert kw.about_path(Path("/x ~=@!^é'#&(1)+-_.ü/核")) == ""
 
 
 def test_a_tree_that_cannot_be_written_is_told(kw, tmp_path):
