@@ -2,6 +2,7 @@
 // Rows of the weight are taken apart among the threads, after those of x were made float32 once for all of them.
 #include "four_bit_few.h"
 #include "four_bit_many.h"
+#include "pages.h"
 #include "pool.h"
 
 namespace kw::cpu {
@@ -46,6 +47,7 @@ kw_status matmul_4bit(const Matmul4bit& args) {
   // A part of fewer products takes this thread less than the 5 to 10 us in which another wakes up.
   constexpr int64_t kProducts = 131072, kElements = 24576;
   const int64_t size = args.dtype == KW_FLOAT32 ? 4 : 2;
+  will_write(args.y, args.m, args.y_stride, args.n * size, size);
   for (int64_t row = 0; row < args.m; row += kMostRows) {
     Product p{args, static_cast<float*>(args.workspace), pitch_of(args.k)};
     p.a.x = static_cast<const char*>(args.x) + row * args.x_stride * size;

@@ -210,6 +210,17 @@ def test_a_member_that_is_packed_as_in_no_wheel(tmp_path, packing):
     assert any(line.startswith("p/y.so") for line in told)
 
 
+@pytest.mark.parametrize("flag", [0x01, 0x20, 0x40])
+def test_a_member_that_nobody_can_read(tmp_path, flag):
+    path = wheel(tmp_path / "a.whl", {"p/x.so": LIBRARY, "p/y.so": LIBRARY})
+    data = bytearray(path.read_bytes())
+    data[data.find(b"PK\x01\x02") + 8] |= flag
+    path.write_bytes(bytes(data))
+    told = look(path)
+    assert any("is encrypted, or a patch of something else" in line for line in told), told
+    assert not any("cannot be read" in line for line in told)
+
+
 def test_a_member_without_a_name(tmp_path):
     path = wheel(tmp_path / "a.whl", {"x": LIBRARY, "p/y.so": LIBRARY})
     data = bytearray(path.read_bytes())
