@@ -14,7 +14,7 @@ from toolchain.commands import repro as command
 from toolchain.exact import conditions, rebuild
 
 MEMBERS = {"kernelwright/x.py": b"x = 1\n", "kernelwright/manifest.json": tiny.manifest()}
-PATH = {**MEMBERS, "kernelwright/x.py": b"x = '/home/somebody/tree/x.c'\n"}
+PATH = {**MEMBERS, "kernelwright/x.py": b"x = '/elsewhere/tree/x.c'\n"}
 CLOCK = {**MEMBERS, "kernelwright/x.py": b"x = '2026-11-21 22:00:01'\n"}
 
 
@@ -58,7 +58,7 @@ def test_three_builds_of_the_same_bytes_are_a_success(run, capsys):
 @pytest.mark.parametrize(
     ("builds", "words"),
     [
-        ((MEMBERS, PATH, MEMBERS), "path: '/home/somebody/tree/x.c' in the wheel"),
+        ((MEMBERS, PATH, MEMBERS), "path: '/elsewhere/tree/x.c' in the wheel"),
         ((MEMBERS, MEMBERS, CLOCK), "clock: '2026-11-21' in the wheel"),
     ],
     ids=["second", "on top of the first"],
