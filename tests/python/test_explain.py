@@ -79,6 +79,19 @@ def test_records():
         assert set(cause.yields_to) <= set(causes) - {code}
 
 
+def test_no_cause_yields_to_itself_in_the_end():
+    """Of two that yield to each other neither would be named: a log that shows both would get no answer."""
+    causes = all_causes()
+
+    def later(code, seen=()):
+        for other in causes[code].yields_to:
+            if other not in seen:
+                yield other
+                yield from later(other, (*seen, other))
+
+    assert [code for code in causes if code in set(later(code))] == []
+
+
 def test_no_two_records_share_a_code():
     import importlib
     import pkgutil

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from kernelwright.doctor._cause import Area, Cause, sign
 
-# C++ names of torch in their mangled form: namespaces c10, at, torch, caffe2.
-_TORCH_SYMBOL = r"_ZN?K?[A-Z]{0,3}\d*(3c10|2at|5torch|6caffe2)"
+# C++ names of torch in their mangled form: namespaces c10, at, torch, caffe2. Markdown turns underscores into asterisks.
+_TORCH_SYMBOL = r"[_*]?ZN?K?[A-Z]{0,3}\d*(3c10|2at|5torch|6caffe2)"
 
 CAUSES = (
     Cause(
