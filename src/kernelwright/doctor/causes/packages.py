@@ -26,7 +26,7 @@ CAUSES = (
             ),
         ),
         unless=(sign(r"needed by \S+ from \S+$"),),  # dnf's sentence
-        yields_to=("KW-027",),
+        yields_to=("KW-027", "KW-052"),
     ),
     Cause(
         code="KW-093",
@@ -136,6 +136,7 @@ CAUSES = (
         "of its own.",
         signs=(
             sign(r"fatal error: ['\"]?(thc?|ATen/cuda/CUDAApplyUtils|ATen/cuda/detail/\w+)(/\w+)*\.(h|cuh|hpp)\b"),
+            sign(r"fatal error: ['\"]?(ATen|c10|caffe2)/\S+\.(h|cuh|hpp)['\"]?: no such file", 2),
             sign(r"\b(at::)?DeprecatedTypeProperties\b.{0,80}\b(to|exists|deprecated)\b", 2),
             sign(
                 r"['\"]?\b(AT_CHECK|AT_ASSERT|THC\w+|THCudaCheck|THArg\w+)\b['\"]?.{0,40}(undefined|not declared|was not declared)"

@@ -18,6 +18,7 @@ CAUSES = (
             sign(
                 r"auto-detect cuda (root|home|path)|(could not|cannot|unable to|failed to) (determine|detect|find|locate) (the )?cuda (root|home|path|install\w*|toolkit)"
             ),
+            sign(r"['\"]nvcc(\.exe)?['\"] is not recognized as"),
             sign(r"\bnvcc\b.{0,30}\bos \{.{0,20}notfound|failed to (execute|run|spawn|start) ['\"`]?nvcc"),
             sign(r"cuda_home (environment variable )?is not set|\bspecify cuda_toolkit_root_dir\b"),
             sign(r"\bcuda_?(home|dir|path|root)\b[^\n]*\n([^\n]*\n){0,2}typeerror: [^\n]*nonetype"),
@@ -189,6 +190,7 @@ CAUSES = (
             sign(r"\bCUDA::\w+\b.{0,80}(not found|targets? (was|were) not|could not be found)"),
             sign(r"caffe2: cuda cannot be found|cuda (headers|libraries|libs) (were |are )?not found", 2),
             sign(r"(cannot|could not|can't|unable to) find the cuda (libraries|headers|runtime)"),
+            sign(r"fatal error c1083: .{0,60}['\"](cuda|cublas|cudnn|cusparse|curand|nvrtc|nvtoolsext|thrust/|cub/)"),
             sign(r"fatal error: ['\"]?third_party/gpus/cuda/|could not find any \S+ matching version"),
             sign(r"(cicc|ptxas|fatbinary|nvlink|cudafe\+\+|libdevice)\S*['\"]?:? .{0,20}(not found|no such file)"),
             sign(r"libdevice not found"),
