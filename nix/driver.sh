@@ -27,7 +27,8 @@ kw_driver() {
   place=$place/.kw/driver
   rm -rf "$place"
   mkdir -p "$place"
-  for library in "$found"/libcuda.so* "$found"/libnv*.so*; do
+  # libdxcore is WSL's: its libcuda reaches the GPU through it.
+  for library in "$found"/libcuda.so* "$found"/libnv*.so* "$found"/libdxcore.so; do
     [ -e "$library" ] && ln -s "$library" "$place/"
   done
   export LD_LIBRARY_PATH="$place${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"

@@ -28,12 +28,19 @@ PROGRAM = [PYTHON, "tests/gpu/program.py"]
 
 @dataclass(frozen=True)
 class Step:
-    """One process, and the most it may take."""
+    """One process, or several at once that each do a part (`K/N` is added to the command), and the most it may take."""
 
     name: str
     seconds: int
     command: list[str]
     environment: dict[str, str] = field(default_factory=dict)
+    parts: int = 1
+
+    def commands(self) -> dict[str, list[str]]:
+        """By the name of the file that its output goes to."""
+        if self.parts == 1:
+            return {self.name: self.command}
+        return {f"{self.name}-{k}": [*self.command, f"{k}/{self.parts}"] for k in range(1, self.parts + 1)}
 
 
 def sanitizer(tool: str, seconds: int, ops: list[str]) -> Step:
@@ -41,7 +48,7 @@ def sanitizer(tool: str, seconds: int, ops: list[str]) -> Step:
     command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "9", "--print-limit", "50"]
     if len(ops) == 1 and tool != "initcheck":  # which must see what torch's kernels wrote
         command += ["--kernel-name", f"kns={ops[0]}"]
-    return Step(tool, seconds, [*command, *PROGRAM, "calls"], {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"})
+    return Step(tool, seconds, [*command, *PROGRAM, "calls"], {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}, parts=4)
 
 
 def at_once() -> list[str]:
@@ -60,11 +67,11 @@ def steps(out: Path, ops: list[str]) -> list[Step]:
             180,
             [PYTHON, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider", *at_once(), "tests/python"],
         ),
-        sanitizer("memcheck", 70, ops),
+        sanitizer("memcheck", 120, ops),
         *(Step(f"figures-{op}", 40, [*bench, "--ops", op, "--peers", "eager", "--quick"]) for op in ops),
-        sanitizer("initcheck", 50, ops),
-        sanitizer("racecheck", 50, ops),
-        sanitizer("synccheck", 50, ops),
+        sanitizer("initcheck", 240, ops),
+        sanitizer("racecheck", 240, ops),
+        sanitizer("synccheck", 240, ops),
     ]
 
 
@@ -73,19 +80,26 @@ def run(step: Step, out: Path, limit: float) -> tuple[str, float]:
     if shutil.which(step.command[0]) is None:
         return f"{step.command[0]} is not on PATH", 0.0
     begin = time.monotonic()
-    with (out / f"{step.name}.txt").open("w", encoding="utf-8") as log:
-        process = subprocess.Popen(
-            step.command, cwd=ROOT, env={**os.environ, **step.environment}, stdout=log, stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )  # fmt: skip
-        try:
-            code = process.wait(limit)
-            said = "ok" if code == 0 else f"exit code {code}"
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # a tool's own children too
-            process.wait()
-            said = f"cut off after {limit:.0f} s"
-    return said, time.monotonic() - begin
+    started = {}
+    for name, command in step.commands().items():
+        with (out / f"{name}.txt").open("w", encoding="utf-8") as log:
+            started[name] = subprocess.Popen(
+                command, cwd=ROOT, env={**os.environ, **step.environment}, stdout=log, stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )  # fmt: skip
+    ended = {name: ended_well(process, begin + limit) for name, process in started.items()}
+    bad = [f"{name}: {said}" if step.parts > 1 else said for name, said in ended.items() if said != "ok"]
+    return "; ".join(bad) or "ok", time.monotonic() - begin
+
+
+def ended_well(process: subprocess.Popen[bytes], end: float) -> str:
+    try:
+        code = process.wait(max(0.0, end - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # a tool's own children too
+        process.wait()
+        return "cut off"
+    return "ok" if code == 0 else f"exit code {code}"
 
 
 def last_line(file: Path) -> str:
@@ -130,7 +144,7 @@ def main() -> None:
             continue
         left = end - time.monotonic()
         said, seconds = run(step, out, min(step.seconds, left)) if left > 1 else ("no time was left", 0.0)
-        last = last_line(out / f"{step.name}.txt") if seconds else ""
+        last = last_line(out / f"{next(reversed(step.commands()))}.txt") if seconds else ""
         summary.append({"step": step.name, "said": said, "seconds": round(seconds, 1), "last": last})
         (out / "summary.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
         print(f"{step.name:24} {seconds:6.1f} s  {said}{': ' if last else ''}{last[:150]}", flush=True)

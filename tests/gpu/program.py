@@ -4,7 +4,8 @@
     python tests/gpu/program.py numbers          every case against float64, on fresh random inputs, in several layouts
     python tests/gpu/program.py save FILE        results of fixed inputs, to compare with another build's
     python tests/gpu/program.py compare FILE
-    python tests/gpu/program.py calls            every case once in each layout, for compute-sanitizer
+    python tests/gpu/program.py calls [K/N]      every case once in each layout (the large ones once), or the K-th of N
+                                                 parts of them, for compute-sanitizer
 
 Which kernels run is said from outside: PYTHONPATH names the installed wheel, KERNELWRIGHT_ARCH an image. So this
 reads the operators' records and nothing of the tests.
@@ -12,6 +13,7 @@ reads the operators' records and nothing of the tests.
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import sys
@@ -27,16 +29,26 @@ if TYPE_CHECKING:
 
 
 # Elements by which every tensor is moved in memory, and elements between its rows.
+Layouts = tuple[tuple[int, int], ...]
 LAYOUTS = ((0, 0), (1, 0), (3, 1))
 
 
-def cases(seed: int, layouts: tuple[tuple[int, int], ...] = LAYOUTS[:1]) -> Iterator[tuple[Any, Any, tuple[Any, ...]]]:
-    """Each operator's cases with arguments, in each layout."""
-    generator = torch.Generator("cuda").manual_seed(seed)
+def chosen(layouts: Layouts, layouts_of_large: Layouts) -> Iterator[tuple[Any, Any, tuple[int, int]]]:
+    """Each operator's cases in each layout; large are those that are timed."""
     for op in (ops.record(name) for name in ops.names()):
-        for case in (*op.cases, *(c for c in op.benchmarks if c.shape[0] <= 128)):
-            for offset, gap in layouts:
-                yield op, case, tuple(moved(a, offset, gap) for a in op.make(case, "cuda", generator))
+        large = tuple(c for c in op.benchmarks if c.shape[0] <= 128)
+        yield from ((op, case, layout) for case in op.cases for layout in layouts)
+        yield from ((op, case, layout) for case in large for layout in layouts_of_large)
+
+
+def cases(
+    seed: int, layouts: Layouts = LAYOUTS[:1], layouts_of_large: Layouts | None = None, part: int = 0, parts: int = 1
+) -> Iterator[tuple[Any, Any, tuple[Any, ...]]]:
+    """With arguments; of `parts` equal ones the one that begins with case number `part`."""
+    generator = torch.Generator("cuda").manual_seed(seed)
+    every = chosen(layouts, layouts if layouts_of_large is None else layouts_of_large)
+    for op, case, (offset, gap) in itertools.islice(every, part, None, parts):
+        yield op, case, tuple(moved(a, offset, gap) for a in op.make(case, "cuda", generator))
 
 
 def moved(value: Any, offset: int, gap: int) -> Any:
@@ -118,6 +130,17 @@ def compare(file: str) -> None:
     sys.exit(bool(different))
 
 
+def calls(part: int = 1, parts: int = 1) -> None:
+    count = 0
+    for call in cases(3, LAYOUTS, LAYOUTS[:1], part - 1, parts):
+        outputs(*call)
+        count += 1
+        if count % 100 == 0:
+            print(f"{count} calls", flush=True)
+    torch.cuda.synchronize()
+    print(f"{count} calls done")
+
+
 def main() -> None:
     verb, *rest = sys.argv[1:] or ["numbers"]
     ops.register()
@@ -128,9 +151,7 @@ def main() -> None:
     elif verb == "compare":
         compare(rest[0])
     elif verb == "calls":
-        count = sum(bool(outputs(*call)) for call in cases(3, LAYOUTS))
-        torch.cuda.synchronize()
-        print(f"{count} calls done")
+        calls(*map(int, rest[0].split("/"))) if rest else calls()
     else:
         sys.exit(f"{verb!r} is none of numbers, save, compare, calls")
 

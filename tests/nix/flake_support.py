@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,18 +52,18 @@ class Flake:
         command = ["nix", "--offline", *words]
         return subprocess.run(command, env=self.env, cwd=self.tree, capture_output=True, text=True, check=False)
 
-    def _against_the_stand_in(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return self.nix(*words, "--no-write-lock-file", "--override-input", "nixpkgs", f"path:{self.nixpkgs}")
+    def against_the_stand_in(self, *verb: str, words: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+        return self.nix(*verb, "--no-write-lock-file", "--override-input", "nixpkgs", f"path:{self.nixpkgs}", *words)
 
     def check(self) -> subprocess.CompletedProcess[str]:
-        return self._against_the_stand_in("flake", "check", "--no-build", f"path:{self.tree}")
+        return self.against_the_stand_in("flake", "check", words=["--no-build", f"path:{self.tree}"])
 
     def evaluate(self, attribute: str, apply: str = "value: value") -> Any:
-        done = self._against_the_stand_in("eval", "--json", f"path:{self.tree}#{attribute}", "--apply", apply)
+        done = self.against_the_stand_in("eval", words=["--json", f"path:{self.tree}#{attribute}", "--apply", apply])
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
     def refusal(self, attribute: str) -> str:
         """What evaluation of this derivation is refused with; "" if it is not."""
-        done = self._against_the_stand_in("eval", "--raw", f"path:{self.tree}#{attribute}.drvPath")
+        done = self.against_the_stand_in("eval", words=["--raw", f"path:{self.tree}#{attribute}.drvPath"])
         return done.stderr if done.returncode else ""

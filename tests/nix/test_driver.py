@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import platform
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,6 +46,36 @@ def test_only_nvidias_libraries_are_let_in(machine):
     links = {path.name: path.read_text() for path in Path(place).iterdir()}
     assert links == {name: name for name in ("libcuda.so", "libcuda.so.1", "libnvidia-ptxjitcompiler.so.1")}
     assert said == ""
+
+
+def test_wsl_has_a_library_between_the_driver_and_the_gpu(machine):
+    install(machine, "usr/lib/wsl/lib", "libcuda.so.1", "libdxcore.so", "libd3d12.so")
+    (place,), _ = enter(machine)
+    assert {path.name for path in Path(place).iterdir()} == {"libcuda.so.1", "libdxcore.so"}
+
+
+def test_a_program_in_the_shell_loads_the_driver_by_its_name(machine):
+    """With a whole shared library in the driver's place: the linker opens it, as the loader of kernels does."""
+    install(machine, "usr/lib64", "libcuda.so.1")
+    maps = "import re; print(*set(re.findall(r'/\\S*/lib64/libcuda\\S*', open('/proc/self/maps').read())))"
+    shutil.copy(_any_library(), machine / "root/usr/lib64/libcuda.so.1")
+    program = f"import ctypes; ctypes.CDLL('libcuda.so.1'); {maps}"
+    script = f'. "{SCRIPT}"; kw_driver; exec "{sys.executable}" -c "$1"'
+    env = {"PATH": "/usr/bin:/bin", "KW_ROOT": str(machine / "root")}
+    done = subprocess.run(
+        ["bash", "-euc", script, "-", program],
+        cwd=machine / "tree",
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.strip() == str(machine / "root/usr/lib64/libcuda.so.1"), done.stderr
+
+
+def _any_library() -> str:
+    ctypes.CDLL("libm.so.6")
+    return next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libm.so" in line)
 
 
 def test_an_earlier_drivers_links_go(machine):

@@ -106,9 +106,12 @@ def settings(request, transformers):
 
 
 @pytest.fixture
-def load(transformers):
-    def from_pretrained(path, **options):
-        return transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.bfloat16, **options).eval()
+def load(transformers, device):
+    """On the test's device: left to itself, transformers puts what it quantizes on a GPU if there is one."""
+
+    def from_pretrained(path, dtype=torch.bfloat16, **options):
+        pretrained = transformers.AutoModelForCausalLM.from_pretrained
+        return pretrained(path, dtype=dtype, device_map={"": device}, **options).eval()
 
     return from_pretrained
 

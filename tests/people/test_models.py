@@ -125,21 +125,22 @@ importlib.util.find_spec = lambda name, *a: None if name.partition(".")[0] == "b
 import torch, transformers
 import kernelwright.integrations.transformers as quantizer
 quantizer.enable()
-path, saved = sys.argv[1:]
+path, saved, device = sys.argv[1:]
 config = transformers.BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype="bfloat16")
 load = transformers.AutoModelForCausalLM.from_pretrained
-model = load(path, quantization_config=config, dtype=torch.bfloat16)
+options = {"dtype": torch.bfloat16, "device_map": {"": device}}
+model = load(path, quantization_config=config, **options)
 model.save_pretrained(saved)
-again = load(saved, dtype=torch.bfloat16)
-ids = torch.randint(1, 500, (2, 7))
+again = load(saved, **options)
+ids = torch.randint(1, 500, (2, 7), device=device)
 print(torch.equal(model(ids).logits, again(ids).logits), model.num_parameters() > 0, "bitsandbytes" in sys.modules)
 """
 
 
-def test_without_bitsandbytes(transformers, checkpoint, tmp_path):
+def test_without_bitsandbytes(transformers, checkpoint, tmp_path, device):
     """On a machine that does not have it, or as here cannot import it."""
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT, str(checkpoint), str(tmp_path / "saved")],
+        [sys.executable, "-c", WITHOUT, str(checkpoint), str(tmp_path / "saved"), device],
         env=dict(os.environ), capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.stdout.split() == ["True", "True", "False"], done.stderr

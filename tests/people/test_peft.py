@@ -39,11 +39,10 @@ def trained(model):
     return {name: value for name, value in model.named_parameters() if value.requires_grad}
 
 
-def test_gradients_are_those_of_a_plain_model(way, peft, adapted, transformers, checkpoint, settings, ids):
+def test_gradients_are_those_of_a_plain_model(way, peft, adapted, checkpoint, load, settings, ids):
     """The same weights as the codes say, in float32, in torch's own layers."""
     settings.bnb_4bit_compute_dtype = torch.float32
-    from_pretrained = transformers.AutoModelForCausalLM.from_pretrained
-    model, plain = (from_pretrained(checkpoint, dtype=torch.float32, quantization_config=settings) for _ in range(2))
+    model, plain = (load(checkpoint, dtype=torch.float32, quantization_config=settings) for _ in range(2))
     for name, weight in wide(plain).items():
         layer = torch.nn.Linear(*weight.shape[::-1], bias=False)
         layer.weight = torch.nn.Parameter(weight, requires_grad=False)

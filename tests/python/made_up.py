@@ -143,6 +143,7 @@ EXTENSION = cuda_files.Library(
 )
 """What an extension of torch is like where all is well with it."""
 
+TORCHS_CODE = cuda_files.Library(fat=cuda_files.container(*cuda_files.sass("80", "90")))
 TORCHS = cuda_files.Library(wants=("_ZN3c105ErrorC2ESs",))  # names are names, wanted or offered
 
 WORKSTATION = Made(
@@ -153,6 +154,7 @@ WORKSTATION = Made(
            "/sys/firmware/efi/efivars/SecureBoot-8be4df61": b"\x06\0\0\0\x01", "/lib/modules/6.8.0-45-generic/updates/dkms/nvidia.ko.zst": "",
            "/usr/local/cuda/lib64/libcudart.so.12": "", "/usr/bin/cc": "#!", **TOOLS["files"],
            **torch("2.8.0+cu128", "12.8"), f"{SITE}/torch/lib/libc10.so": TORCHS.bytes(),
+           f"{SITE}/torch/lib/libtorch_cuda.so": TORCHS_CODE.bytes(),
            **package("triton", "3.4.0"), **package("nvidia_cuda_runtime_cu12", "12.8.90"), f"{SITE}/nvidia/cuda_runtime/lib/libcudart.so.12": "",
            **package("bitsandbytes", "0.48.0"), f"{SITE}/bitsandbytes/libbitsandbytes_cuda128.so": "",
            **extension("scatter", EXTENSION), "/srv/ada/.cache/torch_extensions/py311_cu128/a/a.so": ""},

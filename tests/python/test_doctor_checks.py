@@ -13,7 +13,8 @@ from kernelwright import _files
 from kernelwright.doctor._check import Grade
 from kernelwright.doctor.causes import all_causes
 from kernelwright.doctor.checks import all_checks, examine, package
-from kernelwright.doctor.machine import driver, jetson, python, system
+from kernelwright.doctor.machine import driver, extensions, jetson, python, system
+from kernelwright.doctor.xray import installed
 from tests.python import cuda_files, made_up
 from tests.python.made_up import H100, NO_DRIVER, ORIN, WORKSTATION, gcc, libcuda, module, nvcc, torch
 from tests.python.support import REPORT, copy_package, run
@@ -121,7 +122,10 @@ SICK = [
         variables={"CUDA_HOME": "/usr/local/cuda-11.8", "PATH": "/usr/local/cuda/bin"})),
     ("KW-084", "libcudart.so.13", WORKSTATION.but(torch={"libraries": ["/a/libcudart.so.12", "/b/libcudart.so.13"], "archs": []})),
     ("KW-085", "124", WORKSTATION.but(variables={"BNB_CUDA_VERSION": "124"})),
-    ("KW-086", "12.0", WORKSTATION.but(driver={"init": 0, "level": 13000, "gpus": [{"name": "RTX 5080", "capability": 120}]})),
+    ("KW-086", "sm_80 sm_90", replace(WORKSTATION, driver=driver_of(capability=120), torch={"hung": True})),
+    ("KW-086", "12.0", WORKSTATION.but(files={f"{made_up.SITE}/torch/lib/libtorch_cuda.so": None}, driver=driver_of(capability=120))),
+    ("KW-086", "compute_110", WORKSTATION.but(files={f"{made_up.SITE}/torch/lib/libtorch_cuda.so": cuda_files.Library(
+        fat=cuda_files.container(*cuda_files.sass("90"), cuda_files.ptx("110"))).bytes()}, driver=driver_of(capability=80))),
     ("KW-087", "12.4", WORKSTATION.but(files=torch("2.9.0+cu130", "13.0"), driver={"init": 0, "level": 12040, "gpus": [H100]})),
     ("KW-088", "libcudnn", WORKSTATION.but(torch={"error": "ImportError: libcudnn.so.9: cannot open shared object file"})),
 ]  # fmt: skip
@@ -157,7 +161,7 @@ def test_every_check_has_its_cause_and_was_seen_finding_it():
     causes = all_causes()
     codes = {one.code for one in all_checks()}
     assert codes <= set(causes)
-    # The package's files are damaged in tests of their own; device files and disks are this machine's.
+    # The package's files are damaged, or made others, in tests of their own; device files and disks are this machine's.
     assert codes - {code for code, _, _ in SICK} == {"KW-014", "KW-061", "KW-070", "KW-071", "KW-072", "KW-075"}
 
 
@@ -213,6 +217,69 @@ def test_a_full_disk(tmp_path, monkeypatch):
     monkeypatch.setattr("os.statvfs", lambda _: Full)
     found = {finding.code: finding.evidence for finding in examine(WORKSTATION.at(tmp_path))}
     assert found["KW-061"].endswith(" has 0.0 GiB left")
+
+
+def test_a_gpu_for_which_the_driver_compiles(tmp_path, monkeypatch):
+    """Whatever wheel runs this test: on one with finished code alone the check would never be seen."""
+    for wheel, found in ((("sm_90a", "compute_90"), True), (("sm_100",), False)):
+        monkeypatch.setattr(
+            package,
+            "_images",
+            lambda wheel=wheel: [{"code": name, "path": "manifest.json", "sha256": ""} for name in wheel],
+        )
+        told = {
+            each.code: each
+            for each in examine(replace(WORKSTATION, driver=driver_of(capability=100)).at(tmp_path / wheel[0]))
+        }
+        assert ("KW-075" in told) == found
+        if found:
+            assert "compute_90" in told["KW-075"].evidence
+            assert told["KW-075"].grade is Grade.WARNS
+
+
+@pytest.mark.parametrize(("capability", "codes", "expected"), [
+    (86, ("sm_80", "sm_86"), "its own code"),
+    (86, ("sm_80", "sm_90"), "code for 8.0, the nearest of its family in this wheel"),
+    (100, ("sm_80", "compute_80"), "the driver compiles this on first use"),
+    (75, ("sm_80", "compute_80"), "none of this wheel's code runs on 7.5"),
+])  # fmt: skip
+def test_why_a_gpu_gets_it(monkeypatch, capability, codes, expected):
+    monkeypatch.setattr(package, "_images", lambda: [{"code": name} for name in codes])
+    assert package.why(capability).endswith(expected)
+
+
+def test_torch_whose_code_the_driver_compiles(tmp_path):
+    """Its PTX runs on a GPU that is newer than its finished code."""
+    library = cuda_files.Library(fat=cuda_files.container(*cuda_files.sass("80"), cuda_files.ptx("90")))
+    made = WORKSTATION.but(
+        files={f"{made_up.SITE}/torch/lib/libtorch_cuda.so": library.bytes()}, driver=driver_of(capability=120)
+    )
+    assert extensions.codes_of_torch(made.at(tmp_path)) == ("sm_80", "compute_90")
+    assert "KW-086" not in {each.code for each in examine(made.at(tmp_path, write=False))}
+
+
+def test_codes_that_most_of_a_library_has(tmp_path):
+    """Kernels for one GPU alone lie in modules of their own; they say nothing of the rest. Damage is no code."""
+    usual, one = cuda_files.sass("80", "90"), cuda_files.sass("90a")
+    library = cuda_files.Library(fat=b"".join(cuda_files.container(*images) for images in (usual, one, usual))).bytes()
+    path = tmp_path / "libtorch_cuda.so"
+    path.write_bytes(library)
+    assert installed.codes(path) == ("sm_80", "sm_90")
+    for damaged in (b"", b"\x7fELF", library[: len(library) // 2], library[:80] + b"\xff" * (len(library) - 80)):
+        path.write_bytes(damaged)
+        assert installed.codes(path) == ()
+    assert installed.codes(tmp_path / "nothing") == ()
+    assert installed.codes(tmp_path) == ()
+
+
+@pytest.mark.parametrize(("names", "newer"), [
+    (("_ZN3c105ErrorC2ENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEES6_PKv",), True),
+    (("_ZN3c105ErrorC2ESsSsPKv", "_ZNSt7__cxx1112basic_stringE"), False),
+    (("_ZN3c106DeviceC1ERKNSt7__cxx1112basic_stringE",), None),
+])  # fmt: skip
+def test_the_interface_torch_is_built_with(tmp_path, names, newer):
+    made = WORKSTATION.but(files={f"{made_up.SITE}/torch/lib/libc10.so": replace(made_up.TORCHS, wants=names).bytes()})
+    assert extensions.abi_of_torch(made.at(tmp_path)) is newer
 
 
 def test_what_a_gpu_gets(monkeypatch):

@@ -24,6 +24,8 @@ CHECKED = {
     "a GPU too old or too new for the wheel": ("KW-074", "KW-075"),
     "torch sees no CUDA though a GPU is there": ("KW-015", "KW-021", "KW-087"),
     "nvcc is not found": ("KW-040",),
+    "torch's list of GPUs lacks this one": ("KW-086",),
+    "the C++ interface of torch and of what stands on it": ("KW-020",),
     "an import fails after a build": ("KW-020", "KW-089", "KW-094"),
     "a build for aarch64 servers on Tegra's userland": ("KW-030",),
     "Orin on the servers' stack of JetPack 7.2": ("KW-032",),

@@ -97,10 +97,12 @@ def test_the_report(tmp_path):
     assert first[1:4] == ["NVIDIA H100", "9.0", "80 GiB"]
     assert first[4] == (told["gpus"][0]["image"] or "none")
     assert second[1:5] == [seen(EVIL), "3.5", "12 GiB", "none"]
+    assert [first[5], second[5]] == [gpu["why"] for gpu in told["gpus"]]
     for each in told["operators"]:
         assert [each["name"], "right", each["right"]] in page.lines
     facts = dict(line for line in page.lines if len(line) == 2)
-    assert facts["python"] == f"{told['python']['version']}, NumPy is not installed"
+    assert facts["python"].startswith(f"{told['python']['version']}, {told['python']['executable']} (")
+    assert facts["python"].endswith("), NumPy is not installed")
 
 
 def seen(text: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from toolchain.wheel.recipe import ENVIRONMENTS
 
 TABLE = targets.load()
 STORE = 'STORE = Path("/nix/store")'
+OTHERS = ("bin", "cmake", "deflate", "ninja", "ziglang")  # of pip's tools, what an environment has programs for
 NEEDED = ("CUDA_HOME", "CUDA_PATH", "CUDACXX", "CUDAHOSTCXX", "NVCC_CCBIN")
 
 
@@ -44,9 +46,12 @@ def compilers() -> tuple[system.FoundNvcc, system.FoundGcc, str]:
     return nvcc, gcc, row.name
 
 
-def tree(place: Path, made: Prefix) -> Path:
-    """The inputs of a build and the environments' locks, with the compilers of this prefix as the reference."""
-    for path in [*source.input_files(ROOT), *(ROOT / name for name in ENVIRONMENTS.values())]:
+def tree(place: Path, made: Prefix, store: Path | None = None) -> Path:
+    """The inputs of a build and the environments' locks, with the compilers of this prefix as the reference.
+
+    `store`: where the Nix store is, if its programs are not the prefix itself.
+    """
+    for path in [*source.input_files(ROOT), ROOT / "noxfile.py", *(ROOT / name for name in ENVIRONMENTS.values())]:
         to = place / path.relative_to(ROOT)
         to.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, to)
@@ -60,7 +65,7 @@ def tree(place: Path, made: Prefix) -> Path:
     code = place / "toolchain" / "providers" / "environment.py"
     text = code.read_text(encoding="utf-8")
     assert STORE in text
-    code.write_text(text.replace(STORE, f'STORE = Path("{made.place}")'), encoding="utf-8")
+    code.write_text(text.replace(STORE, f'STORE = Path("{store or made.place}")'), encoding="utf-8")
     return place
 
 
@@ -77,34 +82,38 @@ class Prefix:
             pytest.skip("no scikit-build-core in .kw/tools, or no shared libdeflate on this machine")
         venv.create(place, with_pip=False, symlinks=True)
         (module_path,) = (place / "lib").glob("python*/site-packages")
-        (module_path / "tools.pth").write_text(f"{tools.modules[0]}\n{_with_virtualenv()}\n")
+        for module in (path for path in tools.modules[0].iterdir() if not path.name.startswith(OTHERS)):
+            (module_path / module.name).symlink_to(module)
+        (module_path / "nox.pth").write_text(f"{_with_nox()}\n")
         c_compiler = system.c_compiler(gcc.path) or gcc.path
         for name, real in ((gxx, gcc.path), (gxx.replace("g++", "gcc"), c_compiler), ("nvcc", nvcc.path)):
             self._script(name, real)
         for name in ("cmake", "ninja"):
             found = next(path for folder in tools.programs if (path := folder / name).is_file())
             self._script(name, found)
+        self._script("nox", self.bin / "python", "-m", "nox")
         self.libdeflate = place / "lib" / "libdeflate.so"
         self.libdeflate.symlink_to(_loaded(library))
 
-    def _script(self, name: str, real: Path) -> None:
-        (self.bin / name).write_text(f'#!/bin/sh\nexec "{real}" "$@"\n')
+    def _script(self, name: str, real: Path, *words: str) -> None:
+        (self.bin / name).write_text(f'#!/bin/sh\nexec {shlex.join([str(real), *words])} "$@"\n')
         (self.bin / name).chmod(0o755)
 
     def run(self, folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """A verb of the toolchain, as a session inside the environment runs it."""
+        """A verb, as a person inside the environment asks for it."""
         kept = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
         env = {**kept, "PATH": f"{self.bin}:/usr/bin:/bin", **variables}
-        command = [str(self.bin / "python"), "-m", "toolchain", *words]
+        verb, *options = words
+        command = [str(self.bin / "nox"), "-s", verb, "--", *options]
         return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
 
 
-def _with_virtualenv() -> Path:
-    """Where nox has virtualenv, which comes with it in these environments too."""
+def _with_nox() -> Path:
+    """Where nox is, and virtualenv, which comes with it in these environments too."""
     tag = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    found = sorted((ROOT / ".kw").glob(f"nox-*/lib/{tag}/site-packages/virtualenv"))
+    found = sorted((ROOT / ".kw").glob(f"nox-*/lib/{tag}/site-packages/nox"))
     if not found:
-        pytest.skip(f"no virtualenv for {tag} in .kw/nox-*: `./kw` makes it")
+        pytest.skip(f"no nox for {tag} in .kw/nox-*: `./kw` makes it")
     return found[-1].parent
 
 

@@ -58,14 +58,14 @@ def test_what_packing_takes_is_measured_in_its_own_process(tmp_path):
     program.chmod(0o755)
     tools = host.HostTools(program, (), (), None)
     ours = b"x" * 300_000_000
-    wheel, step = build_wheel({}, tools, tmp_path, tmp_path / "out", 1)
+    wheel, step = build_wheel({}, tools, tmp_path, tmp_path / "cmake", tmp_path / "out", 1)
     assert len(ours) == 300_000_000  # held until here
     assert wheel == tmp_path / "out" / "k.whl"
     assert 90_000_000 < step.peak < 200_000_000
     assert 0 < step.seconds < 60
     program.write_text(f"#!{sys.executable}\nprint('error: not today')\nraise SystemExit({GateError.exit_code})\n")
     with pytest.raises(GateError, match="not today"):
-        build_wheel({}, tools, tmp_path, tmp_path / "out", 1)
+        build_wheel({}, tools, tmp_path, tmp_path / "cmake", tmp_path / "out", 1)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ locks/conda.txt.
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -144,6 +145,7 @@ WRONG = {  # file, what is replaced, by what, how often -> what conda-lock's own
                         "environment.yml wants cuda-nvcc 12.2.140"),
     "a gap": (conda.LOCK, "- name: libzlib\n", "- name: libzlob\n", 2, "libzlib is not locked"),
     "a request unmet": (conda.LOCK, "- name: ninja\n", "- name: other\n", 2, "wants ninja"),
+    "another hand": (conda.LOCK, "  optional: false\n", "  optional: no\n", 1, "is not as conda-lock writes it"),
     "no hash": (conda.LOCK, "    md5: ", "    sha512: ", 1, "sha512"),
     "another platform's file": (conda.LOCK, "conda-forge/linux-64/ninja", "conda-forge/osx-64/ninja", 1, "another platform"),
 }  # fmt: skip
@@ -231,6 +233,47 @@ for one in yaml.safe_load(open({lock!r}))["package"]:
         ))
 print(json.dumps(dict(success=True, actions=dict(FETCH=found, LINK=found))))
 """
+
+
+@pytest.fixture
+def asking(conda_lock, tree):
+    """conda-lock as a person runs it on a copy of the files: what it said, and what it asked of the solver on PATH."""
+    (tree / "bin").mkdir()
+    program, asked = tree / "bin" / "micromamba", tree / "asked"
+    program.write_text(f'#!/bin/sh\n[ "$1" = --version ] && exec echo 2.8.1\necho "$@" >> {asked}\nexit 1\n')
+    program.chmod(0o755)
+    env = {**os.environ, "PATH": f"{program.parent}:/usr/bin:/bin"}
+
+    def ask(*words: str) -> tuple[str, str]:
+        command = [conda_lock, "-m", "conda_lock", *words]
+        done = subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True, check=False)
+        return done.stdout + done.stderr, asked.read_text() if asked.exists() else ""
+
+    return ask
+
+
+def test_conda_lock_calls_the_lock_up_to_date_and_solves_nothing(asking, tree):
+    words = ["lock", "--check-input-hash", "--conda", str(tree / "bin" / "micromamba"), "--file", conda.ENVIRONMENT]
+    words += ["--virtual-package-spec", conda.VIRTUAL, "--lockfile", conda.LOCK]
+    before = (tree / conda.LOCK).read_bytes()
+    said, asked = asking(*words)
+    assert "Spec hash already locked for ['linux-64', 'linux-aarch64']. Skipping solve." in said
+    assert asked == ""
+    assert (tree / conda.LOCK).read_bytes() == before
+    virtual = (tree / conda.VIRTUAL).read_text()
+    (tree / conda.VIRTUAL).write_text(virtual.replace('__cuda: "12.2"', '__cuda: "12.4"', 1))
+    assert "create" in asking(*words)[1]  # of another machine it is not
+
+
+def test_conda_lock_renders_every_package_for_each_machine(asking, tree, table):
+    asking("render", "--kind", "explicit", conda.LOCK)
+    for platform in conda.platforms(table):
+        lines = (tree / f"conda-{platform.subdir}.lock").read_text().splitlines()
+        addresses = [line for line in lines if not line.startswith("#")]
+        assert addresses.pop(0) == "@EXPLICIT"
+        wanted = {package.url for package in conda.locked(tree) if package.platform == platform.subdir}
+        assert {address.partition("#")[0] for address in addresses} == wanted
+        assert all(re.search(r"#(sha256:[0-9a-f]{64}|[0-9a-f]{32})$", address) for address in addresses)
 
 
 @pytest.fixture

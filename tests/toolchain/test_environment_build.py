@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import re
-import shlex
 
 import pytest
 import standin_support as standin
 
-from toolchain.targets import ROOT
+from toolchain.exact import wheel as wheels
 
 pytestmark = pytest.mark.slow
 
@@ -37,17 +36,19 @@ def test_three_builds_inside_conda_give_the_same_bytes(conda):
     assert "the same bytes" in done.stdout
 
 
-def test_the_flakes_own_command_builds_and_checks_a_wheel(nix):
-    """What `buildPhase` runs, for one small operator."""
-    made, variables, tree = nix
-    (line,) = re.findall(r"python -m toolchain (.*)", (ROOT / "nix" / "wheel.nix").read_text())
-    words = shlex.split(line.replace("${target.name}", variables["KW_NIX_TARGET"]).replace("$NIX_BUILD_CORES", "2"))
-    done = made.run(tree, *words, "--ops", "swiglu", "--archs", "80", **variables)
+def test_nox_builds_with_its_compilers_and_no_others(conda):
+    made, variables, tree = conda
+    nvcc, gcc, row = standin.compilers()
+    done = made.run(tree, "build", "--ops", "swiglu", "--archs", "80", **variables)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.rstrip().endswith("SUCCESS")
-    assert "provider nix" in done.stdout
-    (wheel,) = (tree / "dist").glob("*.whl")
-    assert re.search(r"\+[\w.]*nix-py3-none-manylinux", wheel.name)
+    assert f"device compiler: nvcc {nvcc.version} ({made.bin}/nvcc)" in done.stderr
+    (path,) = (tree / "dist").glob("*.whl")
+    recipe = wheels.read(path).recipe
+    assert (recipe["build"]["provider"], recipe["build"]["toolkit"]) == ("conda", row)
+    assert recipe["device_compiler"]["version"] == str(nvcc.version)
+    assert recipe["host_compiler"]["front"].startswith(f"GNU {gcc.version}")
+    assert {path.name for path in (tree / ".kw").iterdir()}.isdisjoint({"tools"})  # nothing of pip's was fetched
 
 
 def test_outside_of_it_a_build_says_how_to_get_in(conda):

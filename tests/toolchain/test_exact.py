@@ -5,14 +5,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tiny
+from test_statement import problems
 
 from toolchain import pep517, source
 from toolchain.cubin.elf import Elf
@@ -28,7 +31,7 @@ from toolchain.wheel.recipe import settings
 pytestmark = pytest.mark.slow
 
 TABLE = load()
-SMALLEST = min(find_ops(), key=lambda name: (ROOT / f"csrc/cuda/{name}.cu").stat().st_size)
+SMALLEST, SMALL = sorted(find_ops(), key=lambda name: (ROOT / f"csrc/cuda/{name}.cu").stat().st_size)[:2]
 PLANT = """
 extern "C" __attribute__((visibility("default"))) const char* kw_planted() { return KW_PLANT " " __DATE__ " " __TIME__; }
 """
@@ -75,10 +78,29 @@ def test_no_byte_of_a_wheel_names_who_built_it_or_where(made, pair):
     assert not found
 
 
+def test_the_bill_of_materials_in_a_wheel_is_one_by_cyclonedx_own_schema(made):
+    whole = wheel.read(made)
+    (name,) = [name for name in whole.members if name.startswith(f"{whole.info}sboms/")]
+    assert problems(whole.members[name]) == []
+    listed = {part["name"] for part in json.loads(whole.members[name])["components"] if part["type"] == "file"}
+    assert listed == {other for other in whole.members if other.endswith((".so", ".cubin", ".ptx"))}
+
+
 def test_a_wheel_is_verified_by_making_it_again(made):
     verdict = verify(made, ROOT, cached=True, jobs=2)
     assert verdict.found == ()
     assert [line.split()[0] for line in verdict.lines()] == ["same"] * len(verdict.theirs.members)
+
+
+def test_a_build_on_top_of_another_ones_gives_the_same_bytes(asked, made, pair, tmp_path):
+    """As ./kw build does it: CMake's directory is one for all that differ in their images alone."""
+    other = {**asked, "archs": TABLE.targets["linux-x86_64"].cubins[1], "ops": f"{SMALLEST},{SMALL}"}
+    with rebuild.scratch() as base:
+        tools = rebuild.provision(ROOT, asked, pair[0].python)
+        copy = rebuild.lay_out(ROOT, base, tools, pair[0], backwards=False)
+        rebuild.build(copy, other, pair[0], tools, base / "other", cached=True)
+        again = rebuild.build(copy, asked, pair[0], tools, base / "again", cached=True)
+        assert compare(wheel.read(again), wheel.read(made)) == []
 
 
 def test_a_kernel_that_was_changed_afterwards_is_named_and_shown(made, tmp_path):
@@ -151,9 +173,13 @@ def test_a_wheel_of_other_sources_and_flags_is_not_verified(leaking):
     assert re.search(r"^    -NANOSLEEP 0x14", told["kernel"], re.MULTILINE), told["kernel"]
 
 
+def manifest(given: Wheel) -> dict[str, Any]:
+    return dict(json.loads(given.members["kernelwright/manifest.json"]))
+
+
 def every_kernel_is_shown(given: Wheel, found: Iterable[Difference]) -> None:
     """Those of the planted operator, each for each code, with instructions that differ; and no other operator's."""
-    images = {i["path"]: {k["name"] for k in i["kernels"]} for i in given.manifest["images"] if i["op"] == SMALLEST}
+    images = {i["path"]: {k["name"] for k in i["kernels"]} for i in manifest(given)["images"] if i["op"] == SMALLEST}
     named = {(d.member, m[1]) for d in found if d.kind == "kernel" and (m := re.match(r"kernel (\w+): ", d.words))}
     assert named == {(f"kernelwright/{path}", name) for path, names in images.items() for name in names}
     assert all("\n    -" in d.words for d in found if d.kind == "kernel")
@@ -177,6 +203,6 @@ def test_kernels_of_another_compiler_are_traced_to_it(asked, pair, tmp_path):
     assert f"nvrtc {here[-1].components['nvrtc']} " in compiler
     assert f"nvrtc {TABLE.toolkits[asked['toolkit']].components['nvrtc']} " in compiler
     assert theirs[machine] in told["the wheel", "tools"]
-    images = {f"kernelwright/{image['path']}" for image in verdict.theirs.manifest["images"]}
+    images = {f"kernelwright/{image['path']}" for image in manifest(verdict.theirs)["images"]}
     assert {member for member, kind in told if kind == "kernel"} <= images
     assert images <= {member for member, _ in told}

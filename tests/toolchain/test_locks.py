@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -111,3 +114,25 @@ def test_platform_tags_go_down_from_the_floor():
     assert "manylinux_2_17_aarch64" in tags
     assert "manylinux2014_aarch64" in tags
     assert not any("2_29" in tag for tag in tags)
+
+
+def test_the_verb_compares_and_says_what_is_stale(tmp_path):
+    for name in ("toolchain", "locks"):
+        shutil.copytree(targets.ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("kw", "targets.toml", "pyproject.toml"):
+        shutil.copy(targets.ROOT / name, tmp_path)
+    lock = tmp_path / "locks" / "nox.txt"
+
+    def check(*paths: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "toolchain", "lock", "--check", *paths]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    paths = [lock.path for lock in LOCKS]
+    assert check(*paths) == (0, f"{len(paths)} files are as targets.toml and pyproject.toml want them\n")
+    stale = lock.read_text().replace("\nnox==", "\nnox-other==")
+    lock.write_text(stale)
+    code, said = check(*paths)
+    assert code == TableError.exit_code
+    assert said.startswith("error: locks/nox.txt does not pin nox==")
+    assert lock.read_text() == stale

@@ -45,10 +45,13 @@ def request_of(options: Options, table: Table) -> Request:
 
 def _made_from(path: Path) -> str:
     """Its commit, in words."""
-    made, here = wheels.read(path).recipe.get("source", {}), source.state(ROOT)
-    if made.get("sha256") == here.sha256:
+    try:
+        made, here = wheels.read(path).recipe["source"], source.state(ROOT)
+    except RequestError:
+        return "it does not say what it was made from"
+    if made["sha256"] == here.sha256:
         return "made from the sources of this tree"
-    return f"made from commit {made.get('commit') or 'unknown'}, not from what this tree holds now"
+    return f"made from commit {made['commit'] or 'unknown'}, not from what this tree holds now"
 
 
 def get(options: Options, table: Table, place: str | None, version: str | None, sha256: str | None) -> Got:

@@ -36,10 +36,13 @@ def _environment(tools: HostTools, jobs: int | None) -> dict[str, str]:
 
 
 def build_wheel(
-    settings: dict[str, str], tools: HostTools, workspace: Path, out: Path, jobs: int | None
+    settings: dict[str, str], tools: HostTools, workspace: Path, library: Path, out: Path, jobs: int | None
 ) -> tuple[Path, Step]:
-    """The finished wheel in `out`, and what it took; steps are shown, the whole log stays in the workspace."""
-    given = json.dumps({"settings": settings, "build_dir": str(workspace / "cmake"), "out": str(out), "jobs": jobs})
+    """The finished wheel in `out`, and what it took; steps are shown, the whole log stays in the workspace.
+
+    `library` is CMake's build directory, in which other wheels may have been built before.
+    """
+    given = json.dumps({"settings": settings, "build_dir": str(library), "out": str(out), "jobs": jobs})
     out.mkdir(parents=True, exist_ok=True)
     log = workspace / "package.log"
     terminal = sys.stderr.isatty()

@@ -44,6 +44,14 @@ def _workspace(request: Request) -> Path:
     return STATE / "build" / f"{request.target.name}-{label(request) or 'default'}"
 
 
+def _library(request: Request) -> Path:
+    """Where CMake builds: one place for all that share a host compiler and its flags.
+
+    What codes, operators or toolkit are asked for changes the library's table of images; only that is compiled again.
+    """
+    return STATE / "build" / f"{request.target.name}-{request.provider}{'-debug' if request.debug else ''}" / "cmake"
+
+
 def _unchanged(workspace: Path, request: Request) -> Outcome | None:
     """The earlier build, if its inputs are the same and its wheel is still the one it made."""
     known = stamp.load(workspace / "stamp.json")
@@ -87,7 +95,7 @@ def _build(options: Options, request: Request, table: Table, workspace: Path) ->
     _say("building the host library and the wheel")
     decided = {"provider": request.provider, "toolkit": request.toolkit.name, "target": request.target.name}
     settings = {**options.settings(), **decided}
-    wheel, library = build_wheel(settings, tools, workspace, DIST, options.jobs)
+    wheel, library = build_wheel(settings, tools, workspace, _library(request), DIST, options.jobs)
     _say(f"checking {wheel.name} in a clean environment")
     check = clean.self_check(wheel, request, workspace)
     publish(wheel)
@@ -104,7 +112,7 @@ def build(options: Options, table: Table) -> Outcome:
     workspace = _workspace(request)
     with pip.locked(STATE / "build.lock", "another build holds this tree; waiting for it to finish"):
         if options.clean:
-            shutil.rmtree(workspace, ignore_errors=True)
-            shutil.rmtree(STATE / "cache", ignore_errors=True)
+            for forgotten in (workspace, _library(request), STATE / "cache"):
+                shutil.rmtree(forgotten, ignore_errors=True)
         workspace.mkdir(parents=True, exist_ok=True)
         return _unchanged(workspace, request) or _build(options, request, table, workspace)

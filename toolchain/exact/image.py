@@ -65,10 +65,11 @@ def cubin(theirs: bytes, ours: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _entries(source: str) -> dict[str, str]:
+    """Kernel -> its text; under no name what stands before the first."""
     starts = [*_ENTRY.finditer(source)]
-    ends = [*(match.start() for match in starts[1:]), len(source)]
-    found = {match[1]: source[match.start() : end] for match, end in zip(starts, ends, strict=True)}
-    return {"": source[: starts[0].start()] if starts else source, **found}
+    ends = [*(match.start() for match in starts), len(source)]
+    found = {match[1]: source[match.start() : end] for match, end in zip(starts, ends[1:], strict=True)}
+    return {"": source[: ends[0]], **found}
 
 
 def ptx(theirs: bytes, ours: bytes) -> Iterator[tuple[str, str]]:

@@ -50,6 +50,12 @@ def phrase(theirs: list[str], ours: list[str]) -> str:
     return f"{side(theirs)} in the wheel, {side(ours)} in the rebuilt one"
 
 
+def printable(words: str) -> str:
+    """What a strange wheel says, unable to move the cursor or to look like a line of ours."""
+    lines = ["".join(c if c.isprintable() else repr(c)[1:-1] for c in line) for line in words.split("\n")]
+    return "\n".join([lines[0], *(line if line.startswith("    ") else f"    {line}" for line in lines[1:])])
+
+
 def changed_lines(theirs: str, ours: str) -> Iterator[str]:
     """The differing lines alone, - of the wheel and + of the rebuilt one."""
     for line in difflib.unified_diff(theirs.splitlines(), ours.splitlines(), n=0, lineterm=""):

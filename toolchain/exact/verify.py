@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from toolchain import source
+from toolchain import providers, source
 from toolchain.errors import RequestError
-from toolchain.exact import conditions, rebuild, wheel
+from toolchain.exact import conditions, rebuild, text, wheel
 from toolchain.exact.compare import compare
 from toolchain.exact.wheel import Difference, Wheel
-from toolchain.wheel import statement
+from toolchain.targets import load
 
 
 @dataclass(frozen=True)
@@ -29,21 +29,28 @@ class Verdict:
         different = {difference.member for difference in self.found}
         for name in sorted(self.theirs.members):
             if name not in different:
-                yield f"same       {name}"
+                yield text.printable(f"same       {name}")
         for difference in self.found:
-            yield f"different  {difference}"
+            yield text.printable(f"different  {difference}")
 
 
-def recipe_of(path: Path, given: Wheel) -> dict[str, str]:
-    """The settings of the build, out of the wheel's statement."""
-    predicate = given.statement.get("predicateType")
-    if predicate != statement.PREDICATE:
+def _settings(given: Wheel, tree: Path) -> dict[str, str]:
+    """The settings of the build, out of the wheel's statement; refused if this machine cannot build so."""
+    found, table = dict(given.recipe["build"]), load(tree / "targets.toml")
+    toolkit = table.toolkits.get(found["toolkit"])
+    if toolkit is None:
         raise RequestError(
-            f"{path} holds no recipe: {given.info or '*.dist-info/'}{statement.NAME} "
-            f"{'is of type ' + str(predicate) if predicate else 'is not in it'}; `verify` checks wheels that this "
-            f"toolchain made, with a statement of type {statement.PREDICATE}"
+            f"{given.name} was made with toolkit {found['toolkit']!r:.60}; the table of {tree} has "
+            f"{', '.join(table.toolkits)}. Name the sources of its commit with --source"
         )
-    return {str(key): str(value) for key, value in given.recipe["build"].items()}
+    able, machine = toolkit.hosts.get(found["provider"], ()), providers.machine_of(table)
+    if machine not in able:
+        where = f"verify it on one of {', '.join(able)}" if able else f"there are {', '.join(toolkit.hosts)}"
+        raise RequestError(
+            f"{given.name} was made by {found['provider']!r:.60} with toolkit {toolkit.name}, which build machines of "
+            f"{machine} do not have; {where}"
+        )
+    return found
 
 
 def _tree_note(tree: Path, given: Wheel) -> str:
@@ -63,8 +70,8 @@ def _tree_note(tree: Path, given: Wheel) -> str:
 def verify(path: Path, tree: Path, *, cached: bool, jobs: int | None) -> Verdict:
     """The verdict on one wheel. `cached`: images may come out of this tree's cache instead of the compiler."""
     theirs = wheel.read(path)
-    settings = recipe_of(path, theirs)
-    print(_tree_note(tree, theirs), file=sys.stderr, flush=True)
+    settings = _settings(theirs, tree)
+    print(text.printable(_tree_note(tree, theirs)), file=sys.stderr, flush=True)
     first, second = conditions.pair(jobs=jobs, quick=True, provider=settings["provider"])
     at = replace(first, jobs=second.jobs)
     with rebuild.scratch() as base:

@@ -6,16 +6,21 @@ from __future__ import annotations
 import base64
 import csv
 import hashlib
-import io
 import json
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from toolchain.errors import RequestError
+from toolchain.exact import shape
 from toolchain.wheel import statement
+
+MOST = 1 << 30  # bytes of all members; a debug build of every code has a fifth of it
 
 
 @dataclass(frozen=True)
@@ -54,17 +59,27 @@ class Wheel:
         found = [name.partition("/")[0] + "/" for name in self.members if name.partition("/")[0].endswith(".dist-info")]
         return found[0] if found else ""
 
-    @property
+    @cached_property
     def statement(self) -> dict[str, Any]:
-        return dict(json.loads(self.members.get(self.info + statement.NAME, b"{}")))
-
-    @property
-    def manifest(self) -> dict[str, Any]:
-        return dict(json.loads(self.members.get("kernelwright/manifest.json", b"{}")))
+        """RequestError if there is none of this toolchain's, or if it is not what this toolchain writes."""
+        name = f"{self.info or '*.dist-info/'}{statement.NAME}"
+        try:
+            found = json.loads(self.members.get(name, b"{}"))
+        except ValueError as error:
+            raise RequestError(f"{self.name} holds no recipe: {name} is no JSON ({error})") from None
+        kind = found.get("predicateType") if isinstance(found, dict) else None
+        if kind != statement.PREDICATE:
+            raise RequestError(
+                f"{self.name} holds no recipe: {name} {f'is of type {kind!r:.80}' if kind else 'is not in it'}; "
+                f"`verify` checks wheels that this toolchain made, with a statement of type {statement.PREDICATE}"
+            )
+        for fault in shape.faults(found, shape.STATEMENT, "its statement"):
+            raise RequestError(f"{self.name} holds no recipe that could be followed: {fault} ({name})")
+        return dict(found)
 
     @property
     def recipe(self) -> dict[str, Any]:
-        return dict(self.statement.get("predicate", {}))
+        return dict(self.statement["predicate"])
 
 
 def read(path: Path) -> Wheel:
@@ -72,8 +87,11 @@ def read(path: Path) -> Wheel:
     try:
         with zipfile.ZipFile(path) as archive:
             infos = [info for info in archive.infolist() if not info.is_dir()]
+            size = sum(info.file_size for info in infos)
+            if size > MOST:
+                raise RequestError(f"{path} would unpack to {size:,} bytes; no wheel of this project has {MOST:,}")
             members = {info.filename: archive.read(info) for info in infos}
-    except (OSError, zipfile.BadZipFile, NotImplementedError) as error:
+    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError, struct.error) as error:
         raise RequestError(f"{path} cannot be read as a wheel: {error}") from None
     packing = {
         i.filename: Packing(i.date_time, i.external_attr >> 16, i.compress_type, i.compress_size, i.create_system)
@@ -89,8 +107,8 @@ def _urlsafe(data: bytes) -> str:
 def false_claims(wheel: Wheel) -> Iterator[Difference]:
     """Members that are not what the wheel's own RECORD and statement say: somebody changed it after it was made."""
     record = wheel.members.get(f"{wheel.info}RECORD", b"").decode("utf-8", "replace")
-    rows = {row[0]: row[1].removeprefix("sha256=") for row in csv.reader(io.StringIO(record)) if len(row) == 3}
-    stated = {row["name"]: row["digest"]["sha256"] for row in wheel.statement.get("subject", [])}
+    rows = {row[0]: row[1].removeprefix("sha256=") for row in csv.reader(record.splitlines()) if len(row) == 3}
+    stated = {row["name"]: row["digest"]["sha256"] for row in wheel.statement["subject"]}
     for name, data in sorted(wheel.members.items()):
         if name == f"{wheel.info}RECORD":
             continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,20 @@ def _of_platform(lock: Any, spec: Any, platform: str) -> Iterator[str]:
         yield f"renders to {len(lines)} addresses for {len(locked)} packages, or to one without a hash"
 
 
+def _as_written(lock: Any) -> str:
+    """The lock as conda-lock's own models write it, without the comments before it."""
+    from conda_lock.lockfile import write_conda_lock_file
+
+    with tempfile.TemporaryDirectory(prefix="kernelwright-") as scratch:
+        path = Path(scratch) / LOCK
+        write_conda_lock_file(lock, path, metadata_choices=set(), include_help_text=False)
+        return _body(path.read_text(encoding="utf-8"))
+
+
+def _body(text: str) -> str:
+    return re.sub(r"\A(#.*\n|\n)*", "", text)
+
+
 def problems(root: Path) -> Iterator[str]:
     """What is wrong with the lock below this directory."""
     from conda_lock.conda_lock import make_lock_spec, virtual_package_repo_from_specification
@@ -68,6 +83,8 @@ def problems(root: Path) -> Iterator[str]:
     from conda_lock.lookup import DEFAULT_MAPPING_URL
 
     lock = parse_conda_lock_file(root / LOCK)
+    if _body((root / LOCK).read_text(encoding="utf-8")) != _as_written(lock):
+        yield f"{LOCK} is not as conda-lock writes it; run `{REGENERATE}`"
     spec = make_lock_spec(
         src_files=[root / ENVIRONMENT],
         channel_overrides=None,

@@ -49,7 +49,8 @@ def number(*codes: int) -> Sign:
     found = "|".join(map(str, codes))
     words = r"error|errno|returned|returns?|failed with|exit(ed)? with|code|status|result|errcode"
     return sign(
-        rf"(\bcuda\w*|\bcu[a-z]\w+|\bnvrtc)\b.{{0,40}}\b({words})\W{{0,4}}((code|number|value|is)\W{{0,3}})?({found})\b",
+        rf"(\bcuda\w*|\bcu[a-z]\w+|\bnvrtc)\b.{{0,40}}\b({words})\W{{0,4}}((code|number|value|is)\W{{0,3}})?({found})\b"
+        rf"|\bcuda\w*error: \[({found})\]",
         2,
     )
 

@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: MIT
-# nixpkgs as far as this project's flake looks at it. Derivations are real, so they evaluate and have paths; their
-# builders are not. The choice between NVIDIA's archives follows nixpkgs' own rule: by capability, never by machine.
+# nixpkgs as far as this project's flake looks at it. Derivations are real, so they evaluate and have paths; how they
+# are built is build.nix's. The choice between NVIDIA's archives follows nixpkgs' own rule: by capability, never by
+# machine.
 {
   system,
   config ? { },
 }:
 let
   answers = import ./answers.nix;
+  build = import ./build.nix { inherit system; };
 
   package =
     name: version: more:
-    derivation {
-      inherit system;
-      name = "${name}-${version}";
-      builder = "/no-builder";
-    }
+    derivation (build.package name // { inherit system; name = "${name}-${version}"; })
     // { inherit version; } // more;
 
   capabilities = config.cudaCapabilities or [ ];
@@ -46,10 +44,10 @@ let
   make =
     stdenv: attributes:
     derivation (
-      {
+      build.phases
+      // {
         inherit system;
         name = attributes.name or "${attributes.pname}-${attributes.version}";
-        builder = "/no-builder";
         compiler = stdenv.cc;
         packages = builtins.concatMap (kind: attributes.${kind} or [ ]) kinds;
       }
@@ -85,7 +83,8 @@ in
     override = { stdenv }: make stdenv;
   };
   python3.withPackages =
-    choose: make { cc = gccOfCuda; } { name = "python3-env"; modules = choose pythonModules; };
+    choose:
+    make { cc = gccOfCuda; } (build.package "python3" // { name = "python3-env"; modules = choose pythonModules; });
   cmake = package "cmake" "3.30" { };
   ninja = package "ninja" "1.12" { };
   libdeflate = package "libdeflate" "1.22" { };

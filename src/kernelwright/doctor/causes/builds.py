@@ -17,6 +17,10 @@ CAUSES = (
         signs=(
             sign(r"unknown compute capability|specify the (target )?(compute|cuda|gpu) (capabilit|arch)\w+"),
             sign(r"cmake_cuda_architectures must be"),
+            sign(
+                r"\barch_bin (wasn't|was not|is not) set|unsupported arch\w* (from|in) (the )?cuda_arch|cuda_arch_(bin|ptx|list)\b.{0,40}(is empty|invalid)"
+            ),
+            sign(r"no supported (cuda |gpu |cuda gpu )?arch\w* (was|were) (detected|found)"),
             sign(r"\bcuda_architectures is empty for target"),
             sign(r"cmake_cuda_architectures: .{0,80}do not all work with this compiler"),
             sign(r"failed to detect a default cuda architecture", 2),
@@ -81,6 +85,7 @@ CAUSES = (
             ),
             sign(r"did you (forget to )?(run )?.{0,10}git submodule (update|init)|git submodule update --init", 2),
         ),
+        unless=(sign(r"third_party/gpus/"),),  # Bazel's directory of links to the toolkit
     ),
     Cause(
         code="KW-098",
@@ -117,6 +122,7 @@ CAUSES = (
             sign(r"value 'c\+\+\d\d' is not (defined|valid) for option 'std'"),
             sign(r"nvcc fatal.{0,12}: (a single input file is required|don't know what to do with)"),
             sign(r"nvcc fatal.{0,12}: (no input files|stat failed|could not open)", 2),
+            sign(r"requires the language dialect ['\"]cuda\d\d"),
         ),
     ),
 )

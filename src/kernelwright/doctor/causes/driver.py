@@ -44,6 +44,8 @@ CAUSES = (
                 r"cuda driver library (is )?(not found|missing)|no cuda driver (is )?(found|installed)|nvidia driver (is )?not (found|installed)"
             ),
             sign(r"cudasupporterror: error at driver init", 2),
+            sign(r"nvmlerror\w*driver_?not_?loaded|\bdriver not loaded\b"),
+            sign(r"driver missing function|could not load nvml library", 2),
         ),
         unless=(
             sign(r"/nix/store"),
@@ -69,12 +71,15 @@ CAUSES = (
         why="A container sees the host's driver only when its runtime mounts it: by --gpus, by the nvidia runtime, or by CDI.",
         fix="docker run --gpus all … (needs the nvidia-container-toolkit on the host; on a Jetson: --runtime nvidia).",
         signs=(
-            sign(r"could not select device driver .{0,30}capabilities: \[\[gpu"),
+            sign(r"could not select device driver .{0,30}capabilities ?: ?\[\[gpu"),
             sign(r"nvidia-container-(cli|runtime)\S*:? .{0,60}(error|failed|not found)"),
             sign(r"the nvidia driver was not detected\.? *gpu functionality will not be available"),
             sign(r"use the nvidia container toolkit to start this container with gpu support"),
             sign(r"unknown or invalid runtime name: nvidia|unknown runtime specified nvidia"),
-            sign(r"unresolvable cdi devices|cdi device injection failed|failed to inject cdi devices"),
+            sign(r"did you set the (docker |containerd )?default runtime to|could not load nvml library", 2),
+            sign(
+                r"unresolvable cdi devices|\bcdi (host )?devices?\b.{0,60}(fail|not found|no such)|failed to inject (cdi )?devices"
+            ),
             sign(r"OCI runtime create failed.{0,200}nvidia", 2),
             sign(r"legacy:.{0,40}load library failed: libnvidia-ml\.so"),
         ),
@@ -103,8 +108,11 @@ CAUSES = (
                 2,
             ),
             sign(r"unsatisfied condition: cuda ?>= ?\d+"),
+            sign(r"\bdriver is incompatible with (this |the )?(package|build|binary|wheel)", 2),
             sign(r"driver is too old \(found version \d+\)"),
             sign(r"libcuda\.so\S*:? undefined symbol:? ?cu[A-Z]\w+"),
+            sign(r"(toolkit|runtime) (version )?.{0,20}\b(is )?newer than (the )?(\w+ )?driver", 2),
+            sign(r"toolkit version .{0,20}with (the )?(cuda )?driver version .{0,20}(requires|is not|incompatible)", 2),
             sign(
                 r"cuda (driver|runtime) version .{0,20}(is )?(insufficient|too old)|driver (does not|doesn't) support .{0,20}cuda"
             ),
@@ -159,6 +167,7 @@ CAUSES = (
             number(34),
             sign(r"cuda driver is a stub library"),
             sign(r"cudaErrorStubLibrary|CUDA_ERROR_STUB_LIBRARY"),
+            sign(r"\b(mapped|loaded|loading|dlopen\w*|opened)\b[^\n]{0,40}[\n]?[^\n]{0,80}/stubs/libcuda\.so"),
             sign(r"you are linking (with|against) the stub|libcuda\.so\.1 .{0,20}stubs?/libcuda"),
             sign(r"LD_LIBRARY_PATH\S*/stubs(:|/|$)", 1),
         ),
@@ -215,18 +224,39 @@ CAUSES = (
             ),
             sign(r"fabric ?manager.{0,120}(do(es)?n'?o?t? (not )?match|mismatch)"),
             sign(r"cudaerrorunknown\b|cuda error: unknown error", 2),
+            sign(r"cuda ?(error|check)\b.{0,120}: (initialization|unknown) error\b", 2),
             number(802, 999),
             sign(r"cuda unknown error - this may be due to an incorrectly set ?up environment"),
             sign(r"cuinit.{0,40}(999|unknown error|CUDA_ERROR_UNKNOWN)"),
+            sign(r"call to cuinit results in (unknown|cuda_error_(not_initialized|system|operating|invalid))", 2),
             sign(r"(CUDA_ERROR|cudaError).?SYSTEM_?NOT_?READY|\bsystem not yet initialized\b"),
             sign(r"NVRM: Xid .{0,60}(79|GPU has fallen off the bus)|gpu has fallen off the bus"),
             sign(r"failed to initialize nvml: unknown error"),
+            sign(r"\bnvml\w*: unknown error", 2),
             sign(r"unable to determine the device handle for gpu"),
             sign(r"fabric ?manager.{0,60}(not running|fail|error|version mismatch)", 2),
             sign(r"nvidia-smi\b.{0,40}no devices were found|^no devices were found$"),
             sign(r"error 802: system not yet|\brminitadapter failed|uvm.{0,40}(failed|not loaded)"),
-            sign(r"failed to initialize nvml: (?!driver/library)\w+", 2),
+            sign(r"failed to initialize nvml: (?!driver/library|could not load|insufficient)\w+", 2),
         ),
         unless=(sign(r"\(303\)"),),
+    ),
+    Cause(
+        code="KW-019",
+        title="the driver's kernel module does not support this GPU",
+        area=Area.DRIVER,
+        why="Drivers leave old GPUs to a legacy branch, and the open kernel modules want a GPU of the Turing generation or newer: the module "
+        "is loaded, and takes no device.",
+        fix="ubuntu-drivers list --gpgpu (or NVIDIA's list of legacy GPUs) names the branch of this GPU: install that one, for GPUs older "
+        "than Turing its package without -open.",
+        signs=(
+            sign(r"installed in this system is\b"),
+            sign(r"(supported through|requires?|use) the nvidia \d{3}\.\S* legacy|nvidia legacy driver"),
+            sign(
+                r"gpu .{0,60}is not supported by (the|this|your) (installed |open |current )?(nvidia |kernel )?(driver|nvidia\.ko)"
+            ),
+            sign(r"does not include the required gpu system processor"),
+        ),
+        needs=(sign(r"nvrm|legacy|nvidia\.ko|kernel module|driver"),),
     ),
 )

@@ -28,6 +28,9 @@ CAUSES = (
             ),
             number(209),
             sign(r"no kernel image is available"),
+            sign(
+                r"(was|were|is) not (built|compiled) (to work )?(with|for) (the |this |your )?(selected |current |installed )?(device|gpu)\b"
+            ),
             sign(r"(CUDA_ERROR_NO_BINARY_FOR_GPU|cudaErrorNoKernelImageForDevice)"),
             sign(r"is not compatible with the current pytorch installation"),
             sign(r"the current pytorch install supports cuda capabilities", 2),
@@ -76,6 +79,9 @@ CAUSES = (
             sign(r"bfloat16 is only supported on gpus with compute capability of at least"),
             sign(r"minimum (cuda|compute) capability supported by this library is"),
             sign(r"min(imum)?\.? (required |supported )?(compute |cuda |gpu )?capability:? (is )?\(?\d"),
+            sign(
+                r"(cuda|compute) capability \d+[. ]\d (is )?(not |un)supported|\bis_sm\w+ (\|\| is_sm\w+ )*to be true, but got false"
+            ),
             sign(
                 r"not supported (for|on|by) (the|this|your) (current )?gpu\b|(current|your) gpu (does not|doesn't) support"
             ),
@@ -159,6 +165,7 @@ CAUSES = (
                 2,
             ),
             sign(r"failed to (detect|find) (a|any) (cuda|nvidia) (gpu|device)|no gpu (found|detected)", 2),
+            sign(r"\bcuda is(n't| not) avail\w+(?!.{0,40}\b(cpu|fall\w*|default\w*|skip\w*)\b)", 2),
         ),
         unless=(sign(r"metal|rocm|amd|tpu|mps"),),
         yields_to=(
@@ -204,6 +211,7 @@ CAUSES = (
                 r"(serialization|engine|plan).{0,60}version (mismatch|tag does not match)|engine plan file is not compatible with this version"
             ),
             sign(r"magictag.{0,60}(mismatch|failed)|stdversion == .{0,40}failed", 2),
+            sign(r"deserialize\w*engine\b.{0,40}error code.{0,40}unexpected call to stub", 2),
         ),
     ),
 )

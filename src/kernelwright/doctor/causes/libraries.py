@@ -34,8 +34,12 @@ CAUSES = (
             sign(r"could not load dynamic library ['\"]?" + _CUDA_LIBRARIES),
             sign(r"cannot dlopen some gpu libraries|could not open \S*lib(cudnn|cublas|cudart|nvrtc)"),
             sign(r"failed to open libnvrtc"),
+            sign(
+                r"\b(cudart|cublas(lt)?|cudnn\w*|cufft|curand|cusparse|cusolver|nvrtc(-builtins)?|nvinfer\w*|nvcuda)(32|64)_\w+\.dll\b.{0,80}(not found|could not|cannot|failed)|(could not|couldn't|cannot|failed to|unable to) (load|find|open|locate)\b.{0,80}\b(cudart|cublas(lt)?|cudnn\w*|cufft|curand|cusparse|cusolver|nvrtc(-builtins)?|nvinfer\w*)(32|64)_"
+            ),
+            sign(r"\bunable to load cuda\b", 2),
         ),
-        unless=(sign(r"undefined symbol"),),
+        unless=(sign(r"undefined symbol|using the following names|version '?lib"),),
         yields_to=("KW-028", "KW-035"),
     ),
     Cause(
@@ -51,7 +55,7 @@ CAUSES = (
             ),
             sign(r"(outdated|incompatible|mismatched) (cu\w+|nccl|nvjitlink|tensorrt) (installation|library|version)"),
             sign(r"libcu\w+\.so\S*: undefined symbol"),
-            sign(r"failed to load builtins for compute_"),
+            sign(r"failed to (load|open) (\S*builtins\S*|builtins)\b"),
             sign(_CUDA_LIBRARIES + r"\S*: (undefined symbol|symbol .{0,60}version)"),
             sign(
                 r"undefined symbol:? ?_*(nvJitLink|cublas|cublasLt|cusparse|cudnn|cusolver|cufft|nccl|nvrtc|cuda)\w*", 2
@@ -68,7 +72,9 @@ CAUSES = (
                 r"multiple cupy packages are installed|(cuda|cudnn|cublas|nccl) (library )?versions? (do not|don't) match",
                 2,
             ),
+            sign(r"version '?lib(cu|nv|nccl)\S* not found"),
             sign(r"looks like your ld_library_path contains incompatible version"),
+            sign(r"\bmay need (a )?newer version of (the )?(nvjitlink|nvrtc|nvvm|cu\w+)\b"),
         ),
         unless=(sign(r"undefined symbol:? ?_Z(?!n\d+(cudnn|nccl|cublas|nvinfer))"),),
         yields_to=("KW-028",),
@@ -86,6 +92,9 @@ CAUSES = (
             ),
             sign(r"version [`'\"]?(GLIBC|GLIBCXX|CXXABI|GCC)_[\d.]+['\"]? not found"),
             sign(r"(GLIBC|GLIBCXX|CXXABI)_\d[\d.]*.{0,30}(not found|not defined|required by|missing)"),
+            sign(r"undefined reference to '?[\w.]+@@?(glibc|glibcxx|cxxabi)_\d"),
+            sign(r"\b__glibc\b.{0,60}missing on (the|this|your) system"),
+            sign(r"undefined symbol:? ?_ZN?K?St\d", 2),
             sign(r"(requires?|needs?) (glibc|libc)\b.{0,20}\d+\.\d+.{0,60}(found|has|is|but)", 2),
         ),
     ),
@@ -125,6 +134,7 @@ CAUSES = (
                 2,
             ),
             sign(r"error while loading shared libraries:", 2),
+            sign(r"\blib(?!cu|torch|c10|nv|bitsandbytes)[\w+-]+\.so[.\d]*: cannot open shared object file", 2),
         ),
         yields_to=("KW-001", "KW-020", "KW-028", "KW-032", "KW-035", "KW-050", "KW-089"),
     ),

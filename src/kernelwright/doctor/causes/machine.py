@@ -25,7 +25,7 @@ CAUSES = (
             sign(r"(signal 9|sigkill|exit (code|status):? (137|-9)|returned? (137|-9)\b|error 137)", 2),
             sign(r"(oom[- ]?kill(er|ed)?|out of memory: killed process|oomkilled)"),
             sign(r"\bexit (code|status):? 143\b|received a shutdown signal|the runner has received", 2),
-            sign(r"^\s*killed\s*$|: line \d+:\s+\d+ killed\b", 2),
+            sign(r"^\W*killed\W*$|\berror 0x89\b|: line \d+:\s+\d+ killed\b", 2),
             sign(r"MAX_JOBS|NVCC_THREADS", 1),
             sign(r"g?make\S*: \*\*\* .{0,200}\berror (9|137)\b", 2),
             sign(r"cannot allocate memory", 2),

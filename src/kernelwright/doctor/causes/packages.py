@@ -19,12 +19,14 @@ CAUSES = (
             sign(r"but none of the providers can be installed"),
             sign(r"nothing provides (?!__)\S+ .{0,40}needed by"),
             sign(r"which conflicts with any installable versions", 2),
+            sign(r"^package \S+ conflicts for:"),
             sign(r"could not solve for environment specs|found conflicts! looking for incompatible packages", 2),
             sign(
                 r"cannot solve the request because|failed to solve (the )?(conda|pypi) requirements|failed to solve requirements of environment"
             ),
         ),
-        yields_to=("KW-027",),
+        unless=(sign(r"needed by \S+ from \S+$"),),  # dnf's sentence
+        yields_to=("KW-027", "KW-052"),
     ),
     Cause(
         code="KW-093",
@@ -42,11 +44,15 @@ CAUSES = (
             ),
             sign(r"cuda (extension|kernel|op)s? (is |are |was |were )?not (installed|built|compiled|available|found)"),
             sign(
-                r"the package flash_attn seems to be not installed|(flash.?attn|flash ?attention\S*|xformers|apex|deepspeed_?\w*|exllama\w*) (is|are) not (installed|available|built)",
+                r"the package flash_attn seems to be not installed|(error|please|require).{0,60}\b(flash.?attn|flash ?attention\S*|xformers|apex|deepspeed_?\w*|exllama\w*) (is|are) not (installed|available|built)",
                 2,
             ),
-            sign(r"no module named ['\"]?\w+(\.\w+)*\._?(c|ext|cuda|C_\w+|_ext\w*|cpp_ext\w*)['\"]?\W*$"),
-            sign(r"no module named ['\"]?\w+(_cuda|_cpp|_ext|_kernels?|_cu12|_cuda_lib|_backend)['\"]?\W*$"),
+            sign(
+                r"(flash.?attn|flash ?attention\S*|xformers|apex|exllama\w*) (is|are) not (installed|available|built)",
+                1,
+            ),
+            sign(r"no module named ['\"]?\w+(\.\w+)*\._?(c|ext|cuda|C_\w+|_ext\w*|cpp_ext\w*)(?![\w.]\w)"),
+            sign(r"no module named ['\"]?\w+(_cuda|_cpp|_ext|_kernels?|_cu12|_cuda_lib|_backend)(?![\w.]\w)"),
             sign(r"nameerror: name ['\"]_(c|ext|cuda|backend)['\"] is not defined"),
             sign(r"cannot import name ['\"]_(c|ext|cuda|backend)\w*['\"] from"),
             sign(r"failed to load custom c\+\+ ops|custom c\+\+ ops .{0,40}(mode only|not (available|found|loaded))"),
@@ -88,6 +94,7 @@ CAUSES = (
             sign(r"we can conclude that .{0,200}(are incompatible|unsatisfiable|cannot be used)"),
             sign(r"the conflict is caused by"),
             sign(r"no solution found when resolving", 2),
+            sign(r"could not run '(torchvision|torchaudio|xformers)::\w+' with arguments from the 'cuda' backend"),
         ),
         unless=(sign(r"has no wheels with a matching|requires? python|python version"),),
         yields_to=("KW-024", "KW-033"),
@@ -104,7 +111,12 @@ CAUSES = (
                 r"(not compiled|compiled without|not built|built without|was not enabled in this build).{0,30}\b(cuda|gpu|cudnn|cublas)\b"
             ),
             sign(r"cuda-enabled jaxlib is not installed"),
+            sign(
+                r"\b(cuda|gpu|cudnn)\b.{0,40}\b(was|is) not (enabled|integrated|included) in this build|recompile with .{0,40}(use_|with_)(cuda|gpu)"
+            ),
+            sign(r"\b(was|is|has)(n't| not)( been)? (buil[dt]|compiled) with (cuda|gpu|cudnn)\b"),
             sign(r"specified provider 'cudaexecutionprovider' is not in available provider"),
+            sign(r"\b(will not|won't|not going to) (use|be (built|compiled) with|build with) (cuda|gpu|cudnn)\b", 2),
             sign(r"\bno cuda runtime is found, using cuda_home", 1),
             sign(
                 r"(gpu|cuda) support (is )?(not (enabled|available|compiled)|disabled).{0,40}(build|compile|version|install)?",
@@ -112,7 +124,33 @@ CAUSES = (
             ),
         ),
         unless=(sign(r"torch|bitsandbytes"),),
-        yields_to=("KW-021", "KW-028"),
+        yields_to=("KW-020", "KW-021", "KW-028"),
+    ),
+    Cause(
+        code="KW-113",
+        title="the source is written for another release of torch",
+        area=Area.TORCH,
+        why="torch takes names out of its headers and modules from one release to the next: what uses them compiles and imports with "
+        "older releases only.",
+        fix="Take a release of the package that names your torch (its newest, as a rule), or the torch that the package names, in an environment "
+        "of its own.",
+        signs=(
+            sign(r"fatal error: ['\"]?(thc?|ATen/cuda/CUDAApplyUtils|ATen/cuda/detail/\w+)(/\w+)*\.(h|cuh|hpp)\b"),
+            sign(r"fatal error: ['\"]?(ATen|c10|caffe2)/\S+\.(h|cuh|hpp)['\"]?: no such file", 2),
+            sign(r"\b(at::)?DeprecatedTypeProperties\b.{0,80}\b(to|exists|deprecated)\b", 2),
+            sign(
+                r"['\"]?\b(AT_CHECK|AT_ASSERT|THC\w+|THCudaCheck|THArg\w+)\b['\"]?.{0,40}(undefined|not declared|was not declared)"
+            ),
+            sign(
+                r"torch\.utils\.ffi is deprecated|no module named ['\"]?torch\._six|module 'torch' has no attribute '_six'"
+            ),
+            sign(r"no module named ['\"]?(torch|torchvision|torchaudio|torchtext)\.\w+(\.\w+)*['\"]?", 2),
+            sign(
+                r"cannot import name ['\"]?\w+['\"]? from ['\"]?(torch|torchvision|torchaudio|torchtext)(\.\w+)*['\"]?",
+                2,
+            ),
+        ),
+        unless=(sign(r"torch\._C\b|partially initialized"),),
     ),
     Cause(
         code="KW-101",

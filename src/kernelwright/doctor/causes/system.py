@@ -32,8 +32,10 @@ CAUSES = (
             sign(r"unable to (find|locate) the kernel source|unable to build the (nvidia )?kernel module"),
             sign(r"modprobe: fatal: module nvidia\S* not found in directory /lib/modules"),
             sign(r"your kernel headers for kernel \S+ cannot be found"),
+            sign(r"unable to load the kernel module|\bmakefile\S*: \S*nvidia\S*\.o\] error \d"),
             sign(r"nvidia\S*\.ko\b.{0,60}(not found|no such|failed|error|invalid module format)"),
         ),
+        yields_to=("KW-019", "KW-060", "KW-102", "KW-104"),
     ),
     Cause(
         code="KW-104",
@@ -65,6 +67,7 @@ CAUSES = (
                 r": (pre)?depends:? .{0,40}\b(cuda|nvidia|libcudnn|tensorrt|libnvinfer)\S* .{0,60}(not (going to be installed|installable)|is to be installed)"
             ),
             sign(r"no (match for argument|package):? \S*(cuda|nvidia|cudnn)"),
+            sign(r"nothing provides .{0,60}needed by (cuda|nvidia|libcudnn)\S* from \S+$"),
             sign(
                 r"problem: .{0,120}(cuda|nvidia)\S*.{0,80}(conflicting requests|nothing provides|filtered out by modular)"
             ),

@@ -18,8 +18,10 @@ CAUSES = (
             sign(
                 r"auto-detect cuda (root|home|path)|(could not|cannot|unable to|failed to) (determine|detect|find|locate) (the )?cuda (root|home|path|install\w*|toolkit)"
             ),
+            sign(r"['\"]nvcc(\.exe)?['\"] is not recognized as"),
             sign(r"\bnvcc\b.{0,30}\bos \{.{0,20}notfound|failed to (execute|run|spawn|start) ['\"`]?nvcc"),
-            sign(r"cuda_home (environment variable )?is not set"),
+            sign(r"cuda_home (environment variable )?is not set|\bspecify cuda_toolkit_root_dir\b"),
+            sign(r"\bcuda_?(home|dir|path|root)\b[^\n]*\n([^\n]*\n){0,2}typeerror: [^\n]*nonetype"),
             sign(
                 r"\bnvcc\b['\"]?:? ?(command )?(not found|no such file|was not found|missing|is not (installed|found|in))"
             ),
@@ -27,7 +29,7 @@ CAUSES = (
                 r"(no such file or directory|not found|cannot find|could ?n[o']t find|unable to find|failed to find|can't find|did not find).{0,60}\bnvcc\b"
             ),
             sign(r"no cmake_cuda_compiler could be found"),
-            sign(r"could not? find (cuda ?toolkit|cuda)\b.{0,60}(missing|not found)?"),
+            sign(r"could not? find (cuda ?toolkit|cuda)\b(?! (drivers?|devices?|gpus?)\b)"),
             sign(
                 r"failed to find cuda|cuda ?toolkit (root )?(was )?not found|no cuda toolkit|cuda_toolkit_root_dir not found"
             ),
@@ -42,10 +44,7 @@ CAUSES = (
             sign(r"failed to find nvcc|nvcc executable|cuda_nvcc_executable.{0,20}notfound|libnvvm cannot be found", 2),
         ),
         unless=(sign(r"is not able to compile|libcuda\.so"),),
-        yields_to=(
-            "KW-048",
-            "KW-081",
-        ),
+        yields_to=("KW-081",),
     ),
     Cause(
         code="KW-041",
@@ -78,7 +77,7 @@ CAUSES = (
                 r"only supported on cuda \d+(\.\d+)? (and|or) (above|newer|later|higher)|requires? cuda (version )?(>=? ?)?\d+\.\d+ (and|or) (above|newer|later|higher)"
             ),
         ),
-        unless=(sign(r"cudnn|gcc|gnu|driver"),),
+        unless=(sign(r"cudnn|gcc|gnu|driver|triton only"),),
     ),
     Cause(
         code="KW-042",
@@ -121,6 +120,7 @@ CAUSES = (
             sign(r"identifier \"?'?__builtin_ia32_\w+.{0,4} is undefined"),
             sign(r"(avx512\w*|amx\w*|xmmintrin|cmpccxadd\w*|avx\w+intrin)\.h\(?\W?\d*\)?:.{0,20}error: identifier"),
             sign(r"parameter packs not expanded with"),
+            sign(r"/usr/include/([\w+-]+/){0,3}[\w-]+\.h\(\d+\): error:", 2),
             sign(r"/usr/include/c\+\+/\d+\S*\(\d+\): error:", 2),
             sign(r"allow-unsupported-compiler", 1),
             sign(r"type_traits\W{0,3}\(?\d+\W.{0,6}error: (identifier|expected|type name)", 2),
@@ -189,9 +189,18 @@ CAUSES = (
             sign(r"cannot find -l(cudart|cublas|cublasLt|cusparse|cusolver|nvrtc|cudnn|nvToolsExt|cudadevrt|cuda)\b"),
             sign(r"\bCUDA::\w+\b.{0,80}(not found|targets? (was|were) not|could not be found)"),
             sign(r"caffe2: cuda cannot be found|cuda (headers|libraries|libs) (were |are )?not found", 2),
+            sign(r"(cannot|could not|can't|unable to) find the cuda (libraries|headers|runtime)"),
+            sign(r"fatal error c1083: .{0,60}['\"](cuda|cublas|cudnn|cusparse|curand|nvrtc|nvtoolsext|thrust/|cub/)"),
+            sign(r"fatal error: ['\"]?third_party/gpus/cuda/|could not find any \S+ matching version"),
             sign(r"(cicc|ptxas|fatbinary|nvlink|cudafe\+\+|libdevice)\S*['\"]?:? .{0,20}(not found|no such file)"),
             sign(r"libdevice not found"),
+            sign(
+                r"could not find \w*(cudnn|nccl|cublas|cusparse|cufft|curand|nvrtc|tensorrt|nvinfer|cudart)\w* using the following names"
+            ),
         ),
+        # What TensorFlow says at every start, and CMake of parts that nobody has to have.
+        unless=(sign(r"tf-trt warning|\boptional\b"),),
+        yields_to=("KW-051",),
     ),
     Cause(
         code="KW-046",
@@ -205,7 +214,8 @@ CAUSES = (
             sign(
                 r"visual c\+\+ \d+(\.\d+)? (or greater )?is required|cannot find (the )?compiler 'cl(\.exe)?'|'cl(\.exe)?' is not recognized"
             ),
-            sign(r"failed to find c compiler"),
+            sign(r"failed to find c compiler|\bcl\.exe (was )?not found|(cannot|could not|unable to) find cl\.exe"),
+            sign(r"error checking compiler version for \S+ .{0,10}(winerror 2|no such file|cannot find)", 2),
             sign(
                 r"(no such file or directory|not found):? ['\"]?(gcc|g\+\+|cc|c\+\+|[a-z0-9_]+-linux-gnu-(gcc|g\+\+)|clang(\+\+)?)['\"]?(\s|$|:)"
             ),
@@ -239,8 +249,9 @@ CAUSES = (
                 2,
             ),
             sign(r"cmake (version )?\S+ .{0,30}(is )?too old|requires? cmake|cmake is not installed"),
-            sign(r"attempted to use ninja as the .{0,40}but we could not find ninja", 2),
+            sign(r"attempted to use ninja as the .{0,40}but we could not find ninja", 1),
         ),
+        unless=(sign(r"could not find ninja.{0,4}falling back"),),
     ),
     Cause(
         code="KW-048",
@@ -275,12 +286,17 @@ CAUSES = (
                 2,
             ),
             sign(
+                r"\bcommand '?\[?['\"][^'\" ]*\b(ninja|nvcc|gcc|g\+\+|clang(\+\+)?|cmake|make)['\"].{0,400}returned non-zero exit",
+                2,
+            ),
+            sign(
                 r"ninja build failed|build failed\. ninja output|failed to compile kernel|kernel compilation failed", 2
             ),
             sign(r"error: command '\S*(nvcc|gcc|g\+\+|c\+\+|clang)' failed with exit (code|status)", 2),
             sign(r"fatal error: \S+\.(h|hh|hpp|hxx|cuh|inc): no such file or directory", 2),
             sign(r"(nvrtc|jit) compilation (failed|error)|NVRTC_ERROR_COMPILATION|nvrtc: error"),
             sign(r"error compiling objects for extension"),
+            sign(r"nvcc error while (executing|compiling)", 2),
             sign(r"failed building wheel for", 1),
             sign(r"failed to build installable wheels|could not build wheels for|failed to build '?\w+", 2),
         ),
@@ -301,6 +317,7 @@ CAUSES = (
                 81,
                 *range(90, 102),
                 108,
+                113,
             )
         ),
     ),

@@ -95,6 +95,18 @@ def served(capability: int) -> tuple[str, str] | None:
     return (best["name"], best["kind"]) if best else None
 
 
+def why(capability: int) -> str:
+    """The reason for what `served` says, for a person."""
+    shown, found = f"{capability // 10}.{capability % 10}", served(capability)
+    if found is None:
+        return f"none of this wheel's code runs on {shown}"
+    name, kind = found
+    first = _files.read(_files.TARGETS)["codes"][name]["runs_on"][0]
+    if kind == "ptx":
+        return f"no finished code of this wheel runs on {shown}; the driver compiles this on first use"
+    return "its own code" if first == shown else f"code for {first}, the nearest of its family in this wheel"
+
+
 def _number(capability: str) -> int:
     major, minor = capability.split(".")
     return int(major) * 10 + int(minor)

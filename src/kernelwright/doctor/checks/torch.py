@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kernelwright.doctor._check import Grade, check
-from kernelwright.doctor.machine import driver, jetson, python
+from kernelwright.doctor.machine import driver, extensions, jetson, python
 from kernelwright.doctor.xray import _place, symbols
 
 if TYPE_CHECKING:
@@ -54,18 +54,27 @@ def numpy_two(machine: Machine) -> str | None:
     return f"NumPy {numpy} under torch {torch.version}, which was built for NumPy 1" if old else None
 
 
+def _runs(code: str, capability: int) -> bool:
+    """Finished code runs on its own family from its own GPU up, PTX on every later one."""
+    match = re.match(r"(sm|compute)_(\d{1,4})", code)
+    if match is None:
+        return False
+    kind, own = match[1], int(match[2])
+    return own <= capability and (kind == "compute" or own // 10 == capability // 10)
+
+
 @check("KW-086", Grade.WARNS)
 def gpu_not_in_torch(machine: Machine) -> str | None:
+    """From its files, which is quick, and from what it says itself where its import was waited for."""
     gpus, torch = machine.driver.get("gpus", []), python.torch(machine)
     if not gpus or torch is None or torch.cuda is None:
         return None
-    archs = machine.torch.get("archs") or []
-    codes = [int(match[1]) for match in (re.match(r"(?:sm|compute)_(\d{1,4})", arch) for arch in archs) if match]
+    codes = machine.once(extensions.codes_of_torch) or machine.torch.get("archs") or []
     for gpu in gpus:
         own = int(gpu.get("capability", 0))
-        if codes and not any(code // 10 == own // 10 and code <= own for code in codes):
+        if codes and not any(_runs(code, own) for code in codes):
             shown = f"{own // 10}.{own % 10}"
-            return f"{gpu.get('name')} has compute capability {shown}; torch {torch.version} has {' '.join(archs)}"
+            return f"{gpu.get('name')} has compute capability {shown}; torch {torch.version} has {' '.join(codes)}"
     return None
 
 

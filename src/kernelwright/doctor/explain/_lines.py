@@ -4,17 +4,34 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections import Counter
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from kernelwright.doctor.explain._languages import foreign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # Of a longer line the ends are searched: a compiler's command is in the way of nothing, and its message is at the end.
 HEAD, TAIL = 500, 400
-LONGEST_LOG = 8_000_000
+LONGEST_LOG = 200_000_000  # characters: of a longer log the beginning and the end are read
+MOST_TEXT = 2_000_000  # characters that are searched, which takes some seconds
+MOST_ALIKE = 5  # lines that differ by their numbers alone: a build has thousands, and the sixth says nothing new
 LONGEST_PARAGRAPH = 8
 WRAPPED_AT = 40  # a shorter line was not broken because it was too long
 
 _ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[()][A-Z0-9])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-_TYPOGRAPHY = str.maketrans("\u2018\u2019\u201c\u201d`\u00a0", "''\"\"' ")
+_NO_DIGITS = str.maketrans("", "", "0123456789")
+_TYPOGRAPHY = str.maketrans(
+    dict.fromkeys("\u2018\u2019`", "'")
+    | dict.fromkeys("\u201c\u201d\u201e\u00ab\u00bb", '"')
+    | dict.fromkeys("\u00a0\u202f", " ")
+    | {"\uff1a": ": "}
+)
 _TIME = r"(\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d([.,]\d+)?(Z|[+-]\d\d:?\d\d)?"
 # What stands in front of a line and says who printed it and when.
 _PREFIX = re.compile(
@@ -31,6 +48,10 @@ _PREFIX = re.compile(
     r"|##\[\w+\]|[>\u2502|](?= )"
     r")(?=\s|$)"
 )
+
+
+# What a test runner says of a test that went well or was left out: its name and reason may be full of errors.
+_NO_FAILURE = re.compile(r"(\[gw\d+\] )?(\[ *\d+%\] )?(PASSED|SKIPPED|XFAIL)\b|\S+::\S+ (PASSED|SKIPPED|XFAIL)\b")
 
 
 @dataclass(frozen=True)
@@ -62,16 +83,60 @@ def _line(number: int, text: str) -> Line:
     return Line(number, _shortened(text.strip()), _shortened(bare), len(rest) - len(rest.lstrip()))
 
 
+def _numbered(log: str) -> Iterator[tuple[int, str]]:
+    """The lines with their numbers; of a log that is too long those of its first quarter and its end."""
+    spans = [(0, len(log))]
+    if len(log) > LONGEST_LOG:
+        spans = [(0, LONGEST_LOG // 4), (len(log) - LONGEST_LOG * 3 // 4, len(log))]
+    for begin, end in spans:
+        at, number = begin, 1 + log.count("\n", 0, begin)
+        while at < end:
+            stop = log.find("\n", at, end)
+            stop = end if stop < 0 else stop
+            yield number, log[at:stop]
+            at, number = stop + 1, number + 1
+
+
+def _within(lines: list[Line]) -> list[Line]:
+    """As many of them as may be searched: from the beginning, where causes stand, and more from the end."""
+    sizes = list(accumulate(len(line.bare) + 1 for line in lines))
+    if not sizes or sizes[-1] <= MOST_TEXT:
+        return lines
+    first = bisect_right(sizes, MOST_TEXT // 4)
+    last = bisect_right(sizes, sizes[-1] - MOST_TEXT * 3 // 4)
+    return lines[:first] + lines[last + 1 :]
+
+
 def lines_of(log: str) -> list[Line]:
     """The lines worth searching, in order. What a terminal would have overwritten (progress bars) is dropped."""
     found: list[Line] = []
     seen: set[str] = set()
-    for number, raw in enumerate(log[-LONGEST_LOG:].split("\n"), 1):
+    alike: Counter[str] = Counter()
+    for number, raw in _numbered(log):
+        if raw.count("\ufffd") * 4 > len(raw):  # no text
+            continue
+        form = raw.translate(_NO_DIGITS)
+        alike[form] += 1
+        if alike[form] > MOST_ALIKE:
+            continue
         text = _ESCAPES.sub("", raw).rstrip("\r").rpartition("\r")[2]
         text = _CONTROL.sub("", text.translate(_TYPOGRAPHY)).rstrip()
-        if text.strip() and text not in seen:
+        if text.strip() and text not in seen and not _NO_FAILURE.match(text):
             seen.add(text)
             found.append(_line(number, text))
+    return _in_english(_within(found))
+
+
+def _in_english(lines: list[Line]) -> list[Line]:
+    words = foreign("\n".join(line.bare for line in lines))
+    if not words:
+        return lines
+    found = []
+    for line in lines:
+        bare = line.bare
+        for said, english in words:
+            bare = bare.replace(said, english)
+        found.append(replace(line, bare=bare))
     return found
 
 

@@ -50,6 +50,8 @@ def _as_json(found: Explanation) -> str:
 
 def _read(files: Sequence[str]) -> str:
     """All logs one after the other; undecodable bytes are kept out of the way, not fatal."""
+    if not files and sys.stdin is None:
+        raise OSError("there is no standard input")
     raw = [Path(file).read_bytes() for file in files] if files else [sys.stdin.buffer.read()]
     return "\n".join(part.decode("utf-8", errors="replace") for part in raw)
 

@@ -17,14 +17,13 @@ _GIB = 1 << 30
 def _gpu(number: int, gpu: dict[str, Any]) -> list[object]:
     own = int(gpu.get("capability", 0))
     memory = f"{gpu['memory'] / _GIB:.0f} GiB" if "memory" in gpu else ""
-    served = {"ptx": "compiled by the driver on first use", None: "nothing in this wheel runs on it"}
     return [
         number,
         gpu.get("name"),
         f"{own // 10}.{own % 10}",
         memory,
         gpu["image"] or "none",
-        served.get(gpu["kind"], ""),
+        gpu["why"],
     ]
 
 

@@ -67,3 +67,26 @@ def _judged(machine: Machine) -> Iterator[Extension]:
         told = installed.look(machine.path(place), name, names, machine) if machine.is_file(place) else None
         if told is not None:
             yield Extension(package, name, told.has_gpu_code, told.findings)
+
+
+# Where torch has its own GPU code; the parts were separate libraries for some releases.
+_TORCHS = ("libtorch_cuda.so", "libtorch_cuda_cu.so", "libtorch.so")
+
+
+def codes_of_torch(machine: Machine) -> tuple[str, ...]:
+    """The GPU codes that torch's own library has, as torch.cuda.get_arch_list() names them, without importing it."""
+    from kernelwright.doctor.xray import installed
+
+    torch = python.torch(machine)
+    places = [f"{torch.place}/lib/{name}" for name in _TORCHS] if torch and torch.cuda else []
+    found = (installed.codes(machine.path(place)) for place in places if machine.is_file(place))
+    return next(filter(None, found), ())
+
+
+def abi_of_torch(machine: Machine) -> bool | None:
+    """Whether torch was built with the newer of libstdc++'s two interfaces: an extension has to be too."""
+    from kernelwright.doctor.xray import symbols
+
+    torch = python.torch(machine)
+    place = f"{torch.place}/lib/libc10.so" if torch else ""
+    return symbols.newer_abi(machine.path(place)) if machine.is_file(place) else None

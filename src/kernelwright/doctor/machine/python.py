@@ -58,6 +58,18 @@ def tag(machine: Machine) -> str | None:
     return next((f"3{match[1]}" for match in found if match), None)
 
 
+def environment(machine: Machine) -> str:
+    """Whose Python this is: it decides which installer may change what."""
+    prefix = machine.variables.get("CONDA_PREFIX", "") if machine.root != Path("/") else sys.prefix
+    if prefix.startswith("/") and machine.exists(f"{prefix}/conda-meta"):
+        return "conda"
+    if machine.root == Path("/") and sys.executable and os.path.realpath(sys.executable).startswith("/nix/store/"):
+        return "Nix"
+    if machine.variables.get("IN_NIX_SHELL"):
+        return "Nix shell"
+    return "virtual environment" if machine.root == Path("/") and sys.prefix != sys.base_prefix else "system"
+
+
 @dataclass(frozen=True)
 class Torch:
     """torch as its files say, without importing it."""

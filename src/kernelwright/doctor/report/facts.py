@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import platform
+import sys
 from typing import TYPE_CHECKING, Any
 
 from kernelwright import _environment, _files, _library, errors, ops
 from kernelwright.doctor._check import Finding, Grade
 from kernelwright.doctor.causes import all_causes
 from kernelwright.doctor.checks import all_checks, examine, package
-from kernelwright.doctor.machine import driver, jetson, python, system, toolkit
+from kernelwright.doctor.machine import driver, extensions, jetson, python, system, toolkit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,8 +75,13 @@ def _driver(machine: Machine) -> dict[str, Any]:
 
 def _gpus(machine: Machine) -> list[dict[str, Any]]:
     def served(gpu: dict[str, Any]) -> dict[str, Any]:
-        image = package.served(int(gpu.get("capability", 0)))
-        return {"image": image[0] if image else None, "kind": image[1] if image else None}
+        capability = int(gpu.get("capability", 0))
+        image = package.served(capability)
+        return {
+            "image": image[0] if image else None,
+            "kind": image[1] if image else None,
+            "why": package.why(capability),
+        }
 
     return [{**gpu, **served(gpu)} for gpu in machine.driver.get("gpus", [])]
 
@@ -91,7 +97,25 @@ def _torch(machine: Machine) -> dict[str, Any] | None:
     if machine.torch.get("hung"):
         imported = {"waited_for": False}
     facts = {"version": found.version, "cuda": found.cuda, "origin": found.origin, "place": found.place}
-    return facts | {"import": imported}
+    of_files = {
+        "codes": list(machine.once(extensions.codes_of_torch)),
+        "cxx11_abi": machine.once(extensions.abi_of_torch),
+    }
+    return facts | of_files | {"import": imported}
+
+
+def _packages(machine: Machine) -> list[dict[str, str]]:
+    """Those that such faults are about: what stands on torch, what has NVIDIA's libraries, what compiles kernels."""
+    known = {each.name: each for each in extensions.packages(machine)}
+    for name, several in machine.once(python.packages).items():
+        if name.startswith(("nvidia-", "cuda-", "cupy", "jax", "tensorrt", "onnxruntime")) or name in {
+            "torch",
+            "triton",
+        }:
+            known[name] = several[0]
+    return [
+        {"name": name, "version": each.version, "installer": each.installer} for name, each in sorted(known.items())
+    ]
 
 
 def _toolkits(machine: Machine) -> list[dict[str, Any]]:
@@ -102,8 +126,18 @@ def _toolkits(machine: Machine) -> list[dict[str, Any]]:
     return [{"nvcc": place, "release": release(place)} for place in toolkit.nvccs(machine)]
 
 
+def _compiler(machine: Machine) -> dict[str, Any] | None:
+    found = toolkit.host_compiler(machine)
+    return {"place": found[0], "release": found[1]} if found else None
+
+
 def _python(machine: Machine) -> dict[str, Any]:
-    return {"version": platform.python_version(), "numpy": python.numpy(machine)}
+    return {
+        "version": platform.python_version(),
+        "executable": sys.executable,
+        "environment": python.environment(machine),
+        "numpy": python.numpy(machine),
+    }
 
 
 def _variables(machine: Machine) -> dict[str, str]:
@@ -123,7 +157,9 @@ _PARTS: dict[str, Callable[[Machine], Any]] = {
     "gpus": _gpus,
     "python": _python,
     "torch": _torch,
+    "packages": _packages,
     "toolkits": _toolkits,
+    "host_compiler": _compiler,
     "variables": _variables,
 }
 

@@ -61,15 +61,15 @@ def _gpus(gpus: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
         own = int(gpu.get("capability", 0))
         memory = f", {gpu['memory'] / _GIB:.0f} GiB" if "memory" in gpu else ""
         serves = f"gets {gpu['image']}" if gpu["image"] else "gets nothing from this wheel"
-        by_driver = ", compiled by the driver on first use" if gpu["kind"] == "ptx" else ""
         yield (
             "gpus",
-            f"{number}: {gpu.get('name')}, compute capability {own // 10}.{own % 10}{memory}: {serves}{by_driver}",
+            f"{number}: {gpu.get('name')}, compute capability {own // 10}.{own % 10}{memory}: {serves} ({gpu['why']})",
         )
 
 
 def _python(python: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    yield "python", f"{python['version']}, NumPy {python['numpy'] or 'is not installed'}"
+    whose = f"{python['executable']} ({python['environment']})"
+    yield "python", f"{python['version']}, {whose}, NumPy {python['numpy'] or 'is not installed'}"
 
 
 def _torch(torch: dict[str, Any] | None) -> Iterator[tuple[str, str]]:
@@ -78,6 +78,10 @@ def _torch(torch: dict[str, Any] | None) -> Iterator[tuple[str, str]]:
     else:
         cuda = f"CUDA {torch['cuda']}" if torch["cuda"] else "no CUDA"
         yield "torch", f"{torch['version']}, {cuda}, built by {torch['origin']}, {torch['place']}"
+        if torch["cxx11_abi"] is not None:
+            yield "torch", f"is built with the {'newer' if torch['cxx11_abi'] else 'older'} C++ interface of libstdc++"
+        if torch["codes"]:
+            yield "torch", f"its library has code for {' '.join(torch['codes'])}"
         imported = torch["import"]
         if imported.get("waited_for") is False:
             yield "torch", "its import takes longer than this report waits; --torch waits for it"
@@ -86,6 +90,15 @@ def _torch(torch: dict[str, Any] | None) -> Iterator[tuple[str, str]]:
         elif "available" in imported:
             sees = "sees a GPU" if imported["available"] else "sees no GPU"
             yield "torch", f"can be imported, {sees}, has code for {' '.join(imported.get('archs', [])) or 'no GPU'}"
+
+
+def _packages(packages: list[dict[str, str]]) -> Iterator[tuple[str, str]]:
+    if packages:
+        yield "packages", ", ".join(f"{each['name']} {each['version']}" for each in packages)
+
+
+def _compiler(compiler: dict[str, Any] | None) -> Iterator[tuple[str, str]]:
+    yield "g++", f"release {compiler['release']}, {compiler['place']}" if compiler else "none that a build would find"
 
 
 def _toolkits(toolkits: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
@@ -111,7 +124,9 @@ _PARTS: dict[str, Callable[[Any], Iterator[tuple[str, str]]]] = {
     "gpus": _gpus,
     "python": _python,
     "torch": _torch,
+    "packages": _packages,
     "toolkits": _toolkits,
+    "host_compiler": _compiler,
     "variables": _variables,
 }
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _MOST_DIRECTORY = 64 << 20  # bytes of the list of members; torch's own wheel needs 2 MB
 _END, _LOCATOR, _WIDE = b"PK\x05\x06", b"PK\x06\x07", b"PK\x06\x06"
+_UNREADABLE = 0x61  # flags: encrypted, a patch, encrypted strongly
 _LOCAL = 30  # bytes of a member's header in front of its name
 
 
@@ -73,8 +74,11 @@ def members(opened: zipfile.ZipFile) -> tuple[list[zipfile.ZipInfo], list[str]]:
             problems.append(f"{name!r} overlaps another member; it was left out")
             continue
         end = info.header_offset + _LOCAL + len(name.encode("utf-8", "surrogatepass")) + info.compress_size
-        if info.flag_bits & 1:
-            problems.append(f"{name!r} is encrypted; it was left out")
+        if info.flag_bits & _UNREADABLE:
+            problems.append(f"{name!r} is encrypted, or a patch of something else; it was left out")
+            continue
+        if info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+            problems.append(f"{name!r} is packed by method {info.compress_type}, which no wheel uses; it was left out")
             continue
         good.append(info)
     return sorted(good, key=lambda one: one.filename), problems

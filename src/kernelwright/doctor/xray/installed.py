@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import mmap
+from collections import Counter
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from kernelwright.doctor.xray import _code, _host, _judge, _paths, _place
+from kernelwright.doctor.xray import _code, _elf, _fatbin, _host, _judge, _paths, _place
 from kernelwright.doctor.xray._view import Damaged, View
 
 if TYPE_CHECKING:
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
     from kernelwright.doctor._check import Finding
     from kernelwright.doctor.machine._machine import Machine
+
+_ENOUGH = 64  # containers of a large library that are looked at: each is a page of a file that may not be in memory
 
 
 @dataclass(frozen=True)
@@ -39,3 +43,21 @@ def look(path: Path, name: str, names: frozenset[str], machine: Machine) -> Told
         _judge.Subject(name, facts, modules), machine.once(_place.this_machine), beside, _place.table()
     )
     return Told(bool(modules), tuple(verdict["findings"]))
+
+
+def codes(path: Path) -> tuple[str, ...]:
+    """The GPU codes of a library such as libtorch_cuda.so, a gigabyte: those that most of its first modules have.
+
+    Some modules are for one GPU alone, with instructions that no other has; they say nothing of the rest.
+    """
+    try:
+        with path.open("rb") as given, mmap.mmap(given.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            elf = _elf.Elf(View(mapped))
+            parts = _host.fat_binaries(elf, elf.sections())
+            modules = chain.from_iterable(_fatbin.containers(part) for where, part in parts if where == _host.LOADED)
+            first = [{_code.name_of(image) for image in images} for images in islice(modules, _ENOUGH)]
+    except (OSError, ValueError, Damaged):
+        return ()
+    found = Counter(chain.from_iterable(first))
+    most = [name for name, count in found.items() if count * 2 > len(first)]
+    return tuple(sorted(most, key=lambda name: (name.startswith("compute"), len(name), name)))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import mmap
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,23 @@ def needed(path: Path) -> tuple[str, ...]:
         return ()
 
 
+def _names(path: Path) -> bytes:
+    """The table of the names of a library's symbols; empty where it cannot be read."""
+    try:
+        with path.open("rb") as given, mmap.mmap(given.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            elf = _elf.Elf(View(mapped))
+            names = elf.sections().get(".dynstr")
+            return elf.content(names).take(0, names.size) if names else b""
+    except (OSError, ValueError, Damaged):
+        return b""
+
+
+def newer_abi(path: Path) -> bool | None:
+    """Whether a library of torch's takes strings as the newer of libstdc++'s two interfaces has them."""
+    names = re.findall(rb"_ZN3c105ErrorC\d[^\0]*", _names(path))  # the constructor of every exception of torch's
+    return any(b"__cxx11" in name for name in names) if names else None
+
+
 class Offered:
     """The names that torch's libraries hold. They are searched as they lie in the files: half a million, in no time."""
 
@@ -36,16 +54,7 @@ class Offered:
 
     @cached_property
     def _names(self) -> list[bytes]:
-        found = []
-        for path in self._files:
-            try:
-                with path.open("rb") as given, mmap.mmap(given.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-                    elf = _elf.Elf(View(mapped))
-                    names = elf.sections().get(".dynstr")
-                    found.append(elf.content(names).take(0, names.size) if names else b"")
-            except (OSError, ValueError, Damaged):
-                continue
-        return found
+        return list(filter(None, map(_names, self._files)))
 
     def missing(self, path: Path) -> str | None:
         """A symbol of torch's C++ interface that the library wants and no library of torch has."""

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT
+"""Nix really builds and enters what the flake describes, out of a stand-in whose packages are this machine's compilers.
+
+The derivations, their phases, the bare environment and the shell are Nix's and the flake's own; nixpkgs is not, and
+there is no sandbox around a build.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "toolchain")]  # for flake_support, standin_support
+
+import standin_support as standin
+from flake_support import Flake
+
+from toolchain.exact import wheel as wheels
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not shutil.which("nix"), reason="Nix is not installed (Debian's nix-bin or any Nix 2.8 or newer)"
+    ),
+]
+TABLE = standin.TABLE
+FEW = "--ops swiglu --archs 80"
+WHOLE = '-j "$NIX_BUILD_CORES"'
+
+
+@pytest.fixture(scope="module")
+def flake(tmp_path_factory):
+    """A tree whose reference toolkit is this machine's, and a nixpkgs that has it; one operator is built of it."""
+    made, variables = standin.nix(tmp_path_factory.mktemp("prefix") / "prefix")
+    flake = Flake(tmp_path_factory.mktemp("flake") / "flake")
+    standin.tree(flake.tree, made, store=Path(flake.env["NIX_STORE_DIR"]))
+    nvcc, gcc, row = standin.compilers()
+    flake.change("nixpkgs/answers.nix", 'nvcc = "12.2.140"', f'nvcc = "{nvcc.version}"')
+    flake.change("nixpkgs/answers.nix", 'gcc = "12.4.0"', f'gcc = "{gcc.version}"')
+    flake.change("nixpkgs/answers.nix", "cudaPackages_12_2", TABLE.toolkits[row].nix)
+    real = (HERE / "real.nix").read_text().replace("@prefix@", str(made.place))
+    (flake.nixpkgs / "build.nix").write_text(real)
+    flake.change("nix/wheel.nix", WHOLE, f"{WHOLE} {FEW}")
+    flake.name = variables["KW_NIX_TARGET"]
+    return flake
+
+
+def made_by_the_store(folder: Path) -> wheels.Wheel:
+    """The one wheel in this directory, after a look at who made it."""
+    (path,) = folder.glob("*.whl")
+    assert "nix" in path.name.partition("+")[2].partition("-")[0].split(".")
+    made = wheels.read(path)
+    nvcc, gcc, row = standin.compilers()
+    assert (made.recipe["build"]["provider"], made.recipe["build"]["toolkit"]) == ("nix", row)
+    assert (made.recipe["device_compiler"]["driver"], made.recipe["device_compiler"]["version"]) == (
+        "nvcc",
+        str(nvcc.version),
+    )
+    assert made.recipe["host_compiler"]["front"].startswith(f"GNU {gcc.version}")
+    return made
+
+
+@pytest.fixture(scope="module")
+def built(flake):
+    """What `nix build` made."""
+    done = flake.against_the_stand_in("build", words=["--json", "--no-link", f"path:{flake.tree}#{flake.name}"])
+    assert done.returncode == 0, done.stderr
+    return Path(json.loads(done.stdout)[0]["outputs"]["out"])
+
+
+def test_a_wheel_is_built_by_the_flakes_derivation(built):
+    made = made_by_the_store(built)
+    assert [path.name for path in built.iterdir()] == [made.name]
+    assert made.recipe["source"]["commit"] is None  # no git in there
+
+
+def test_nox_in_the_flakes_shell_makes_the_same_bytes(flake, built):
+    words = [f"path:{flake.tree}#{flake.name}", "--command", "nox", "-s", "build", "--", *FEW.split()]
+    done = flake.against_the_stand_in("develop", words=words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"device compiler: nvcc {standin.compilers()[0].version} ({flake.env['NIX_STORE_DIR']}/" in done.stderr
+    assert done.stdout.rstrip().endswith("SUCCESS")
+    assert made_by_the_store(flake.tree / "dist").sha256 == made_by_the_store(built).sha256

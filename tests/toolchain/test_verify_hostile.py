@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: MIT
+"""What `verify` makes of wheels that say anything: words and an exit code, never a traceback, never a false SUCCESS.
+
+The build itself is stood in for by a wheel that is there already.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+import zipfile
+from argparse import Namespace
+from collections.abc import Callable
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+from device_support import Made
+
+from toolchain import source
+from toolchain.commands import verify as command
+from toolchain.errors import KwError, RequestError
+from toolchain.exact import conditions, rebuild, verify
+from toolchain.exact.verify import Verdict
+from toolchain.targets import ROOT, load
+from toolchain.wheel import statement
+
+STATEMENT = f"{tiny.INFO}{statement.NAME}"
+PTX = b".version 8.2\n.target sm_90\n.visible .entry k_one()\n{ ret; }\n"
+ODD = (None, 0, -1.5, "", [], {}, True, ["x"], {"a": 1}, "../../x", "\x1b[2J\nSUCCESS: the same bytes")
+ROUNDS = 300
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """It asks every interpreter of this machine, so it is asked for once."""
+    return conditions.pair(jobs=1, quick=True)
+
+
+@pytest.fixture
+def members(tmp_path) -> dict[str, bytes]:
+    image = Made(kernel="k_one").bytes()
+    kept = {
+        tiny.LIBRARY: tiny.library(tmp_path, "int kw_add(int a) { return a * 3 + 1; }\n"),
+        "kernelwright/manifest.json": tiny.manifest(("sm_89", "op", image)),
+        "kernelwright/kernels/sm_89/op.cubin": image,
+        "kernelwright/kernels/compute_90/op.ptx": PTX,
+        "kernelwright/x.py": b"x = 1\n",
+    }
+    return tiny.sealed(kept)
+
+
+@pytest.fixture
+def plain(members, pair, tmp_path, monkeypatch) -> Path:
+    """The wheel that every build gives."""
+
+    @contextmanager
+    def scratch():
+        yield tmp_path
+
+    (tmp_path / "ours").mkdir()
+    path = tiny.write(tmp_path / "ours" / tiny.NAME, members)
+    for name, answer in (("provision", []), ("lay_out", tmp_path), ("build", path)):
+        monkeypatch.setattr(rebuild, name, lambda *_, _answer=answer, **__: _answer)
+    monkeypatch.setattr(rebuild, "scratch", scratch)
+    monkeypatch.setattr(conditions, "pair", lambda **_: pair)
+    monkeypatch.setattr(source, "state", cache(source.state))  # reads every input
+    return path
+
+
+def judged(path: Path) -> Verdict:
+    return verify.verify(path, ROOT, cached=True, jobs=1)
+
+
+def with_statement(members: dict[str, bytes], change: Callable[[Any], Any]) -> dict[str, bytes]:
+    said = json.loads(members[STATEMENT])
+    return {**members, STATEMENT: json.dumps(change(said) or said).encode()}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda said: said["predicate"].__delitem__("build"), "its statement.predicate has no build"),
+        (lambda said: said["predicate"]["build"].update(provider=3), r"predicate\.build\.provider is 3, not a text"),
+        (lambda said: said["predicate"]["source"].update(commit=[]), r"commit is \[\], not a text or null"),
+        (lambda said: said["subject"].append("x"), r"subject\[\d+\] is 'x', not an object"),
+        (lambda said: said["predicate"]["inputs"].update(a=None), r"inputs\.a is None, not a text"),
+        (lambda said: said["predicate"]["host_compiler"].update(compile="-O3"), "compile is '-O3', not a list"),
+        (lambda said: said["predicate"]["build"].update(toolkit="cu999"), "toolkit 'cu999'; the table of .* has cu122"),
+        (lambda said: said["predicate"]["build"].update(provider="\x1b[2J"), r"made by '\\x1b\[2J' .* there are pip"),
+        (lambda said: said.update(predicateType="x" * 10_000), "holds no recipe: .* is of type 'xxx"),
+        (lambda _: [1], "holds no recipe"),
+    ],
+)
+def test_a_recipe_that_cannot_be_followed_is_refused_in_words(members, plain, tmp_path, change, words):
+    path = tiny.write(tmp_path / tiny.NAME, with_statement(members, change))
+    with pytest.raises(RequestError, match=words) as caught:
+        judged(path)
+    assert len(str(caught.value)) < 500
+    assert str(caught.value).isprintable()
+
+
+def test_a_wheel_whose_compiler_this_machine_lacks_names_the_machines_that_have_it(
+    members, plain, tmp_path, monkeypatch
+):
+    """The release's own compiler is not there for aarch64."""
+    lacking = [kit for kit in load().toolkits.values() if "aarch64" not in kit.hosts["pip"]]
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    for kit in lacking:
+        told = with_statement(members, lambda said, name=kit.name: said["predicate"]["build"].update(toolkit=name))
+        with pytest.raises(RequestError, match=r"build machines of aarch64 do not have; verify it on one of x86_64"):
+            judged(tiny.write(tmp_path / tiny.NAME, told))
+
+
+def test_what_a_wheel_says_cannot_look_like_a_verdict(members, plain, tmp_path, capsys):
+    """Neither a name of a member nor a word of its recipe moves the cursor or begins a line of its own."""
+    evil = "\x1b[2J\rsame       x\nSUCCESS: the same bytes\n\u202e"
+    told = with_statement(members, lambda said: said["predicate"]["source"].update(commit=evil))
+    path = tiny.write(tmp_path / tiny.NAME, {**told, f"kernelwright/{evil}": b"1", "kernelwright/x.py": evil.encode()})
+    given = Namespace(wheel=path, source=ROOT, cached=True, jobs=1)
+    assert command.run(given) == 1
+    shown = capsys.readouterr()
+    assert not {"\x1b", "\r", "\u202e"} & {*shown.out, *shown.err}
+    lines = [*shown.out.split("\n"), *shown.err.split("\n")]
+    assert not [line for line in lines if line.startswith("SUCCESS")]
+    assert [line for line in lines if line.startswith("DIFFERENT")]
+
+
+def test_an_archive_that_unpacks_to_more_than_any_wheel_has_is_not_unpacked(plain, tmp_path):
+    path = tmp_path / tiny.NAME
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(5):
+            archive.writestr(f"{number}", bytes(1 << 20))
+    raw = path.read_bytes()
+    size = (1 << 20).to_bytes(4, "little")
+    path.write_bytes(raw.replace(size, (1 << 29).to_bytes(4, "little")))
+    with pytest.raises(RequestError, match="would unpack to 2,684,354,560 bytes"):
+        judged(path)
+
+
+def _places(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [here, *(place for key, item in inside for place in _places(item, (*here, key)))]
+
+
+def _odd(document: bytes, chance: random.Random) -> bytes:
+    """One value of a JSON document is another."""
+    whole = [json.loads(document)]
+    at = whole
+    *way, last = (0, *chance.choice(_places(whole[0])))
+    for key in way:
+        at = at[key]
+    at[last] = copy.deepcopy(chance.choice(ODD))
+    return json.dumps(whole[0]).encode()
+
+
+def _damaged(data: bytes, chance: random.Random) -> bytes:
+    made = bytearray(data)
+    for _ in range(chance.choice((1, 1, 2, 8))):
+        at = chance.randrange(len(made))
+        how = chance.random()
+        if how < 0.6:
+            made[at] = chance.randrange(256)
+        elif how < 0.8:
+            del made[at : at + chance.randrange(1, 64)]
+        else:
+            made[at:at] = chance.randbytes(chance.randrange(1, 16))
+        made = made or bytearray(b"x")
+    return bytes(made)
+
+
+def _changed(members: dict[str, bytes], plain: Path, chance: random.Random) -> bytes:
+    """The bytes of a wheel in which something is not as it should be."""
+    where, how = chance.choice(sorted(members)), chance.random()
+    if how < 0.3:
+        return _damaged(plain.read_bytes(), chance)
+    if how < 0.6:
+        where = chance.choice(sorted(name for name in members if name.endswith(".json")))
+        changed = _odd(members[where], chance)
+    else:
+        changed = _damaged(members[where], chance)
+    made = tiny.write(plain.with_name("made.whl"), {**members, where: changed})
+    return made.read_bytes()
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_damage_of_any_kind_is_a_difference_or_a_refusal(members, plain, tmp_path):
+    seed = random.randrange(1 << 30)
+    chance = random.Random(seed)
+    for number in range(ROUNDS):
+        path = tmp_path / tiny.NAME
+        path.write_bytes(_changed(members, plain, chance))
+        same = path.read_bytes() == plain.read_bytes()
+        try:
+            verdict = judged(path)
+        except KwError:
+            continue
+        except Exception as error:
+            raise AssertionError(f"seed {seed}, round {number}") from error
+        assert bool(verdict.found) != same, f"seed {seed}, round {number}"
+        assert [*verdict.lines()]
