@@ -22,7 +22,7 @@ constexpr int64_t kPanelStages = 4;                 // of x, of two slices each
 constexpr int64_t kPanelXThreads = 256;
 constexpr int64_t kMostSplit = 8;                  // blocks of a cluster that every GPU with clusters can place
 constexpr int64_t kPanelRowsLeast = 3;             // of x
-constexpr int64_t kPanelLarge = 50'000'000;        // elements of a weight
+constexpr int64_t kPanelLarge = int64_t{1} << 25;  // elements of a weight
 constexpr int64_t kPanelDepth = int64_t{1} << 25;  // bytes of a tile are counted in 32 bits
 constexpr int64_t kMostUnits = int64_t{1} << 31;
 
@@ -94,7 +94,7 @@ inline Panel plan_panel(const Matmul4bit& a, const Device& device) {
 // The same of the kernels for few rows of x, which are bound by their busiest warp: what it takes for 512 of k of a
 // unit, by the rows of x and by how many units it has at a time.
 inline double rows_cost(const Matmul4bit& a, const Device& device) {
-  constexpr double kUnit[][3] = {{0, 0, 0}, {0, 0, 0}, {4.3, 3.4, 3.0}, {4.7, 3.85, 3.3}, {2.3, 2.3, 2.3}},
+  constexpr double kUnit[][3] = {{0, 0, 0}, {0, 0, 0}, {4.3, 3.4, 3.0}, {4.7, 3.85, 3.3}, {2.8, 2.8, 2.4}},
                    kBlock = 5.0;
   const Rows plan = plan_rows(a, device);
   const int64_t units = ratio_up(ratio_up(plan.units, plan.grid), int64_t{1} << (kRowsWarpsLog2 - plan.k_warps_log2));
