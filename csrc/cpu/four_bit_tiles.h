@@ -16,9 +16,9 @@ namespace {
 #define KW_TILES [[gnu::target("amx-tile,amx-bf16,avx512bf16")]]
 
 constexpr int kTileDepth = 32;  // elements of a row in a tile
-constexpr int kTileSteps = 4;   // tiles along a row that are looked up together
+constexpr int kTileSteps = 8;   // tiles along a row that are looked up together
 constexpr int64_t kTileSpan = kTileDepth * kTileSteps;
-constexpr int64_t kTileAhead = 8 * kTileSpan;
+constexpr int64_t kTileAhead = 4 * kTileSpan;
 constexpr int kSumTiles = 4;
 constexpr uint32_t kSmallest = (127u - 90u) << 23, kLargest = (127u + 100u) << 23;  // 2^-90 and 2^100, as floats' bits
 
@@ -40,15 +40,14 @@ struct alignas(64) TileScratch {
 
 // The values of 16 codes and what they lack.
 struct TileTables {
-  __m512i value, rest;
+  __m256i value, rest;
 
+  TileTables() = default;
   KW_TILES TileTables(Vec values, float scale) {
     const Vec exact = mul(values, all(scale));
-    const auto rounded = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(exact));
-    const __m512i back = _mm512_slli_epi32(_mm512_cvtepu16_epi32(rounded), 16);
-    const Vec left = _mm512_sub_ps(exact, _mm512_castsi512_ps(back));
-    value = _mm512_castsi256_si512(rounded);
-    rest = _mm512_castsi256_si512(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(left)));
+    value = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(exact));
+    const __m512i back = _mm512_slli_epi32(_mm512_cvtepu16_epi32(value), 16);
+    rest = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(_mm512_sub_ps(exact, _mm512_castsi512_ps(back))));
   }
 };
 
@@ -68,26 +67,26 @@ KW_TILES inline bool look_up(const Matmul4bit& a, int64_t row, int64_t span, int
   // In this row or, near its end, in the next tile's. So many rows are read in turns that a CPU sees no pattern in it.
   const int64_t later = first + kTileAhead + (span + kTileAhead < a.k ? 0 : (kTileRows - 1) * a.k);
   fetch<kTileSpan / 2>(a.packed + later / 2);
+  // All of the span's tables before any is used: each takes longer to make than to use, but they are made side by side.
+  TileTables tables[kTileSteps];
+  const int64_t block = first >> shift, last = (end - 1) >> shift;
+  bool odd = false;
+  for (int64_t i = 0; i <= last - block; ++i) {
+    const float scale = scale_of(a.scales, block + i);
+    odd |= is_odd(scale);
+    tables[i] = TileTables(values, scale);
+  }
   const __m512i lower = _mm512_set1_epi16(15);
   const uint8_t* p = a.packed + first / 2;
   BFloat16 *value = to->value[0][r], *rest = to->rest[0][r];
-  bool odd = false;
-  int64_t known = -1;
-  TileTables tables(values, 0.0f);
   for (int64_t i = first; i < end; i += kTileDepth, p += kTileDepth / 2) {
-    const int64_t block = i >> shift;
-    if (block != known) {
-      const float scale = scale_of(a.scales, block);
-      odd |= is_odd(scale);
-      tables = TileTables(values, scale);
-      known = block;
-    }
+    const TileTables& t = tables[(i >> shift) - block];
     const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     constexpr int kEitherAndMask = 0xa8;
     const __m512i codes =
         _mm512_ternarylogic_epi32(_mm512_srli_epi32(bytes, 4), _mm512_slli_epi32(bytes, 16), lower, kEitherAndMask);
-    _mm512_store_si512(value, _mm512_permutexvar_epi16(codes, tables.value));
-    _mm512_store_si512(rest, _mm512_permutexvar_epi16(codes, tables.rest));
+    _mm512_store_si512(value, _mm512_permutexvar_epi16(codes, _mm512_castsi256_si512(t.value)));
+    _mm512_store_si512(rest, _mm512_permutexvar_epi16(codes, _mm512_castsi256_si512(t.rest)));
     value += kTileRows * kTileDepth;
     rest += kTileRows * kTileDepth;
   }
