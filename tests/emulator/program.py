@@ -137,6 +137,7 @@ def main() -> None:
     asked = parser.parse_args()
     os.environ |= {"KW_EMULATOR_DEVICES": asked.devices, "KW_EMULATOR_IMAGES": str(asked.folder)}
     torch.set_num_threads(1)
+    ops.register()  # of many rows a product is torch's, with what another operator gives
     driver = Driver(asked.folder / "libcuda.so.1")
     libraries = [OnDevice(_library.load(), number) for number in range(len(asked.devices.split(",")))]
     generator = torch.Generator().manual_seed(asked.seed)

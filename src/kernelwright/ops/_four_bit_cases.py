@@ -58,6 +58,7 @@ _ROWS = (
     (72, 320),
     (257, 64),
     *((2, 384), (4, 640), (1, 640), (13, 896), (3, 1152), (1, 1664)),  # what a GPU's kernels for few rows take
+    (11, 192),  # and those by warpgroups
 )
 _WIDTHS = (5, 1, 8, 17, 2, 33)  # of a weight
 
