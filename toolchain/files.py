@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 
+CALLED_FROM = "KW_CALLED_FROM"  # kw tells
 PART = ".part-"  # how the names of files begin that are being written, or were when their writer was killed
+
+
+def given(path: str) -> Path:
+    """A path as a person wrote it: seen from where ./kw was called, since nox works in the tree."""
+    return Path(os.environ.get(CALLED_FROM, "")) / path
 
 
 def write_atomically(path: Path, data: bytes) -> None:

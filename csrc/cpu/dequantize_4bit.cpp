@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Each code's value times its block's scale.
 #include "four_bit.h"
+#include "pages.h"
 #include "pool.h"
 
 namespace kw::cpu {
@@ -31,6 +32,7 @@ void dequantize_4bit_pieces(const void* context, int64_t begin, int64_t end) {
 kw_status dequantize_4bit(const Dequantize4bit& args) {
   // So many pieces take this thread about as long as another takes to wake up.
   constexpr int64_t kGrain = 8;
+  will_write(args.y, args.count * (args.dtype == KW_FLOAT32 ? 4 : 2));
   parallel_for(pieces(args.count), kGrain, picked_dequantize_4bit_pieces(), &args);
   return KW_OK;
 }

@@ -20,6 +20,7 @@ struct Only {
   Vec at(int64_t i) const { return load(x + i); }
   Vec part(int64_t i, int64_t n) const { return load_part(x + i, n); }
   Two two(int64_t i) const { return load_two(x + i); }
+  void ahead(int64_t) const {}
 };
 
 // Rows that are worked on together.
@@ -34,6 +35,8 @@ struct GradRows {
   const T* h[kRows];
   const T* dsum[kRows];  // used where args.dsum is
   T* dx[kRows];
+  const T* next_h[kRows];   // of the rows after these: fetched in the first pass
+  const T* next_dy[kRows];  // and in the second
 
   GradRows(const NormBackward& args, int64_t first) {
     for (int r = 0; r < kRows; ++r) {
@@ -41,6 +44,8 @@ struct GradRows {
       h[r] = static_cast<const T*>(args.h) + (first + r) * args.h_stride;
       dsum[r] = args.dsum ? static_cast<const T*>(args.dsum) + (first + r) * args.dsum_stride : nullptr;
       dx[r] = static_cast<T*>(args.dx) + (first + r) * args.dx_stride;
+      next_h[r] = h[r] + kRows * args.h_stride;
+      next_dy[r] = dy[r] + kRows * args.dy_stride;
     }
   }
 };
@@ -87,6 +92,7 @@ void sum_grads(const GradRows<T, kRows>& rows, Scale scale, const float (&estima
     for (; i + kLanes <= end; i += kLanes) {
       const Vec weight = scale.weight_at(i);
       for (int r = 0; r < kRows; ++r) {
+        fetch<kLanes, 2>(rows.next_h[r] + i);
         const Vec h = load(rows.h[r] + i);
         sums[r].take(kCentered ? add(h, all(-estimate[r])) : h, mul(load(rows.dy[r] + i), weight));
       }
@@ -144,6 +150,7 @@ void write_grads(const GradRows<T, kRows>& rows, Scale scale, const Coefficients
     Vec dweight = share.dweight ? load(share.dweight + i) : zero();
     Vec dbias = kCentered && share.dweight ? load(share.dbias + i) : zero();
     for (int r = 0; r < kRows; ++r) {
+      fetch<kLanes, 2>(rows.next_dy[r] + i);
       write_row<kCentered>(
           c[r], weight, load(rows.dy[r] + i), load(rows.h[r] + i), &dweight, &dbias,
           [&](Vec v) { return dsum ? add(v, load(rows.dsum[r] + i)) : v; }, [&](Vec v) { store(rows.dx[r] + i, v); });

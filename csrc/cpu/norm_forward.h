@@ -9,6 +9,7 @@
 
 #include "norm_affine.h"
 #include "norm_moments.h"
+#include "pages.h"
 #include "pool.h"
 
 namespace kw::cpu::KW_ISA {
@@ -45,6 +46,11 @@ struct Writer {
 
   void run(int64_t cols) const {
     int64_t i = 0;
+    for (; i + 4 * kLanes <= cols; i += 4 * kLanes) {
+      in.ahead(i);
+      two(i);
+      two(i + 2 * kLanes);
+    }
     for (; i + 2 * kLanes <= cols; i += 2 * kLanes) two(i);
     for (; i + kLanes <= cols; i += kLanes) full(i);
     if (i < cols) part(i, cols - i);
@@ -56,6 +62,7 @@ void run_rows(const Norm& args, In in, Scale scale, int64_t begin, int64_t end) 
   for (int64_t row = begin; row < end; ++row) {
     in.go_to(args, row);
     const Unit unit = Unit::of(in, args, row);
+    in.turn(args.cols);
     T* const y = static_cast<T*>(args.y) + row * args.y_stride;
     T* const sum = In::kStoresSum ? static_cast<T*>(args.sum) + row * args.sum_stride : nullptr;
     Writer<T, In, Unit, Scale>{in, unit, scale, y, sum}.run(args.cols);
@@ -103,6 +110,9 @@ namespace {
 inline kw_status run_norm(const Norm& args, Range rows) {
   // A part of fewer elements takes this thread less than the 5 to 10 us in which another wakes up.
   constexpr int64_t kElements = 24576;
+  const int64_t size = size_of(args.dtype), bytes = args.cols * size;
+  will_write(args.y, args.rows, args.y_stride, bytes, size);
+  will_write(args.sum, args.rows, args.sum_stride, bytes, size);
   parallel_for(args.rows, 1 + kElements / args.cols, rows, &args);
   return KW_OK;
 }

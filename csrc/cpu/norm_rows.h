@@ -13,12 +13,22 @@ namespace {
 constexpr int64_t kBlock = 4096;
 
 // What h is made of.
+//
+// Of every 4 * kLanes elements, ahead(i) fetches half as many of the next row: the first of the two passes over a row
+// brings the one half, and after `turn` the second pass the other, so that memory is as busy in both. Into the second
+// cache: a row, its result, weight and bias fill the first.
 template <class T>
 struct Plain {
   static constexpr bool kStoresSum = false;
   const T* x;
+  const T* next;
 
-  void go_to(const Norm& args, int64_t row) { x = static_cast<const T*>(args.x) + row * args.x_stride; }
+  void go_to(const Norm& args, int64_t row) {
+    x = static_cast<const T*>(args.x) + row * args.x_stride;
+    next = x + args.x_stride;
+  }
+  void turn(int64_t cols) { next += cols / 2; }
+  void ahead(int64_t i) const { fetch<2 * kLanes, 2>(next + i / 2); }
   Vec at(int64_t i) const { return load(x + i); }
   Vec part(int64_t i, int64_t n) const { return load_part(x + i, n); }
   Two two(int64_t i) const { return load_two(x + i); }
@@ -29,10 +39,22 @@ struct Added {
   static constexpr bool kStoresSum = true;
   const T* x;
   const T* residual;
+  const T* next;
+  const T* next_residual;
 
   void go_to(const Norm& args, int64_t row) {
     x = static_cast<const T*>(args.x) + row * args.x_stride;
     residual = static_cast<const T*>(args.residual) + row * args.residual_stride;
+    next = x + args.x_stride;
+    next_residual = residual + args.residual_stride;
+  }
+  void turn(int64_t cols) {
+    next += cols / 2;
+    next_residual += cols / 2;
+  }
+  void ahead(int64_t i) const {
+    fetch<2 * kLanes, 2>(next + i / 2);
+    fetch<2 * kLanes, 2>(next_residual + i / 2);
   }
   Vec at(int64_t i) const { return add(load(x + i), load(residual + i)); }
   Vec part(int64_t i, int64_t n) const { return add(load_part(x + i, n), load_part(residual + i, n)); }
@@ -54,6 +76,7 @@ template <class Sum, class In>
 Sum sum_block(const In& in, Sum empty, int64_t i, int64_t end) {
   Sum s0 = empty, s1 = empty, s2 = empty, s3 = empty;
   for (; i + 4 * kLanes <= end; i += 4 * kLanes) {
+    in.ahead(i);
     const Two first = in.two(i), second = in.two(i + 2 * kLanes);
     s0.take(first.a);
     s1.take(first.b);

@@ -2,6 +2,7 @@
 // Blocks of 4-bit codes, and the 8-bit codes of their scales. A scaled value is element * (1 / scale), as on a GPU.
 #include "four_bit.h"
 #include "isa.h"
+#include "pages.h"
 #include "pool.h"
 #include "simd.h"
 
@@ -133,6 +134,7 @@ void quantize_4bit_scales(const void* context, int64_t begin, int64_t end) {
 
 #if KW_CPU_BASELINE
 kw_status quantize_4bit(const Quantize4bit& args) {
+  will_write(args.packed, (args.count + 1) / 2);
   parallel_for(pieces(args.count), 4, picked_quantize_4bit_pieces(), &args);
   return KW_OK;
 }

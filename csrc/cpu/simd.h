@@ -21,6 +21,9 @@
 //   load_two, store_two              2 * kLanes elements, for what is done to each alone
 //   load_two_as                      float32 in the order in which load_two has elements of another type
 //   exp_short(v)                     exp for results of 16 bits
+//
+// and fetch<n>(p), which asks for what is read later: CPUs look ahead by themselves, but not into another page, and a
+// row of usual length is two of them.
 #pragma once
 
 #include <stdint.h>
@@ -71,6 +74,15 @@ inline Vec exp(Vec v) {
 // exp(v) to 2^-20, and to a unit in the last place where that is more, for v from -105 to 89 or NaN.
 inline Vec exp_short(Vec v) { return exp_inside(v); }
 #endif
+
+// The next kCount elements from p on, which need not exist, into the first cache or the second.
+template <int64_t kCount, int kCache = 1, class T>
+inline void fetch(const T* p) {
+  constexpr uintptr_t kLine = 64, kBytes = kCount * sizeof(T);
+  const auto at = reinterpret_cast<uintptr_t>(p);
+  for (uintptr_t i = 0; i < kBytes; i += kLine)
+    __builtin_prefetch(reinterpret_cast<const void*>(at + i), 0, 4 - kCache);
+}
 
 // 2 * kLanes elements, each in any lane of the two.
 template <class T>

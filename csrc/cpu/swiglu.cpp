@@ -4,6 +4,7 @@
 #include "../host/ops/swiglu.h"
 
 #include "isa.h"
+#include "pages.h"
 #include "pool.h"
 #include "simd.h"
 
@@ -40,16 +41,31 @@ struct Sigmoid {
   }
 };
 
+// Fetches what a row's place is read for later: kBytes further on, which is in rows after this one where a row is
+// short.
+template <class T>
+struct Ahead {
+  static constexpr int64_t kBytes = 4096, kElements = kBytes / sizeof(T);
+  const T* from;
+
+  Ahead(const T* row, int64_t stride, int64_t cols)
+      : from(cols < 2 * kElements ? row + (kElements + cols - 1) / cols * stride : row + kElements) {}
+  void fetch(int64_t i) const { KW_ISA::fetch<2 * kLanes>(from + i); }
+};
+
 template <class T>
 struct Forward {
   const T* gate;
   const T* up;
   T* y;
+  Ahead<T> later_gate, later_up;
 
   Forward(const Swiglu& a, int64_t row)
       : gate(static_cast<const T*>(a.gate) + row * a.gate_stride),
         up(static_cast<const T*>(a.up) + row * a.up_stride),
-        y(static_cast<T*>(a.out) + row * a.out_stride) {}
+        y(static_cast<T*>(a.out) + row * a.out_stride),
+        later_gate(gate, a.gate_stride, a.cols),
+        later_up(up, a.up_stride, a.cols) {}
 
   // gate * e / (1 + e) * up with e = exp(gate): past 40 that is gate * up, and the reciprocal stays in its range.
   static Vec of(Vec gate, Vec up) {
@@ -58,6 +74,8 @@ struct Forward {
   }
 
   void two(int64_t i) const {
+    later_gate.fetch(i);
+    later_up.fetch(i);
     const Two g = load_two(gate + i), u = load_two(up + i);
     store_two(y + i, Two{of(g.a, u.a), of(g.b, u.b)});
   }
@@ -72,13 +90,17 @@ struct Backward {
   const T* dy;
   T* dgate;
   T* dup;
+  Ahead<T> later_gate, later_up, later_dy;
 
   Backward(const Swiglu& a, int64_t row)
       : gate(static_cast<const T*>(a.gate) + row * a.gate_stride),
         up(static_cast<const T*>(a.up) + row * a.up_stride),
         dy(static_cast<const T*>(a.dy) + row * a.dy_stride),
         dgate(static_cast<T*>(a.out) + row * a.out_stride),
-        dup(static_cast<T*>(a.up_out) + row * a.up_out_stride) {}
+        dup(static_cast<T*>(a.up_out) + row * a.up_out_stride),
+        later_gate(gate, a.gate_stride, a.cols),
+        later_up(up, a.up_stride, a.cols),
+        later_dy(dy, a.dy_stride, a.cols) {}
 
   struct Both {
     Vec gate, up;
@@ -91,6 +113,9 @@ struct Backward {
   }
 
   void two(int64_t i) const {
+    later_gate.fetch(i);
+    later_up.fetch(i);
+    later_dy.fetch(i);
     const Two g = load_two(gate + i), u = load_two(up + i), d = load_two(dy + i);
     const Both a = of(g.a, u.a, d.a), b = of(g.b, u.b, d.b);
     store_two(dgate + i, Two{a.gate, b.gate});
@@ -144,6 +169,9 @@ void swiglu_blocks(const void* context, int64_t begin, int64_t end) {
 
 #if KW_CPU_BASELINE
 kw_status swiglu(const Swiglu& args) {
+  const int64_t size = args.dtype == KW_FLOAT32 ? 4 : 2, bytes = args.cols * size;
+  will_write(args.out, args.rows, args.out_stride, bytes, size);
+  will_write(args.up_out, args.rows, args.up_out_stride, bytes, size);
   const int64_t grain = args.cols < kBlock ? 1 + kBlock / args.cols : 1;
   parallel_for(args.rows * blocks_a_row(args.cols), grain, picked_swiglu_blocks(), &args);
   return KW_OK;

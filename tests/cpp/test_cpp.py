@@ -14,6 +14,7 @@ import shutil
 import struct
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,7 @@ sys.path.insert(0, str(ROOT / "tests/toolchain"))  # for emulation
 from emulation import emulator
 
 from toolchain.errors import ToolMissing
+from toolchain.request import find_ops
 from toolchain.targets import load
 
 ARCH = "90"
@@ -102,8 +104,30 @@ def test_ctest(build: Path) -> None:
     assert int(ran[1]) > declared, "the consumer and the CPU tests come on top of the cases"
 
 
-def test_ctest_of_the_other_processor_under_emulation(tmp_path: Path) -> None:
-    """The same tests, cross-built as its wheel's library is: numbers, threads, loader. Speed means nothing there."""
+def numbers(tree: Path, *before: str) -> dict[str, list[str]]:
+    """What each function of each operator gives on the CPU, as the program of that name prints it."""
+    said = done(*before, tree / "tests/cpp/test_cpu_numbers").splitlines()
+    lines = [line.partition(": ") for line in said if not line.startswith("cpu: ")]
+    return {f"{number} {name}": values.split() for number, (name, _, values) in enumerate(lines)}
+
+
+def apart(name: str, one: Sequence[str], other: Sequence[str]) -> list[tuple[str, str, str]]:
+    """What two processors may not both say: codes are the same; of numbers the order of sums shows, in float32, and
+    then a rounding to the result's type may go the other way."""
+    if name.endswith(" codes"):
+        return [(name, a, b) for a, b in zip(one, other, strict=True) if a != b]
+    step = {"float32": 2**-23, "float16": 2**-10, "bfloat16": 2**-7}[name.rpartition(" ")[2]]
+    pairs = [(float(a), float(b)) for a, b in zip(one, other, strict=True)]
+    sums = 1e-6 * max(abs(a) for a, _ in pairs)
+    return [(name, f"{a}", f"{b}") for a, b in pairs if not abs(a - b) <= sums + step * abs(a)]
+
+
+@pytest.mark.parametrize("build", ["zig"], indirect=True)
+def test_ctest_of_the_other_processor_under_emulation(build: Path, tmp_path: Path) -> None:
+    """The same tests, cross-built as its wheel's library is: numbers, threads, loader. Speed means nothing there.
+
+    And every operator gives the numbers that it gives here.
+    """
     program = zig()
     if program is None or shutil.which("cmake") is None:
         pytest.skip("no zig or no cmake")
@@ -118,6 +142,10 @@ def test_ctest_of_the_other_processor_under_emulation(tmp_path: Path) -> None:
     done("cmake", "--build", tmp_path, "-j", "2")
     said = done("ctest", "--test-dir", tmp_path, "-j", "2", "--output-on-failure", "--no-tests=error")
     assert re.search(r"100% tests passed, 0 tests failed out of ", said), said[-4000:]
+    here, there = numbers(build), numbers(tmp_path, *emulator(target))
+    assert {name.split()[1].partition(".")[0] for name in here} == set(find_ops())
+    assert here.keys() == there.keys()
+    assert [pair for name, values in here.items() for pair in apart(name, values, there[name])] == []
 
 
 @dataclass(frozen=True)

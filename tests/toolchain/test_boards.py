@@ -75,7 +75,7 @@ def wheel_of(tmp_path_factory) -> Callable[[str], Path]:
 
 def test_the_cross_built_wheel_has_the_same_cubins_and_its_own_library(wheel_of):
     images: dict[str, bytes] = {}
-    for target in TARGETS:
+    for target in sorted(TABLE.targets.values(), key=lambda row: not row.release):
         path = wheel_of(target.name)
         assert path.name.endswith(f"-py3-none-{target.platform_tag}.whl")
         found = wheel.read(path).members
@@ -87,7 +87,7 @@ def test_the_cross_built_wheel_has_the_same_cubins_and_its_own_library(wheel_of)
             code.name for code in TABLE.default_codes(target, TABLE.toolkits[target.toolkit])
         }
         shared = images.keys() & cubins.keys()
-        assert not images or len(shared) > 2
+        assert len(shared) > 2 or shared == cubins.keys() or not images, "a thin wheel has no code of its own"
         assert {name: images[name] for name in shared} == {name: cubins[name] for name in shared}
         images |= cubins
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import tiny
+from test_statement import problems
 
 from toolchain import pep517, source
 from toolchain.cubin.elf import Elf
@@ -75,6 +76,14 @@ def test_no_byte_of_a_wheel_names_who_built_it_or_where(made, pair):
     assert second.user.startswith("kwbuild")
     assert "kwbuild" in second.folder
     assert not found
+
+
+def test_the_bill_of_materials_in_a_wheel_is_one_by_cyclonedx_own_schema(made):
+    whole = wheel.read(made)
+    (name,) = [name for name in whole.members if name.startswith(f"{whole.info}sboms/")]
+    assert problems(whole.members[name]) == []
+    listed = {part["name"] for part in json.loads(whole.members[name])["components"] if part["type"] == "file"}
+    assert listed == {other for other in whole.members if other.endswith((".so", ".cubin", ".ptx"))}
 
 
 def test_a_wheel_is_verified_by_making_it_again(made):

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import pytest
 import tiny
 
-from toolchain import targets
+from toolchain import files, targets
 from toolchain.building import Options, prebuilt
 from toolchain.building import install as module
 from toolchain.building import place as places
@@ -321,6 +321,30 @@ def test_which_environment(monkeypatch):
     monkeypatch.setenv("VIRTUAL_ENV", "/venv")
     assert module.environment(None) == Path("/venv/bin/python")
     assert module.environment("/usr/bin/python3") == Path("/usr/bin/python3")
+
+
+def test_a_python_that_is_not_there_is_refused_before_anything_is_built(tmp_path, monkeypatch):
+    (tmp_path / "venv/bin").mkdir(parents=True)
+    (tmp_path / "venv/bin/python").symlink_to(sys.executable)
+    assert module.environment(str(tmp_path / "venv")) == tmp_path / "venv/bin/python"
+    monkeypatch.setenv(files.CALLED_FROM, str(tmp_path))
+    assert module.environment("venv") == tmp_path / "venv/bin/python"
+    for wrong in ("/nowhere/python", str(tmp_path), "no-such-python", str(tmp_path / "venv/bin")):
+        with pytest.raises(RequestError, match=f"--python {wrong} is neither an interpreter nor"):
+            module.environment(wrong)
+
+
+def test_a_path_is_seen_from_where_the_person_stands(get, shelf, monkeypatch):
+    sums(shelf, offer(shelf))
+    monkeypatch.setenv(files.CALLED_FROM, str(shelf.parent))
+    got, built = get(shelf.name)
+    assert not built, got.words
+
+
+@pytest.mark.parametrize("text", ["http://[::1", "https://[x]/y"])
+def test_an_address_that_is_none_is_refused(get, text):
+    with pytest.raises(RequestError, match="is neither a path nor an address"):
+        get(text)
 
 
 def test_a_wheel_for_another_machine_is_not_installed(tmp_path):
