@@ -74,6 +74,18 @@ def test_the_bill_of_materials_is_one_by_cyclonedx_own_schema(name, made):
         assert outside[-2:] == ["nvcc", "GNU"]
 
 
+def test_packages_are_named_as_the_purl_specification_has_it():
+    """The letters that stay as they are, by that specification; what reads a purl refuses or misreads others."""
+    urls = pytest.importorskip("packageurl", reason="locks/tests.txt has it, with cyclonedx-python-lib")
+    read = json.loads(sbom.sbom("kernelwright", "0.1.0+cu128.sm90a", MEMBERS, recipes()[0][1]))
+    own = read["metadata"]["component"]
+    assert own["purl"] == own["bom-ref"] == "pkg:pypi/kernelwright@0.1.0%2Bcu128.sm90a"
+    for part in [own, *read["components"]]:
+        if "purl" in part:
+            url = urls.PackageURL.from_string(part["purl"])
+            assert (url.to_string(), url.version) == (part["purl"], part["version"])
+
+
 def test_the_schema_sees_what_is_wrong():
     document = json.loads(sbom.sbom("kernelwright", "0.1.0", MEMBERS, recipes()[0][1]))
     for spoil, said in (
