@@ -21,7 +21,8 @@ def toolchain(session: nox.Session, verb: str) -> None:
     Not by session.run, which kills its child half a second after an interrupt, and whose failures all end with 1.
     """
     command = [sys.executable, "-m", "toolchain", verb, *session.posargs]
-    child = subprocess.Popen(command, env={**os.environ, "KW_PARENT": str(os.getpid())})
+    env = {"KW_FROM": str(session.invoked_from), **os.environ, "KW_PARENT": str(os.getpid())}
+    child = subprocess.Popen(command, env=env)
     code = None
     while code is None:
         try:

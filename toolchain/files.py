@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 PART = ".part-"  # how the names of files begin that are being written, or were when their writer was killed
 
 
+FROM = "KW_FROM"  # where the person stands, while the words are read: a verb runs in the tree
+
+
+def meant(text: str) -> Path:
+    """A path as the person meant it who wrote it."""
+    return Path(os.environ.get(FROM, "")) / text
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Gives `path` these bytes in one step; the directory is made if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -17,7 +18,7 @@ from types import SimpleNamespace
 import pytest
 import tiny
 
-from toolchain import targets
+from toolchain import files, targets
 from toolchain.building import Options, prebuilt
 from toolchain.building import install as module
 from toolchain.building import place as places
@@ -25,6 +26,7 @@ from toolchain.building.publish import SUMS
 from toolchain.errors import GateError, RequestError, WheelRefused
 from toolchain.exact import wheel
 from toolchain.request import find_target
+from toolchain.targets import ROOT
 
 TABLE = targets.load()
 HERE = find_target(TABLE)
@@ -353,6 +355,21 @@ def test_which_environment(monkeypatch):
     monkeypatch.setenv("VIRTUAL_ENV", "/venv")
     assert module.environment(None) == Path("/venv/bin/python")
     assert module.environment("/usr/bin/python3") == Path("/usr/bin/python3")
+
+
+def test_a_relative_path_is_from_where_the_person_stands(tmp_path):
+    """./kw runs in its tree, whoever started it where."""
+    (tmp_path / "here ü").mkdir()
+    (tmp_path / "here ü/k.whl").write_text("no wheel", encoding="utf-8")
+    command = [sys.executable, "-m", "toolchain"]
+    env = {**os.environ, files.FROM: str(tmp_path)}
+    for words, said in (
+        (["verify", "here ü/k.whl"], "is not a zip file"),
+        (["install", "--from", "here ü", "--version", "0.0.1"], f"{tmp_path / 'here ü'} has neither"),
+    ):
+        done = subprocess.run([*command, *words], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == RequestError.exit_code, done.stderr
+        assert said in done.stderr
 
 
 def test_a_wheel_for_another_machine_is_not_installed(tmp_path):

@@ -58,11 +58,11 @@ def test_words_become_sessions_and_odd_settings_change_nothing(tree, tmp_path):
     code, out, err = tree.run("build", "--", "--archs", "89;90", cwd=tmp_path, **odd)
     assert (code, err.count("setting up")) == (0, 1), err
     noxfile = str(tree.root / "noxfile.py")
-    assert out == f"NOX {['--noxfile', noxfile, '-s', 'build', '--', '--archs', '89;90']} {tree.root}\n"
+    assert out == f"NOX {['--noxfile', noxfile, '-s', 'build', '--', '--archs', '89;90']} {tree.root} {tmp_path}\n"
     assert not elsewhere.exists()
     assert len(tree.homes()) == 1
     code, out, err = tree.run()  # again, alone: nothing is made, the sessions are listed
-    assert (code, out, err) == (0, f"NOX {['--noxfile', noxfile, '--list']} {tree.root}\n", "")
+    assert (code, out, err) == (0, f"NOX {['--noxfile', noxfile, '--list']} {tree.root} {tree.root}\n", "")
     code, out, err = tree.run("-s", "lint")
     assert f"{noxfile!r}, '-s', 'lint']" in out
 

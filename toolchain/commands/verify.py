@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from toolchain.exact.verify import verify
+from toolchain.files import meant
 from toolchain.targets import ROOT
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("wheel", type=Path, metavar="WHEEL")
-    parser.add_argument("--source", type=Path, metavar="TREE", default=ROOT, help="its sources; default: this tree")
+    parser.add_argument("wheel", type=meant, metavar="WHEEL")
+    parser.add_argument("--source", type=meant, metavar="TREE", default=ROOT, help="its sources; default: this tree")
     parser.add_argument(
         "--cached", action="store_true", help="trust this machine's compile cache; without: compile every kernel anew"
     )

@@ -8,13 +8,13 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from toolchain.building import Options, build
 from toolchain.building.publish import SUMS
 from toolchain.building.release import Made, made, page, plan, put
 from toolchain.building.run import DIST
 from toolchain.errors import GateError
+from toolchain.files import meant
 from toolchain.targets import Table, load
 
 
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help=f"some of {', '.join(table.toolkits)}, for the released targets; without: each target's own",
     )
-    add("--table", type=Path, metavar="FILE", help="put the tables there too; a document's are replaced")
+    add("--table", type=meant, metavar="FILE", help="put the tables there too; a document's are replaced")
     add("-j", "--jobs", type=int, metavar="N", help="compilers at a time; without: as many as fit")
 
 
