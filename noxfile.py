@@ -21,8 +21,7 @@ def toolchain(session: nox.Session, verb: str) -> None:
     Not by session.run, which kills its child half a second after an interrupt, and whose failures all end with 1.
     """
     command = [sys.executable, "-m", "toolchain", verb, *session.posargs]
-    env = {"KW_FROM": str(session.invoked_from), **os.environ, "KW_PARENT": str(os.getpid())}
-    child = subprocess.Popen(command, env=env)
+    child = subprocess.Popen(command, env={**os.environ, "KW_PARENT": str(os.getpid())})
     code = None
     while code is None:
         try:

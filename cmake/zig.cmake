@@ -23,7 +23,8 @@ list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES KW_ZIG KW_ZIG_TARGET KW_ZIG_TOO
 if(NOT KW_ZIG_TOOLS)
   set(KW_ZIG_TOOLS "${CMAKE_BINARY_DIR}/zig")
   if(EXISTS "${KW_ZIG}")
-    set(kw_zig_command "'${KW_ZIG}'")
+    string(REPLACE "'" "'\\''" kw_zig_command "${KW_ZIG}") # a path may have one
+    set(kw_zig_command "'${kw_zig_command}'")
   else()
     set(kw_zig_command "${KW_ZIG}")
   endif()

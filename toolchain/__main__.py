@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from toolchain import disk, files
+from toolchain import disk
 from toolchain.errors import KwError
 
 if TYPE_CHECKING:
@@ -82,10 +82,8 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog=f"python -m toolchain {verb}", description=command.__doc__)
     command.add_arguments(parser)
     _listen()
-    arguments = parser.parse_args(argv[1:])
-    os.environ.pop(files.FROM, None)  # what a verb starts stands where the verb does
     try:
-        return int(command.run(arguments))
+        return int(command.run(parser.parse_args(argv[1:])))
     except (KwError, OSError) as error:
         told = disk.full(error) or error
         if not isinstance(told, KwError):

@@ -16,15 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 
+CALLED_FROM = "KW_CALLED_FROM"  # kw tells
 PART = ".part-"  # how the names of files begin that are being written, or were when their writer was killed
 
 
-FROM = "KW_FROM"  # where the person stands, while the words are read: a verb runs in the tree
-
-
-def meant(text: str) -> Path:
-    """A path as the person meant it who wrote it."""
-    return Path(os.environ.get(FROM, "")) / text
+def given(path: str) -> Path:
+    """A path as a person wrote it: seen from where ./kw was called, since nox works in the tree."""
+    return Path(os.environ.get(CALLED_FROM, "")) / path
 
 
 def write_atomically(path: Path, data: bytes) -> None:

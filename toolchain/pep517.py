@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from toolchain import providers
 from toolchain.errors import KwError, RequestError
-from toolchain.providers import environment, host, nvrtc
+from toolchain.providers import environment, host, nvrtc, pip
 from toolchain.request import AUTO, Request, label, resolve
 from toolchain.targets import ROOT, Table, load
 
@@ -59,6 +59,7 @@ def settled(table: Table, ours: Mapping[str, str], *, fetching: bool = False) ->
 
     `fetching`: what is missing is about to be fetched, so that it is missing now is no reason to refuse.
     """
+    pip.check_place(ROOT)
     provider, toolkit = ours.get("provider", AUTO), ours.get("toolkit")
     here = environment.active() if provider in (AUTO, providers.LOCKED, "nix") else None
     asked = ours.get("target") or (here.target if here else None)  # a Nix shell is for one target

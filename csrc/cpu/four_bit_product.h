@@ -19,7 +19,16 @@ struct Product {
   Matmul4bit a;
   float* x;  // in float32, a.m rows of `pitch`, 0 from k on; in the order of chunks for the product of few
   int64_t pitch;
+  int* odd;  // becomes 1 where the matrix unit would be wrong
 };
+
+// --- by the matrix unit (four_bit_tiles.h), from so many rows of x on
+
+constexpr int64_t kFewestTiled = 5;
+constexpr int kTileRows = 16;          // of the weight and of x in a tile
+constexpr int64_t kTileMultiple = 32;  // what k must be one of: then 32 elements of a row lie in one block
+
+inline int64_t tile_groups(int64_t m) { return (m + kTileRows - 1) / kTileRows; }
 
 namespace KW_ISA {
 namespace {

@@ -21,8 +21,11 @@ namespace kw::cpu {
 
 using Range = void (*)(const void* context, int64_t begin, int64_t end);
 
-// Place in KW_CPU_ISAS of the set that runs: what set_isa() said, else the best this CPU and its kernel allow.
+// Place in KW_CPU_ISAS of the copy that runs: what set_isa() said, else the best this CPU and its kernel allow.
 int isa();
+
+// Whether the matrix unit may be used too: then the set is called "amx", and its copy is that of AVX-512.
+bool has_tiles();
 
 // Forces a set by name, "" returns to the best one; refuses what this build or this CPU lacks.
 kw_status set_isa(const char* name);
@@ -43,6 +46,21 @@ kw_status set_isa(const char* name);
     static constexpr Range kCopies[] = {KW_CPU_ISAS(KW_CPU_ENTRY_, name)}; \
     return kCopies[isa()];                                                 \
   }
+
+// The same of code for the matrix unit, which only the copy for AVX-512 has: KW_CPU_HAS_TILES is 1 there.
+#if defined(__x86_64__)
+#define KW_CPU_TILES(name)      \
+  KW_CPU_DECLARE_(avx512, name) \
+  [[maybe_unused]] static Range picked_##name() { return &avx512::name; }
+#else
+#define KW_CPU_TILES(name) \
+  [[maybe_unused]] static Range picked_##name() { return nullptr; }
+#endif
+#define KW_CPU_HAS_TILES_scalar 0
+#define KW_CPU_HAS_TILES_neon 0
+#define KW_CPU_HAS_TILES_avx2 0
+#define KW_CPU_HAS_TILES_avx512 1
+#define KW_CPU_HAS_TILES KW_CPU_JOIN(KW_CPU_HAS_TILES_, KW_ISA)
 
 // KW_CPU_BASELINE is 1 in exactly one of an op's compilations: there the op's entry point is defined.
 #define KW_CPU_JOIN_(a, b) a##b

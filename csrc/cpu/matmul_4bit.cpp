@@ -5,10 +5,16 @@
 #include "pages.h"
 #include "pool.h"
 
+#if KW_CPU_HAS_TILES
+#include "four_bit_tiles.h"
+#endif
+
 namespace kw::cpu {
 
 KW_CPU_RANGE(matmul_4bit_inputs)
 KW_CPU_RANGE(matmul_4bit_groups)
+KW_CPU_TILES(matmul_4bit_tile_inputs)
+KW_CPU_TILES(matmul_4bit_tiles)
 
 namespace KW_ISA {
 namespace {
@@ -40,7 +46,26 @@ void matmul_4bit_groups(const void* context, int64_t begin, int64_t end) {
 
 #if KW_CPU_BASELINE
 int64_t matmul_4bit_workspace(int64_t m, int64_t k) {
-  return (m < kMostRows ? m : kMostRows) * pitch_of(k) * static_cast<int64_t>(sizeof(float));
+  const int64_t rows = m < kMostRows ? m : kMostRows, tiles = tile_groups(rows) * kTileRows;
+  const auto usual = rows * static_cast<int64_t>(sizeof(float)), tiled = tiles * static_cast<int64_t>(sizeof(BFloat16));
+  return pitch_of(k) * (usual < tiled ? tiled : usual);
+}
+
+// false: the matrix unit would be wrong.
+static bool product_by_tiles(Product& p) {
+  constexpr int64_t kElements = 24576, kWeights = 32768;  // fewer take this thread less than another takes to wake up
+  int odd = 0;
+  p.odd = &odd;
+  parallel_for(p.a.k / kTileMultiple, 1 + kElements / (p.a.m * kTileMultiple), picked_matmul_4bit_tile_inputs(), &p);
+  if (odd == 0) {
+    parallel_for((p.a.n + kTileRows - 1) / kTileRows, 1 + kWeights / (p.a.k * kTileRows), picked_matmul_4bit_tiles(),
+                 &p);
+  }
+  return odd == 0;
+}
+
+static bool tiled(const Matmul4bit& a) {
+  return a.m >= kFewestTiled && a.k % kTileMultiple == 0 && a.dtype == KW_BFLOAT16 && has_tiles();
 }
 
 kw_status matmul_4bit(const Matmul4bit& args) {
@@ -49,10 +74,11 @@ kw_status matmul_4bit(const Matmul4bit& args) {
   const int64_t size = args.dtype == KW_FLOAT32 ? 4 : 2;
   will_write(args.y, args.m, args.y_stride, args.n * size, size);
   for (int64_t row = 0; row < args.m; row += kMostRows) {
-    Product p{args, static_cast<float*>(args.workspace), pitch_of(args.k)};
+    Product p{args, static_cast<float*>(args.workspace), pitch_of(args.k), nullptr};
     p.a.x = static_cast<const char*>(args.x) + row * args.x_stride * size;
     p.a.y = static_cast<char*>(args.y) + row * args.y_stride * size;
     p.a.m = args.m - row < kMostRows ? args.m - row : kMostRows;
+    if (tiled(p.a) && product_by_tiles(p)) continue;
     const int64_t work = p.a.m * (p.a.k + 1);
     parallel_for(p.a.m, 1 + kElements / (p.a.k + 1), picked_matmul_4bit_inputs(), &p);
     parallel_for((p.a.n + kWeightRows - 1) / kWeightRows, 1 + kProducts / (work * kWeightRows),

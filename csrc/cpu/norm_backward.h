@@ -92,7 +92,7 @@ void sum_grads(const GradRows<T, kRows>& rows, Scale scale, const float (&estima
     for (; i + kLanes <= end; i += kLanes) {
       const Vec weight = scale.weight_at(i);
       for (int r = 0; r < kRows; ++r) {
-        fetch<kLanes>(rows.next_h[r] + i);
+        fetch<kLanes, 2>(rows.next_h[r] + i);
         const Vec h = load(rows.h[r] + i);
         sums[r].take(kCentered ? add(h, all(-estimate[r])) : h, mul(load(rows.dy[r] + i), weight));
       }
@@ -150,7 +150,7 @@ void write_grads(const GradRows<T, kRows>& rows, Scale scale, const Coefficients
     Vec dweight = share.dweight ? load(share.dweight + i) : zero();
     Vec dbias = kCentered && share.dweight ? load(share.dbias + i) : zero();
     for (int r = 0; r < kRows; ++r) {
-      fetch<kLanes>(rows.next_dy[r] + i);
+      fetch<kLanes, 2>(rows.next_dy[r] + i);
       write_row<kCentered>(
           c[r], weight, load(rows.dy[r] + i), load(rows.h[r] + i), &dweight, &dbias,
           [&](Vec v) { return dsum ? add(v, load(rows.dsum[r] + i)) : v; }, [&](Vec v) { store(rows.dx[r] + i, v); });

@@ -15,7 +15,8 @@ constexpr int64_t kBlock = 4096;
 // What h is made of.
 //
 // Of every 4 * kLanes elements, ahead(i) fetches half as many of the next row: the first of the two passes over a row
-// brings the one half, and after `turn` the second pass the other, so that memory is as busy in both.
+// brings the one half, and after `turn` the second pass the other, so that memory is as busy in both. Into the second
+// cache: a row, its result, weight and bias fill the first.
 template <class T>
 struct Plain {
   static constexpr bool kStoresSum = false;
@@ -27,7 +28,7 @@ struct Plain {
     next = x + args.x_stride;
   }
   void turn(int64_t cols) { next += cols / 2; }
-  void ahead(int64_t i) const { fetch<2 * kLanes>(next + i / 2); }
+  void ahead(int64_t i) const { fetch<2 * kLanes, 2>(next + i / 2); }
   Vec at(int64_t i) const { return load(x + i); }
   Vec part(int64_t i, int64_t n) const { return load_part(x + i, n); }
   Two two(int64_t i) const { return load_two(x + i); }
@@ -52,8 +53,8 @@ struct Added {
     next_residual += cols / 2;
   }
   void ahead(int64_t i) const {
-    fetch<2 * kLanes>(next + i / 2);
-    fetch<2 * kLanes>(next_residual + i / 2);
+    fetch<2 * kLanes, 2>(next + i / 2);
+    fetch<2 * kLanes, 2>(next_residual + i / 2);
   }
   Vec at(int64_t i) const { return add(load(x + i), load(residual + i)); }
   Vec part(int64_t i, int64_t n) const { return add(load_part(x + i, n), load_part(residual + i, n)); }

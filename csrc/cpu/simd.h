@@ -75,12 +75,13 @@ inline Vec exp(Vec v) {
 inline Vec exp_short(Vec v) { return exp_inside(v); }
 #endif
 
-// The next kCount elements from p on, which need not exist.
-template <int64_t kCount, class T>
+// The next kCount elements from p on, which need not exist, into the first cache or the second.
+template <int64_t kCount, int kCache = 1, class T>
 inline void fetch(const T* p) {
   constexpr uintptr_t kLine = 64, kBytes = kCount * sizeof(T);
   const auto at = reinterpret_cast<uintptr_t>(p);
-  for (uintptr_t i = 0; i < kBytes; i += kLine) __builtin_prefetch(reinterpret_cast<const void*>(at + i));
+  for (uintptr_t i = 0; i < kBytes; i += kLine)
+    __builtin_prefetch(reinterpret_cast<const void*>(at + i), 0, 4 - kCache);
 }
 
 // 2 * kLanes elements, each in any lane of the two.

@@ -16,6 +16,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import random
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -44,9 +45,11 @@ def chosen(layouts: Layouts, layouts_of_large: Layouts) -> Iterator[tuple[Any, A
 def cases(
     seed: int, layouts: Layouts = LAYOUTS[:1], layouts_of_large: Layouts | None = None, part: int = 0, parts: int = 1
 ) -> Iterator[tuple[Any, Any, tuple[Any, ...]]]:
-    """With arguments; of `parts` equal ones the one that begins with case number `part`."""
+    """With arguments; of `parts` equal ones the one that begins with case number `part`, mixed so that they are alike."""
     generator = torch.Generator("cuda").manual_seed(seed)
-    every = chosen(layouts, layouts if layouts_of_large is None else layouts_of_large)
+    every = list(chosen(layouts, layouts if layouts_of_large is None else layouts_of_large))
+    if parts > 1:
+        random.Random(seed).shuffle(every)
     for op, case, (offset, gap) in itertools.islice(every, part, None, parts):
         yield op, case, tuple(moved(a, offset, gap) for a in op.make(case, "cuda", generator))
 

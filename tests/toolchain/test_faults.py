@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -246,7 +248,7 @@ def index(tmp_path):
     handler = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(tmp_path / "wheels"))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield SimpleNamespace(lock=lock, file=tmp_path / "wheels" / name, port=server.server_address[1])
+        yield SimpleNamespace(lock=lock, file=tmp_path / "wheels" / name, port=server.server_address[1], server=server)
         server.shutdown()
 
 
@@ -260,8 +262,8 @@ def fetching(index, tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
     monkeypatch.setenv("no_proxy", "*")
 
-    def act(port: int) -> Path:
-        monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{port}/simple")
+    def act(port: int, scheme: str = "http") -> Path:
+        monkeypatch.setenv("PIP_INDEX_URL", f"{scheme}://127.0.0.1:{port}/simple")
         return pip.install(index.lock, root=tmp_path / "state")
 
     return act
@@ -290,6 +292,26 @@ def test_without_a_network_what_is_here_is_used_and_what_is_not_is_told(index, f
     place = fetching(index.port)
     monkeypatch.setattr(pip, "run_pip", None)  # pip is not even asked
     assert fetching(9) == place
+
+
+@pytest.mark.slow
+def test_a_certificate_that_pip_does_not_know_is_told_and_can_be_named(index, fetching, tmp_path, monkeypatch):
+    """As behind a proxy that reads along, which many companies have."""
+    openssl = shutil.which("openssl") or pytest.skip("no openssl on this machine, which makes the certificate")
+    certificate, key = tmp_path / "certificate", tmp_path / "key"
+    words = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+    words += ["-addext", "subjectAltName=IP:127.0.0.1", "-out", str(certificate), "-keyout", str(key)]
+    subprocess.run([openssl, *words], capture_output=True, check=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):  # of this machine's own; they would win
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_RETRIES", "1")  # only between two tries does pip say why
+    index.server.socket = context.wrap_socket(index.server.socket, server_side=True)
+    with pytest.raises(ProvisionError, match=r"(?s)CERTIFICATE_VERIFY_FAILED.*does not trust .* PIP_CERT=FILE"):
+        fetching(index.port, "https")
+    monkeypatch.setenv("PIP_CERT", str(certificate))
+    assert (fetching(index.port, "https") / "thing.py").is_file()
 
 
 @pytest.mark.slow

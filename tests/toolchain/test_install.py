@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -26,7 +25,6 @@ from toolchain.building.publish import SUMS
 from toolchain.errors import GateError, RequestError, WheelRefused
 from toolchain.exact import wheel
 from toolchain.request import find_target
-from toolchain.targets import ROOT
 
 TABLE = targets.load()
 HERE = find_target(TABLE)
@@ -284,8 +282,7 @@ def test_a_place_that_sends_on_is_followed_but_never_out_of_https(get, shelf, se
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ("https://[x", "this is no address"),
-        ("https://.example.org/w", "this is no address"),
+        ("https://.example.org/w", "is neither a path nor an address"),
         ("https:///w", "an address is a host and a path"),
         ("https://example.org/w?token=1", "an address is a host and a path"),
         ("https://me:secret@example.org/w", "an address is a host and a path"),
@@ -357,19 +354,28 @@ def test_which_environment(monkeypatch):
     assert module.environment("/usr/bin/python3") == Path("/usr/bin/python3")
 
 
-def test_a_relative_path_is_from_where_the_person_stands(tmp_path):
-    """./kw runs in its tree, whoever started it where."""
-    (tmp_path / "here ü").mkdir()
-    (tmp_path / "here ü/k.whl").write_text("no wheel", encoding="utf-8")
-    command = [sys.executable, "-m", "toolchain"]
-    env = {**os.environ, files.FROM: str(tmp_path)}
-    for words, said in (
-        (["verify", "here ü/k.whl"], "is not a zip file"),
-        (["install", "--from", "here ü", "--version", "0.0.1"], f"{tmp_path / 'here ü'} has neither"),
-    ):
-        done = subprocess.run([*command, *words], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
-        assert done.returncode == RequestError.exit_code, done.stderr
-        assert said in done.stderr
+def test_a_python_that_is_not_there_is_refused_before_anything_is_built(tmp_path, monkeypatch):
+    (tmp_path / "venv/bin").mkdir(parents=True)
+    (tmp_path / "venv/bin/python").symlink_to(sys.executable)
+    assert module.environment(str(tmp_path / "venv")) == tmp_path / "venv/bin/python"
+    monkeypatch.setenv(files.CALLED_FROM, str(tmp_path))
+    assert module.environment("venv") == tmp_path / "venv/bin/python"
+    for wrong in ("/nowhere/python", str(tmp_path), "no-such-python", str(tmp_path / "venv/bin")):
+        with pytest.raises(RequestError, match=f"--python {wrong} is neither an interpreter nor"):
+            module.environment(wrong)
+
+
+def test_a_path_is_seen_from_where_the_person_stands(get, shelf, monkeypatch):
+    sums(shelf, offer(shelf))
+    monkeypatch.setenv(files.CALLED_FROM, str(shelf.parent))
+    got, built = get(shelf.name)
+    assert not built, got.words
+
+
+@pytest.mark.parametrize("text", ["http://[::1", "https://[x]/y"])
+def test_an_address_that_is_none_is_refused(get, text):
+    with pytest.raises(RequestError, match="is neither a path nor an address"):
+        get(text)
 
 
 def test_a_wheel_for_another_machine_is_not_installed(tmp_path):

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.toolchain import launcher
+from toolchain.errors import RequestError
+from toolchain.providers import pip
 
 KW = launcher.ROOT / "kw"
 
@@ -202,6 +204,24 @@ def test_a_held_lock_is_waited_for_then_told_with_its_holder(kw, tmp_path, capsy
         assert capsys.readouterr().err == "kw: waiting for it\n"
     with kw.Lock(path, "waiting for it", patience=0):
         assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("letter", [*launcher.load().NOT_IN_PATHS, "\n", "\x7f"])
+def test_a_path_that_the_build_tools_cannot_take_is_refused_at_once(tmp_path, letter):
+    place = tmp_path / f"a{letter}b"
+    place.mkdir()
+    tree = launcher.Tree(place)
+    code, out, err = tree.run("build")
+    assert (code, out) == (RequestError.exit_code, "")
+    assert repr(str(tree.root)) in err
+    assert f"do not take {letter!r} in a path" in err
+    assert not (tree.root / ".kw").exists()
+    with pytest.raises(RequestError, match="move or copy it"):
+        pip.check_place(tree.root)
+
+
+def test_spaces_and_all_scripts_are_no_obstacle(kw):
+    assert kw.about_path(Path("/x ~=@!^é'#&(1)+-_.ü/核")) == ""
 
 
 def test_a_tree_that_cannot_be_written_is_told(kw, tmp_path):

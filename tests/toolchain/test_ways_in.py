@@ -37,8 +37,8 @@ NOT_COPIED = shutil.ignore_patterns(".kw", ".git", ".dev", "dist", "build", "__p
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory) -> Path:
-    """A copy of the sources, as after unpacking; the locked tools are not fetched again."""
-    place = tmp_path_factory.mktemp("ways in") / "tree"
+    """A copy of the sources, as after unpacking, in a directory of an odd name; the locked tools are not fetched again."""
+    place = tmp_path_factory.mktemp("ways") / "in ~=@!^é'#&(1)+ü核"
     shutil.copytree(ROOT, place, ignore=NOT_COPIED)
     return ready(place)
 

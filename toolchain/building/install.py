@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from toolchain.building.prebuilt import take, wanted
 from toolchain.building.run import build
 from toolchain.errors import GateError, RequestError, WheelRefused
 from toolchain.exact import wheel as wheels
+from toolchain.files import given
 from toolchain.providers import pip
 from toolchain.request import DEFAULT_PROVIDER, Request, resolve
 from toolchain.targets import ROOT, Table
@@ -35,11 +37,11 @@ class Got:
 
 def request_of(options: Options, table: Table) -> Request:
     """What is asked for, as far as a wheel's name says it; the compilers for it need not be here."""
-    given = options.settings()
+    settings = options.settings()
     provider = DEFAULT_PROVIDER if options.provider in _OPEN else options.provider
     return resolve(
         table, target=options.target, toolkit=options.toolkit, archs=options.archs, ops=options.ops, provider=provider,
-        debug=given["debug"] == "yes",
+        debug=settings["debug"] == "yes",
     )  # fmt: skip
 
 
@@ -80,9 +82,16 @@ def build_version_of(options: Options, table: Table) -> str:
 
 
 def environment(named: str | None) -> Path | None:
-    """The Python to install into: the named one, else that of the active environment; None if none is active."""
+    """The Python to install into: the named one, or that of the named environment, else that of the active one.
+
+    None if none is active; RequestError if there is none by the name, before anything is built for it.
+    """
     if named:
-        return Path(named)
+        place = given(named)
+        found = shutil.which(place / "bin" / "python" if place.is_dir() else place) or shutil.which(named)
+        if found is None:
+            raise RequestError(f"--python {named} is neither an interpreter nor an environment with bin/python in it")
+        return Path(found)
     home = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX")
     return Path(home) / "bin" / "python" if home else None
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from toolchain.errors import RequestError, WheelRefused
+from toolchain.files import given
 
 PATIENCE = 30  # seconds without a byte
 MOST = 1 << 30  # bytes of one file; a debug build of every code has a tenth of it
@@ -55,7 +56,7 @@ class Place:
             parts = urllib.parse.urlsplit(self.text)
             host = (parts.hostname or "").encode("idna").decode()
         except ValueError as error:  # UnicodeError too
-            raise RequestError(f"--from {self.text}: this is no address ({error})") from None
+            raise RequestError(f"--from {self.text} is neither a path nor an address ({error})") from None
         if parts.scheme not in ("http", "https"):
             raise RequestError(
                 f"--from {self.text}: an address begins with https:// or http://; anything else is a path"
@@ -77,12 +78,12 @@ class Place:
     def read(self, name: str) -> bytes | None:
         """The file's bytes; None if it is not there; Unreachable if that cannot be known."""
         if self.address is None:
-            return self._read_file(Path(self.text) / name)
+            return self._read_file(given(self.text) / name)
         return self._ask("GET", name)
 
     def has(self, name: str) -> bool:
         if self.address is None:
-            return (Path(self.text) / name).is_file()
+            return (given(self.text) / name).is_file()
         return self._ask("HEAD", name) is not None
 
     @staticmethod

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from toolchain.building.run import compiled
 from toolchain.exact.compilers import furthest, page, row
-from toolchain.files import meant
 from toolchain.pep517 import settled
 from toolchain.targets import load
 
@@ -15,7 +15,7 @@ from toolchain.targets import load
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--archs", metavar="LIST", help="as for build; without: every cubin of this machine's target")
     parser.add_argument("--ops", metavar="LIST", help="operators; without: all")
-    parser.add_argument("--table", type=meant, metavar="FILE", help="write the table there too")
+    parser.add_argument("--table", type=Path, metavar="FILE", help="write the table there too")
     parser.add_argument("-j", "--jobs", type=int, metavar="N", help="compilers at a time; without: as many as fit")
 
 

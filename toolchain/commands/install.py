@@ -8,26 +8,15 @@ import argparse
 from toolchain.building import Options, options
 from toolchain.building.install import environment, get, install, request_of
 from toolchain.exact import wheel
-from toolchain.files import meant
 from toolchain.targets import load
-
-
-def _place(text: str) -> str:
-    return text if "://" in text else str(meant(text))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add(
-        "--from",
-        dest="place",
-        type=_place,
-        metavar="DIR|URL",
-        help="where wheels lie with their SHA256SUMS; without: build",
-    )
+    add("--from", dest="place", metavar="DIR|URL", help="where wheels lie with their SHA256SUMS; without: build")
     add("--version", metavar="VERSION", help="without: this tree's, the only one that it can build")
     add("--sha256", metavar="HEX", help="the only bytes to accept, wherever they come from")
-    add("--python", type=meant, metavar="PYTHON", help="whose environment to install into; without: the active one")
+    add("--python", metavar="PYTHON", help="whose environment to install into; without: the active one")
     options.add_arguments(parser, load())
 
 

@@ -7,13 +7,13 @@ import argparse
 import sys
 
 from toolchain.exact.verify import verify
-from toolchain.files import meant
+from toolchain.files import given
 from toolchain.targets import ROOT
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("wheel", type=meant, metavar="WHEEL")
-    parser.add_argument("--source", type=meant, metavar="TREE", default=ROOT, help="its sources; default: this tree")
+    parser.add_argument("wheel", type=given, metavar="WHEEL")
+    parser.add_argument("--source", type=given, metavar="TREE", default=ROOT, help="its sources; default: this tree")
     parser.add_argument(
         "--cached", action="store_true", help="trust this machine's compile cache; without: compile every kernel anew"
     )
@@ -21,8 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    given = arguments
-    verdict = verify(given.wheel, given.source.resolve(), cached=given.cached, jobs=given.jobs)
+    words = arguments
+    verdict = verify(words.wheel, words.source.resolve(), cached=words.cached, jobs=words.jobs)
     for line in verdict.lines():
         print(line)
     print(f"\n{verdict.theirs.sha256}  {verdict.theirs.name}\n{verdict.ours.sha256}  rebuilt", flush=True)

@@ -14,7 +14,7 @@ from toolchain.building.publish import SUMS
 from toolchain.building.release import Made, made, page, plan, put
 from toolchain.building.run import DIST
 from toolchain.errors import GateError
-from toolchain.files import meant
+from toolchain.files import given
 from toolchain.targets import Table, load
 
 
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help=f"some of {', '.join(table.toolkits)}, for the released targets; without: each target's own",
     )
-    add("--table", type=meant, metavar="FILE", help="put the tables there too; a document's are replaced")
+    add("--table", type=given, metavar="FILE", help="put the tables there too; a document's are replaced")
     add("-j", "--jobs", type=int, metavar="N", help="compilers at a time; without: as many as fit")
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 
 from toolchain import leftovers
-from toolchain.errors import BusyError, ProvisionError, ToolMissing
+from toolchain.errors import BusyError, ProvisionError, RequestError, ToolMissing
 from toolchain.targets import ROOT
 
 STATE = ROOT / ".kw"
@@ -41,6 +41,12 @@ def _launcher() -> ModuleType:
 
 
 _KW = _launcher()
+
+
+def check_place(root: Path) -> None:
+    """RequestError if the tree lies where the build tools cannot build."""
+    if odd := _KW.about_path(root):
+        raise RequestError(odd)
 
 
 def published(path: Path) -> AbstractContextManager[Path]:

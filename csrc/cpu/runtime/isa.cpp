@@ -8,6 +8,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace kw::cpu {
@@ -19,9 +21,9 @@ struct Registers {
   bool has(uint32_t Registers::* which, uint32_t bits) const { return (this->*which & bits) == bits; }
 };
 
-Registers cpuid(uint32_t leaf) {
+Registers cpuid(uint32_t leaf, uint32_t part = 0) {
   Registers r = {};
-  __get_cpuid_count(leaf, 0, &r.a, &r.b, &r.c, &r.d);
+  __get_cpuid_count(leaf, part, &r.a, &r.b, &r.c, &r.d);
   return r;
 }
 
@@ -46,6 +48,15 @@ bool has_avx512() {
   return has_avx2() && saves(kZmm) &&
          cpuid(7).has(&Registers::b, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL);
 }
+
+// The matrix unit, and instructions that round to bfloat16. Its registers are 8 KiB, so that Linux (since 5.16) gives
+// them to a process only once it has asked.
+bool has_amx() {
+  constexpr uint32_t kTiles = 0x60000, kTileBf16 = 1u << 22 | 1u << 24, kAvx512Bf16 = 1u << 5;
+  constexpr long kAskPermission = 0x1023, kTileData = 18;
+  return has_avx512() && saves(kTiles) && cpuid(7).has(&Registers::d, kTileBf16) &&
+         cpuid(7, 1).has(&Registers::a, kAvx512Bf16) && syscall(SYS_arch_prctl, kAskPermission, kTileData) == 0;
+}
 #elif defined(__aarch64__)
 bool has_neon() { return true; }
 #else
@@ -58,8 +69,15 @@ struct Set {
 };
 
 #define KW_CPU_SET_(isa, ...) {#isa, has_##isa},
+#if defined(__x86_64__)
+constexpr Set kSets[] = {KW_CPU_ISAS(KW_CPU_SET_, ) KW_CPU_SET_(amx)};
+#else
 constexpr Set kSets[] = {KW_CPU_ISAS(KW_CPU_SET_, )};
+#endif
 #undef KW_CPU_SET_
+#define KW_CPU_COUNT_(isa, ...) +1
+constexpr int kCopies = 0 KW_CPU_ISAS(KW_CPU_COUNT_, );
+#undef KW_CPU_COUNT_
 constexpr int kCount = static_cast<int>(sizeof kSets / sizeof kSets[0]);
 
 constexpr int kUndecided = -1;
@@ -71,9 +89,7 @@ int best() {
   return i;
 }
 
-}  // namespace
-
-int isa() {
+int set() {
   int i = __atomic_load_n(&chosen, __ATOMIC_RELAXED);
   if (i == kUndecided) {
     i = best();
@@ -81,6 +97,12 @@ int isa() {
   }
   return i;
 }
+
+}  // namespace
+
+int isa() { return set() < kCopies ? set() : kCopies - 1; }
+
+bool has_tiles() { return set() >= kCopies; }
 
 kw_status set_isa(const char* name) {
   if (!name || !*name) {
@@ -106,4 +128,4 @@ kw_status set_isa(const char* name) {
 
 }  // namespace kw::cpu
 
-const char* kw_cpu_isa(void) { return kw::cpu::kSets[kw::cpu::isa()].name; }
+const char* kw_cpu_isa(void) { return kw::cpu::kSets[kw::cpu::set()].name; }

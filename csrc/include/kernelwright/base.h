@@ -79,7 +79,7 @@ KW_API int32_t kw_num_threads(void);
  */
 KW_API kw_status kw_share_openmp(void);
 
-/* Which instruction set the CPU path picked: "avx512", "avx2", "neon" or "scalar". */
+/* Which instruction set the CPU path picked: "amx", "avx512", "avx2", "neon" or "scalar". */
 KW_API const char* kw_cpu_isa(void);
 
 /* Number of CUDA devices; 0 where the driver sees none, and 0 with KW_ERROR_NO_DRIVER where there is no driver. */

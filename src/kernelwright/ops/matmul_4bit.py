@@ -30,6 +30,9 @@ _NAME = "matmul_4bit"
 # eight of nine shapes were faster with them at 192 rows, three at 256.
 _MANY_ROWS_BY_GROUPS, _MANY_ROWS, _MANY_ROWS_ELSE = 193, 65, 17
 
+# The same on a CPU, which looks a weight up again for each 64 rows; for types whose product torch has a fast way of.
+_MANY_ROWS_ON_A_CPU = 256
+
 
 def matmul_4bit(
     x: Tensor,
@@ -131,7 +134,7 @@ def _scratch(x: Tensor, size: int) -> tuple[Tensor | None, int | None]:
 
 
 def by_torch(y: Tensor, x: Tensor, packed: Tensor, *rest: Any) -> None:
-    """The same into `y` with the whole weight dequantized: what a GPU does for many rows of x."""
+    """The same into `y` with the whole weight dequantized: what is faster for many rows of x."""
     import torch
 
     *scales, bias, n, blocksize, quant_type = rest
@@ -153,6 +156,15 @@ def _has_many_rows(x: Tensor, rows: int, scratch: Callable[[], int]) -> bool:
     return rows >= _MANY_ROWS and (rows >= _MANY_ROWS_BY_GROUPS or scratch() == 0)
 
 
+def _has_many_rows_on_a_cpu(library: Library, x: Tensor, rows: int) -> bool:
+    """float32; and bfloat16 where there is a matrix unit, which torch uses too: without one it may be very slow."""
+    import torch
+
+    if rows < _MANY_ROWS_ON_A_CPU:
+        return False
+    return x.dtype == torch.float32 or (x.dtype == torch.bfloat16 and library.text("kw_cpu_isa") == "amx")
+
+
 def _bind(library: Library, key: str) -> Callable[..., Tensor]:
     numbers = dtype_codes(library, ("float32", "float16", "bfloat16"))
     types = {name: library.constants[f"KW_{name.upper()}"] for name in four_bit.VALUES}
@@ -167,7 +179,11 @@ def _bind(library: Library, key: str) -> Callable[..., Tensor]:
         if y.numel():
             k, m = x.shape[-1], y.numel() // n
             sizes = m, n, k, blocksize, number
-            if key == "CUDA" and k and _has_many_rows(x, m, lambda: _scratch_bytes(library, place(x)[0], *sizes)):
+            if key == "CUDA":
+                many = k and _has_many_rows(x, m, lambda: _scratch_bytes(library, place(x)[0], *sizes))
+            else:
+                many = k and _has_many_rows_on_a_cpu(library, x, m)
+            if many:
                 by_torch(y, x, packed, *rest)
                 return y
             x, stride = rows(x) if k else (x, 0)

@@ -103,7 +103,7 @@ struct Random {
 // Calls test() with each instruction set that this build and this CPU have; fails where there is none.
 template <class Test>
 void each_isa(Test test) {
-  constexpr const char* kNames[] = {"scalar", "neon", "avx2", "avx512"};
+  constexpr const char* kNames[] = {"scalar", "neon", "avx2", "avx512", "amx"};
   int sets = 0;
   for (const char* name : kNames) {
     if (kw_set_option("cpu_isa", name) != KW_OK) {

@@ -85,6 +85,7 @@ CAUSES = (
             ),
             sign(r"did you (forget to )?(run )?.{0,10}git submodule (update|init)|git submodule update --init", 2),
         ),
+        unless=(sign(r"third_party/gpus/"),),  # Bazel's directory of links to the toolkit
     ),
     Cause(
         code="KW-098",
@@ -121,6 +122,7 @@ CAUSES = (
             sign(r"value 'c\+\+\d\d' is not (defined|valid) for option 'std'"),
             sign(r"nvcc fatal.{0,12}: (a single input file is required|don't know what to do with)"),
             sign(r"nvcc fatal.{0,12}: (no input files|stat failed|could not open)", 2),
+            sign(r"requires the language dialect ['\"]cuda\d\d"),
         ),
     ),
 )

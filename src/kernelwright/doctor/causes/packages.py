@@ -26,7 +26,7 @@ CAUSES = (
             ),
         ),
         unless=(sign(r"needed by \S+ from \S+$"),),  # dnf's sentence
-        yields_to=("KW-027",),
+        yields_to=("KW-027", "KW-052"),
     ),
     Cause(
         code="KW-093",
@@ -94,6 +94,7 @@ CAUSES = (
             sign(r"we can conclude that .{0,200}(are incompatible|unsatisfiable|cannot be used)"),
             sign(r"the conflict is caused by"),
             sign(r"no solution found when resolving", 2),
+            sign(r"could not run '(torchvision|torchaudio|xformers)::\w+' with arguments from the 'cuda' backend"),
         ),
         unless=(sign(r"has no wheels with a matching|requires? python|python version"),),
         yields_to=("KW-024", "KW-033"),
@@ -111,7 +112,7 @@ CAUSES = (
             ),
             sign(r"cuda-enabled jaxlib is not installed"),
             sign(
-                r"\b(cuda|gpu)\b.{0,40}\b(was|is) not enabled in this build|recompile with .{0,40}(use_|with_)(cuda|gpu)"
+                r"\b(cuda|gpu|cudnn)\b.{0,40}\b(was|is) not (enabled|integrated|included) in this build|recompile with .{0,40}(use_|with_)(cuda|gpu)"
             ),
             sign(r"\b(was|is|has)(n't| not)( been)? (buil[dt]|compiled) with (cuda|gpu|cudnn)\b"),
             sign(r"specified provider 'cudaexecutionprovider' is not in available provider"),
@@ -135,6 +136,7 @@ CAUSES = (
         "of its own.",
         signs=(
             sign(r"fatal error: ['\"]?(thc?|ATen/cuda/CUDAApplyUtils|ATen/cuda/detail/\w+)(/\w+)*\.(h|cuh|hpp)\b"),
+            sign(r"fatal error: ['\"]?(ATen|c10|caffe2)/\S+\.(h|cuh|hpp)['\"]?: no such file", 2),
             sign(r"\b(at::)?DeprecatedTypeProperties\b.{0,80}\b(to|exists|deprecated)\b", 2),
             sign(
                 r"['\"]?\b(AT_CHECK|AT_ASSERT|THC\w+|THCudaCheck|THArg\w+)\b['\"]?.{0,40}(undefined|not declared|was not declared)"

@@ -18,6 +18,7 @@ CAUSES = (
             sign(
                 r"auto-detect cuda (root|home|path)|(could not|cannot|unable to|failed to) (determine|detect|find|locate) (the )?cuda (root|home|path|install\w*|toolkit)"
             ),
+            sign(r"['\"]nvcc(\.exe)?['\"] is not recognized as"),
             sign(r"\bnvcc\b.{0,30}\bos \{.{0,20}notfound|failed to (execute|run|spawn|start) ['\"`]?nvcc"),
             sign(r"cuda_home (environment variable )?is not set|\bspecify cuda_toolkit_root_dir\b"),
             sign(r"\bcuda_?(home|dir|path|root)\b[^\n]*\n([^\n]*\n){0,2}typeerror: [^\n]*nonetype"),
@@ -43,10 +44,7 @@ CAUSES = (
             sign(r"failed to find nvcc|nvcc executable|cuda_nvcc_executable.{0,20}notfound|libnvvm cannot be found", 2),
         ),
         unless=(sign(r"is not able to compile|libcuda\.so"),),
-        yields_to=(
-            "KW-048",
-            "KW-081",
-        ),
+        yields_to=("KW-081",),
     ),
     Cause(
         code="KW-041",
@@ -191,6 +189,9 @@ CAUSES = (
             sign(r"cannot find -l(cudart|cublas|cublasLt|cusparse|cusolver|nvrtc|cudnn|nvToolsExt|cudadevrt|cuda)\b"),
             sign(r"\bCUDA::\w+\b.{0,80}(not found|targets? (was|were) not|could not be found)"),
             sign(r"caffe2: cuda cannot be found|cuda (headers|libraries|libs) (were |are )?not found", 2),
+            sign(r"(cannot|could not|can't|unable to) find the cuda (libraries|headers|runtime)"),
+            sign(r"fatal error c1083: .{0,60}['\"](cuda|cublas|cudnn|cusparse|curand|nvrtc|nvtoolsext|thrust/|cub/)"),
+            sign(r"fatal error: ['\"]?third_party/gpus/cuda/|could not find any \S+ matching version"),
             sign(r"(cicc|ptxas|fatbinary|nvlink|cudafe\+\+|libdevice)\S*['\"]?:? .{0,20}(not found|no such file)"),
             sign(r"libdevice not found"),
             sign(
@@ -213,7 +214,7 @@ CAUSES = (
             sign(
                 r"visual c\+\+ \d+(\.\d+)? (or greater )?is required|cannot find (the )?compiler 'cl(\.exe)?'|'cl(\.exe)?' is not recognized"
             ),
-            sign(r"failed to find c compiler"),
+            sign(r"failed to find c compiler|\bcl\.exe (was )?not found|(cannot|could not|unable to) find cl\.exe"),
             sign(r"error checking compiler version for \S+ .{0,10}(winerror 2|no such file|cannot find)", 2),
             sign(
                 r"(no such file or directory|not found):? ['\"]?(gcc|g\+\+|cc|c\+\+|[a-z0-9_]+-linux-gnu-(gcc|g\+\+)|clang(\+\+)?)['\"]?(\s|$|:)"

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from kernelwright.doctor._cause import Area, Cause, sign
 
-# C++ names of torch in their mangled form: namespaces c10, at, torch, caffe2.
-_TORCH_SYMBOL = r"_ZN?K?[A-Z]{0,3}\d*(3c10|2at|5torch|6caffe2)"
+# C++ names of torch in their mangled form: namespaces c10, at, torch, caffe2. Markdown turns underscores into asterisks.
+_TORCH_SYMBOL = r"[_*]?ZN?K?[A-Z]{0,3}\d*(3c10|2at|5torch|6caffe2)"
 
 CAUSES = (
     Cause(
@@ -49,7 +49,7 @@ CAUSES = (
             sign(r"torch not compiled with cuda enabled"),
             sign(r"torch\S*[ =:]+\d+\.\d+(\.\d+)?\S*\+cpu\b|^['\"]?\d+\.\d+\.\d+\+cpu['\"]?$", 2),
             sign(r"(torch|pytorch)\b.{0,60}\b(cpu[- ]only|without (cuda|gpu) support|cpu (build|version|wheel))"),
-            sign(r"(not (compiled|built|linked) with|compiled without|built without) (cuda|gpu)( support)?\b", 2),
+            sign(r"\btorch\b.{0,60}(not (compiled|built|linked) with|compiled without|built without) (cuda|gpu)", 2),
             sign(r"torch\.version\.cuda\W{1,6}none\b"),
             sign(r"torch\.cuda\.is_available\(\)\W{1,30}false\b", 1),
             sign(r"attempting to deserialize object on a cuda device but torch\.cuda\.is_available\(\) is false", 2),
@@ -161,6 +161,7 @@ CAUSES = (
             ),
         ),
         needs=(sign(r"\bpip\b|\buv\b|simple/|index|wheel|\.whl|retrying|conda|channel|https?://"),),
+        unless=(sign(r"(client|server) error.{0,160}huggingface\.co|gated ?repo"),),  # rights to a model
     ),
     Cause(
         code="KW-027",

@@ -6,9 +6,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
+
+from kernelwright.doctor.explain._languages import foreign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +26,12 @@ WRAPPED_AT = 40  # a shorter line was not broken because it was too long
 _ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[()][A-Z0-9])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _NO_DIGITS = str.maketrans("", "", "0123456789")
-_TYPOGRAPHY = str.maketrans("\u2018\u2019\u201c\u201d`\u00a0", "''\"\"' ")
+_TYPOGRAPHY = str.maketrans(
+    dict.fromkeys("\u2018\u2019`", "'")
+    | dict.fromkeys("\u201c\u201d\u201e\u00ab\u00bb", '"')
+    | dict.fromkeys("\u00a0\u202f", " ")
+    | {"\uff1a": ": "}
+)
 _TIME = r"(\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d([.,]\d+)?(Z|[+-]\d\d:?\d\d)?"
 # What stands in front of a line and says who printed it and when.
 _PREFIX = re.compile(
@@ -117,7 +124,20 @@ def lines_of(log: str) -> list[Line]:
         if text.strip() and text not in seen and not _NO_FAILURE.match(text):
             seen.add(text)
             found.append(_line(number, text))
-    return _within(found)
+    return _in_english(_within(found))
+
+
+def _in_english(lines: list[Line]) -> list[Line]:
+    words = foreign("\n".join(line.bare for line in lines))
+    if not words:
+        return lines
+    found = []
+    for line in lines:
+        bare = line.bare
+        for said, english in words:
+            bare = bare.replace(said, english)
+        found.append(replace(line, bare=bare))
+    return found
 
 
 def _continues(first: Line, before: Line, line: Line) -> bool:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _OTHERS = (
     (
-        r"cuda out of memory|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED",
+        r"cuda (error: )?out of memory|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED",
         "the GPU's memory is full: that is the program's size, not its installation",
     ),
     (
