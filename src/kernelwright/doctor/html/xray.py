@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.doctor.html._page import Markup, cause, page, rows, table, tag
-from kernelwright.doctor.xray.text import GETS, OUTCOMES, amount, facts_of
+from kernelwright.doctor.xray.text import GETS, amount, facts_of, outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,7 +31,7 @@ def _causes(findings: Iterable[tuple[dict[str, Any], str]]) -> Iterator[Markup]:
 
 def _verdict(verdict: dict[str, Any]) -> Markup:
     kind = _KINDS[verdict["outcome"]]
-    head = tag("h3", tag("span", verdict["place"], kind="place"), ": ", OUTCOMES[verdict["outcome"]])
+    head = tag("h3", tag("span", verdict["place"], kind="place"), ": ", outcome_of(verdict))
     codes = sorted(
         {found["code"] for part in verdict["parts"] for found in part["findings"] if found["grade"] == "fails"}
     )

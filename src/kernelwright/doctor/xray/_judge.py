@@ -145,6 +145,8 @@ def judge(subject: Subject, place: Place, beside: frozenset[str], table: dict[st
         if subject.facts["machine"] != place.machine:
             other = _fails("KW-036", f"the file is for {subject.facts['machine']}, {place.name} is {place.machine}")
             return {"name": subject.name, "outcome": "fails", "gpus": [], "findings": [other]}
+        if subject.facts.get("cut"):
+            findings.append(_fails("KW-112", f"it cannot be loaded anywhere: {subject.facts['cut']}"))
         findings += [
             *_libc(subject.facts, place),
             *_runtime(subject.facts, place),
