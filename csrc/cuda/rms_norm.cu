@@ -11,6 +11,8 @@
 //   stream        long rows: read twice, the second time from cache
 //   slide         stream for rows that lie anyhow
 //   scalar        narrow by elements, for rows that lie anyhow
+#include "norm_backward_columns.cuh"
+#include "norm_backward_few.cuh"
 #include "norm_backward_row.cuh"
 #include "norm_flat.cuh"
 #include "norm_narrow.cuh"
@@ -70,8 +72,9 @@ KW_KERNELS(float32, Float32)
 KW_KERNELS(float16, Float16)
 KW_KERNELS(bfloat16, BFloat16)
 
-// Derivatives: rows on 16 bytes, rows that lie anyhow, and the sums over rows. The names are the launcher's:
-// rms_norm_backward[_shifted]_<type>. Blocks that share a row and are no cluster take more registers.
+// Derivatives: rows on 16 bytes, rows that lie anyhow, a cluster's rows whose derivatives follow two rows after their
+// sums, and the sums over rows. The names are the launcher's: rms_norm_backward[_shifted|_late]_<type>. Blocks that
+// share a row and are no cluster take more registers.
 #ifdef KW_HAS_CLUSTER
 #define KW_HALF_THREADS 768
 #else
@@ -88,6 +91,25 @@ KW_KERNELS(bfloat16, BFloat16)
 KW_BACKWARDS(float32, Float32, 512)
 KW_BACKWARDS(float16, Float16, KW_HALF_THREADS)
 KW_BACKWARDS(bfloat16, BFloat16, KW_HALF_THREADS)
+#ifdef KW_HAS_WGMMA  // where these were measured
+KW_BACKWARD(late_float16, KW_HALF_THREADS, kw::Float16, false, true, 2)
+KW_BACKWARD(late_bfloat16, KW_HALF_THREADS, kw::BFloat16, false, true, 2)
+#endif
+
+// Few rows, in two kernels of which the second begins before the first has ended: rms_norm_backward_few_<type> and
+// rms_norm_backward_columns_<type>.
+#ifdef KW_HAS_PDL
+#define KW_FEW(type, T)                                                                                             \
+  extern "C" __global__ void __launch_bounds__(1024) rms_norm_backward_few_##type(const KwNormBackwardParams p) {   \
+    kw::norm_backward_few<kw::T, false>(p);                                                                         \
+  }                                                                                                                 \
+  extern "C" __global__ void __launch_bounds__(512) rms_norm_backward_columns_##type(const KwNormColumnsParams p) { \
+    kw::norm_backward_columns<kw::T, false>(p);                                                                     \
+  }
+KW_FEW(float32, Float32)
+KW_FEW(float16, Float16)
+KW_FEW(bfloat16, BFloat16)
+#endif
 
 extern "C" __global__ void __launch_bounds__(1024) rms_norm_backward_finish(const KwNormFinishParams p) {
   kw::norm_backward_finish(p);

@@ -56,7 +56,11 @@ class Flake:
         return self.nix(*verb, "--no-write-lock-file", "--override-input", "nixpkgs", f"path:{self.nixpkgs}", *words)
 
     def check(self) -> subprocess.CompletedProcess[str]:
-        return self.against_the_stand_in("flake", "check", words=["--no-build", f"path:{self.tree}"])
+        words = ["--no-build", f"path:{self.tree}"]
+        done = self.against_the_stand_in("flake", "check", words=[*words, "--all-systems"])
+        if "unrecognised flag" in done.stderr:  # older Nix: it has no such word, and checks all
+            return self.against_the_stand_in("flake", "check", words=words)
+        return done
 
     def evaluate(self, attribute: str, apply: str = "value: value") -> Any:
         done = self.against_the_stand_in("eval", words=["--json", f"path:{self.tree}#{attribute}", "--apply", apply])

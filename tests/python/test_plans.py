@@ -32,10 +32,11 @@ for cols, dtype, rows in itertools.product(widths, range(3), (1, 100, 1 << 20)):
         residual = (s, pitch, x + off, pitch, r, pitch) if add else (None, 0, x + off, pitch, None, 0)
         given = (y, pitch, *residual, weight, *((bias, None) if layer else ()), rstd)
         library.call(f"kw_{op}", 0, None, *given, rows, cols, dtype, dtype, 1e-6)
-        if add or gap > 1:
+        if gap > 1:
             continue
         dx, dweight, dbias, dy, h, weight, mean, rstd, workspace, *_ = place
-        given = (dx, pitch, dweight, *((dbias,) if layer else ()), dy, pitch, None, 0, h + off, pitch, weight)
+        dsum = (r, pitch) if add else (None, 0)
+        given = (dx, pitch, dweight, *((dbias,) if layer else ()), dy, pitch, *dsum, h + off, pitch, weight)
         given += (*((mean,) if layer else ()), rstd, workspace, 1 << 46)
         library.call(f"kw_{op}_backward", 0, None, *given, rows, cols, dtype, dtype, 1e-6)
 """

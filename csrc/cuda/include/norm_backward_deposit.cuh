@@ -10,14 +10,13 @@ namespace kw {
 
 constexpr u32 kThreadQuads = kThreadColumns / 4;
 
-template <class T, bool kAligned>
-__device__ __forceinline__ void store_quad(const BackwardPlace<T, kAligned>& at, char* to, u32 index,
-                                           const float (&sum)[4]) {
-  constexpr int kCount = BackwardPlace<T, kAligned>::kCount;
+template <class At>
+__device__ __forceinline__ void store_quad(const At& at, char* to, u32 index, const float (&sum)[4]) {
+  constexpr int kCount = At::kCount;
   if (at.lane() >= at.p.group) return;
   const u64 block_row = static_cast<u64>(blockIdx.x / at.p.parts) * at.p.cols;
   const u32 begin = at.column(index / kCount) + index % kCount;
-  if (kAligned && at.p.sums_kind == KW_SUMS_FLOAT32 && at.offset_of(to) == 0) {
+  if (At::kRowsAligned && at.p.sums_kind == KW_SUMS_FLOAT32 && at.offset_of(to) == 0) {
     if (begin < at.p.cols) {
       *reinterpret_cast<float4*>(to + (block_row + begin) * 4) = {sum[0], sum[1], sum[2], sum[3]};
     }
@@ -31,9 +30,8 @@ __device__ __forceinline__ void store_quad(const BackwardPlace<T, kAligned>& at,
 
 // Leaves this lane's sums in its part of the warp's shared memory, whose rows are done: quads from `line` on, of kLine
 // bytes for all lanes.
-template <class T, bool kAligned, int kSlots, int kCount>
-__device__ __forceinline__ void keep_quads(const BackwardPlace<T, kAligned>& at, u32 line,
-                                           const float (&sum)[kSlots][kCount]) {
+template <class At, int kSlots, int kCount>
+__device__ __forceinline__ void keep_quads(const At& at, u32 line, const float (&sum)[kSlots][kCount]) {
 #pragma unroll
   for (u32 i = 0; i < kThreadColumns; i += 4) {
     const float* of = &sum[i / kCount][i % kCount];
@@ -43,8 +41,8 @@ __device__ __forceinline__ void keep_quads(const BackwardPlace<T, kAligned>& at,
 }
 
 // Adds to this lane's quads those of lanes that had other rows.
-template <class T, bool kAligned>
-__device__ __forceinline__ void add_lanes(const BackwardPlace<T, kAligned>& at, u32 lines) {
+template <class At>
+__device__ __forceinline__ void add_lanes(const At& at, u32 lines) {
 #pragma unroll 1
   for (u32 line = 0; line < lines && at.p.group < kWarp; ++line) {
     Unit<Float32, 16> quad;
@@ -64,8 +62,8 @@ __device__ __forceinline__ void add_lanes(const BackwardPlace<T, kAligned>& at, 
 // Adds the quads of the block's teams: each adds and stores some of the columns. First those for dweight, then, if
 // there are so many lines, for dbias. Loops, not unrolled: this is done once a launch, and code that was not run before
 // is slower to come by than to go round in.
-template <class T, bool kAligned>
-__device__ __forceinline__ void deposit(const BackwardPlace<T, kAligned>& at, u32 lines) {
+template <class At>
+__device__ __forceinline__ void deposit(const At& at, u32 lines) {
   add_lanes(at, lines);
   if (at.teams() > 1) __syncthreads();
   const u32 team_bytes = at.p.team_warps * at.warp_bytes(), first = at.buffer - at.team * team_bytes;

@@ -28,16 +28,19 @@ struct alignas(16) RowMoments<true> {
   float mean;      // of h
 };
 
-// What has to be there before a row's sums can be used. Two of each: those of the row after are written meanwhile.
+constexpr u32 kMostSides = 4;  // rows whose sums a cluster may have under way
+
+// What has to be there before a row's sums can be used. Of each more than one: those of rows after are written
+// meanwhile.
 template <bool kCentered>
 struct alignas(16) BackwardScratch {
   RowMoments<kCentered> warp[2][kMaxWarps];
-  RowMoments<kCentered> block[2][kParts];
+  RowMoments<kCentered> block[kMostSides][kParts];
   float warp_count[kTeamWarps];    // columns that each warp of a team has
   float warp_inverse[kTeamWarps];  // one over them
   float block_count[kParts];       // columns that each block of a cluster has
   float block_inverse;             // one over those of this block
-  u64 barrier[2];
+  u64 barrier[kMostSides];
 };
 
 __device__ __forceinline__ void add_other(float& value, u32 mask, u32 group) {
@@ -119,6 +122,35 @@ __device__ __forceinline__ RowMoments<kCentered> merged(const RowMoments<kCenter
 #pragma unroll
   for (u32 mask = kMost / 2; mask > 0; mask /= 2) sums.exchange(mask, kMost);
   return sums.moments(pivot, inverse);
+}
+
+// dx = dsum + g * rstd - (h - mean) * slope - shift
+struct Slopes {
+  float rstd, mean, slope, shift;
+};
+
+// row() is asked for only where mean and rstd were given. Where there is no row, dx is dsum and nothing is added to the
+// sums over rows.
+template <bool kCentered, class Row>
+__device__ __forceinline__ Slopes slopes_of(const RowMoments<kCentered>& sums, const KwNormBackwardParams& p,
+                                            bool there_is_one, Row row) {
+  Slopes of;
+  of.rstd = rsqrt_approx(fmaf(sums.squares, p.inverse_cols, p.eps));
+  of.mean = of.shift = 0.0f;
+  if constexpr (kCentered) of.mean = sums.mean;
+  float products = sums.products;
+  if (p.rstd != nullptr && there_is_one) {
+    const i64 index = row();
+    of.rstd = p.rstd[index];
+    if constexpr (kCentered) {
+      of.mean = p.mean[index];
+      products = fmaf(sums.slopes, sums.mean - of.mean, products);
+    }
+  }
+  if (!there_is_one) of.rstd = of.mean = 0.0f;  // or a NaN might be added
+  of.slope = products * p.inverse_cols * of.rstd * of.rstd * of.rstd;
+  if constexpr (kCentered) of.shift = sums.slopes * p.inverse_cols * of.rstd;
+  return of;
 }
 
 }  // namespace kw

@@ -19,6 +19,7 @@ struct KwNormBackwardParams {
   const float* rstd; /* null: to be computed */
   char* dweight;     /* `partials` rows of `cols` sums of dy * u; null: not wanted */
   char* dbias;       /* the same of dy */
+  float* statistics; /* few: where mean and rstd of each row, or rstd alone, are left; null: not wanted */
   long long dy_pitch, h_pitch, dsum_pitch, dx_pitch;
   long long dy_step, h_step, dsum_step, dx_step; /* the same from one turn to the next */
   long long rows, step;                          /* all, and those that all blocks together do in one turn */
@@ -33,6 +34,19 @@ struct KwNormBackwardParams {
   int team_warps; /* warps of a block that share a row */
   int parts;      /* blocks that share a row: a cluster, or else each reads the others' columns too */
   int cluster;    /* they are a cluster */
+};
+
+struct KwNormColumnsParams {
+  const char* dy;
+  const char* h;
+  const float* statistics; /* as KwNormBackwardParams has it */
+  char* dweight;           /* null: not wanted */
+  char* dbias;             /* null: not wanted */
+  long long dy_pitch, h_pitch;
+  unsigned rows;
+  int cols;
+  int sums_kind;
+  unsigned lanes; /* of a row that a block has, 16 bytes each: 2 or 4 */
 };
 
 struct KwNormFinishParams {

@@ -15,13 +15,16 @@ constexpr u32 kWarpColumns = kThreadColumns * kWarp;
 // kAligned: all rows begin and end on 16 bytes. Else they lie anyhow: what is copied are the aligned vectors that hold
 // the thread's units, one more for each row of a warp than there are units, and a unit is made of its own vector and
 // the next.
-template <class T, bool kAligned>
+// kLag: the derivatives of a row follow its sums by so many rows.
+template <class T, bool kAligned, u32 kLag>
 struct BackwardPlace {
   using Piece = Unit<T, 16>;
   static constexpr u32 kNever = 0xffffffffu;  // a turn that no thread has
   static constexpr int kCount = Piece::kCount;
   static constexpr int kSlots = kThreadColumns / kCount;  // units a thread
   static constexpr u32 kLine = kWarp * 16;                // bytes that one instruction of a warp moves
+  static constexpr u32 kStages = kLag + 2;
+  static constexpr bool kRowsAligned = kAligned;
   static constexpr int kCopies = kSlots + (kAligned ? 0 : 1);
 
   const KwNormBackwardParams& p;
@@ -43,12 +46,12 @@ struct BackwardPlace {
     return team_of_all * (kWarp / p.group) + lane() / p.group;
   }
 
-  // A warp's shared memory: three rows of dy and h, then its weights.
+  // A warp's shared memory: rows of dy and h on their way or waiting to be done, then its weights.
   __device__ __forceinline__ u32 tensor_bytes() const {
     return kSlots * kLine + (kAligned ? 0 : (kWarp + 1 - p.group) * 16);
   }
   __device__ __forceinline__ u32 stage_bytes() const { return 2 * tensor_bytes(); }
-  __device__ __forceinline__ u32 weights_from() const { return 3 * stage_bytes(); }
+  __device__ __forceinline__ u32 weights_from() const { return kStages * stage_bytes(); }
   __device__ __forceinline__ u32 warp_bytes() const { return weights_from() + kWarpColumns * 4; }
 
   static __device__ __forceinline__ u32 lane() { return threadIdx.x % kWarp; }

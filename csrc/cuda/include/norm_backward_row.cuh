@@ -9,11 +9,14 @@
 
 namespace kw {
 
-template <class T, bool kCentered, bool kAligned>
-class NormBackward : public BackwardStage<T, kAligned> {
-  using Stage = BackwardStage<T, kAligned>;
-  using Stage::at, Stage::buffer, Stage::column, Stage::columns, Stage::dy, Stage::exists, Stage::fetch, Stage::first;
-  using Stage::h, Stage::has, Stage::inverse, Stage::kCopies, Stage::kCount, Stage::kNever, Stage::kSlots, Stage::lane;
+// kLag as BackwardPlace has it: two where it takes a cluster to make the sums over a row.
+template <class T, bool kCentered, bool kAligned, u32 kLag>
+class NormBackward : public BackwardStage<T, kAligned, kLag> {
+  using Stage = BackwardStage<T, kAligned, kLag>;
+  using Stage::at, Stage::buffer, Stage::column, Stage::columns, Stage::dy, Stage::end_turn, Stage::exists,
+      Stage::fetch, Stage::first;
+  using Stage::h, Stage::has, Stage::inverse, Stage::kCopies, Stage::kCount, Stage::kNever, Stage::kSlots;
+  using Stage::kStages, Stage::lane;
   using Stage::next_row, Stage::p, Stage::part, Stage::read, Stage::stage_bytes, Stage::summed, Stage::team;
   using Stage::turns, Stage::unit, Stage::warp, Stage::weights;
   using typename Stage::Piece;
@@ -24,8 +27,10 @@ class NormBackward : public BackwardStage<T, kAligned> {
   static constexpr bool kForeign = true;
 #endif
 
+  static constexpr u32 kSides = 2 * kLag;
+
   BackwardScratch<kCentered>& scratch;
-  const char* dsum;  // rows that are done: one before the first
+  const char* dsum;  // rows that are done: kLag before the first
   char* dx;
   float dweight[kSlots][kCount], dbias[kSlots][kCount];
   Piece add[kAligned ? kSlots : 1];  // of dsum, of the row to come
@@ -34,7 +39,7 @@ class NormBackward : public BackwardStage<T, kAligned> {
   __device__ __forceinline__ NormBackward(const KwNormBackwardParams& params, BackwardScratch<kCentered>& shared,
                                           u32 memory)
       : Stage(params, memory), scratch(shared) {
-    const i64 before = this->first_row() - p.step;
+    const i64 before = this->first_row() - kLag * p.step;
     dsum = p.dsum + before * p.dsum_pitch + first * 16;
     dx = p.dx + before * p.dx_pitch + first * 16;
   }
@@ -46,7 +51,10 @@ class NormBackward : public BackwardStage<T, kAligned> {
     wait_for_previous_kernel();
     clear();
 #pragma unroll
-    for (int s = 0; s < kCopies; ++s) fetch(buffer + 2 * stage_bytes(), kNever, s);
+    for (u32 stage = 2; stage < kStages; ++stage) {
+#pragma unroll
+      for (int s = 0; s < kCopies; ++s) fetch(buffer + stage * stage_bytes(), kNever, s);
+    }
 #pragma unroll
     for (u32 stage = 0; stage < 2; ++stage) {
 #pragma unroll
@@ -64,9 +72,10 @@ class NormBackward : public BackwardStage<T, kAligned> {
     copies_wait<0>();
     if (p.dweight == nullptr && p.dbias == nullptr) return;
     __syncwarp();  // all have read the last row
-    keep_quads(*this, 0, dweight);
-    if constexpr (kCentered) keep_quads(*this, kThreadQuads, dbias);
-    deposit(*this, kCentered ? 2 * kThreadQuads : kThreadQuads);
+    const typename Stage::Place& here = *this;
+    keep_quads(here, 0, dweight);
+    if constexpr (kCentered) keep_quads(here, kThreadQuads, dbias);
+    deposit(here, kCentered ? 2 * kThreadQuads : kThreadQuads);
   }
 
  private:
@@ -120,16 +129,19 @@ class NormBackward : public BackwardStage<T, kAligned> {
   __device__ __forceinline__ void do_rows() {
     u32 stage = buffer + 2 * stage_bytes(), stage_ahead = buffer;
     RowMoments<kCentered> sums{};
-    for (u32 ahead = 0; any_of_warp(ahead <= turns); ++ahead) {
-      // The row before `ahead` is finished in this turn; before the first there is none, and all of it is zeros.
-      const u32 turn = ahead - 1;
-      if (ahead > 0) begin_merge(sums, turn);
+    for (u32 ahead = 0; any_of_warp(ahead <= turns + (kLag - 1)); ++ahead) {
+      // The row kLag before `ahead` is finished in this turn; before the first there is none, and all of it is zeros.
+      const u32 turn = ahead - kLag;
+      const bool summed = kLag == 1 ? ahead > 0 : any_of_warp(ahead - 1 < turns);
+      if (summed) begin_merge(sums, ahead - 1);
       copies_wait<1>();
+      if (!kAligned && ahead == end_turn) this->read_end(stage_ahead);
       if constexpr (kCentered || !kAligned) __syncwarp();  // something of what other lanes copied is read
       const float pivot = kCentered ? this->pivot_of(stage_ahead) : 0.0f;
       Sums<kCentered> next = thread_sums(stage_ahead, ahead, pivot);
-      if (ahead > 0) end_merge(sums, turn);
-      differentiate(slopes_of(sums, turn), stage, turn, next);
+      if (kLag == 1 ? summed : any_of_warp(turn < turns)) end_merge(sums, turn);
+      const Slopes slopes = slopes_of(sums, p, turn < turns, [&] { return this->first_row() + turn * p.step; });
+      differentiate(slopes, stage, turn, next);
       sums = next.moments(pivot, kCentered ? scratch.warp_inverse[warp()] : 0.0f);
       if (p.team_warps > 1) {
         if (lane() == 0) scratch.warp[ahead % 2][threadIdx.x / kWarp] = sums;
@@ -137,10 +149,14 @@ class NormBackward : public BackwardStage<T, kAligned> {
       } else if constexpr (kCentered || !kAligned) {
         __syncwarp();  // all have read what its lane copies over next
       }
-      stage = stage_ahead;
-      stage_ahead += stage_bytes();
-      if (stage_ahead == buffer + 3 * stage_bytes()) stage_ahead = buffer;
+      stage = kLag == 1 ? stage_ahead : after(stage);
+      stage_ahead = after(stage_ahead);
     }
+  }
+
+  __device__ __forceinline__ u32 after(u32 stage) const {
+    stage += stage_bytes();
+    return stage == buffer + kStages * stage_bytes() ? buffer : stage;
   }
 
   __device__ __forceinline__ Sums<kCentered> thread_sums(u32 stage, u32 turn, float pivot) const {
@@ -194,14 +210,15 @@ class NormBackward : public BackwardStage<T, kAligned> {
 
   // From the warps' sums to the team's, which a block of a cluster tells the others.
   __device__ __forceinline__ void begin_merge(RowMoments<kCentered>& sums, u32 turn) {
-    const u32 side = turn % 2;
-    if (p.team_warps > 1) {
-      sums = merged<kTeamWarps>(&scratch.warp[side][team * p.team_warps], p.team_warps, scratch.warp_count,
+    // Where the others have no use for it before the cluster has agreed, the first warp merges alone.
+    if (p.team_warps > 1 && (kLag == 1 || any_of_warp(warp() == 0))) {
+      sums = merged<kTeamWarps>(&scratch.warp[turn % 2][team * p.team_warps], p.team_warps, scratch.warp_count,
                                 kCentered ? scratch.block_inverse : 0.0f);
     }
 #ifdef KW_HAS_CLUSTER
     if (!p.cluster) return;
     if (turn == 0) cluster_wait();
+    const u32 side = turn % kSides;
     constexpr u32 kValues = sizeof(RowMoments<kCentered>) / sizeof(float);
     const u32 which = lane() % kValues, to = lane() / kValues;
     if (warp() != 0 || to >= p.parts) return;
@@ -214,36 +231,11 @@ class NormBackward : public BackwardStage<T, kAligned> {
   __device__ __forceinline__ void end_merge(RowMoments<kCentered>& sums, u32 turn) {
 #ifdef KW_HAS_CLUSTER
     if (!p.cluster) return;
-    const u32 side = turn % 2;
-    barrier_wait_shared(&scratch.barrier[side], turn / 2 % 2);
+    const u32 side = turn % kSides;
+    barrier_wait_shared(&scratch.barrier[side], turn / kSides % 2);
     if (threadIdx.x == 0) barrier_expect(&scratch.barrier[side], p.parts * sizeof(RowMoments<kCentered>));
     sums = merged<kParts>(scratch.block[side], p.parts, scratch.block_count, p.inverse_cols);
 #endif
-  }
-
-  // dx = dsum + g * rstd - (h - mean) * slope - shift
-  struct Slopes {
-    float rstd, mean, slope, shift;
-  };
-
-  __device__ __forceinline__ Slopes slopes_of(const RowMoments<kCentered>& sums, u32 turn) const {
-    Slopes of;
-    of.rstd = rsqrt_approx(fmaf(sums.squares, p.inverse_cols, p.eps));
-    of.mean = of.shift = 0.0f;
-    if constexpr (kCentered) of.mean = sums.mean;
-    float products = sums.products;
-    if (p.rstd != nullptr && turn < turns) {
-      const i64 row = this->first_row() + turn * p.step;
-      of.rstd = p.rstd[row];
-      if constexpr (kCentered) {
-        of.mean = p.mean[row];
-        products = fmaf(sums.slopes, sums.mean - of.mean, products);
-      }
-    }
-    if (turn >= turns) of.rstd = 0.0f;  // a lane without a row must not add a NaN to the sums over rows
-    of.slope = products * p.inverse_cols * of.rstd * of.rstd * of.rstd;
-    if constexpr (kCentered) of.shift = sums.slopes * p.inverse_cols * of.rstd;
-    return of;
   }
 
   // Meanwhile the sums over the next row are exchanged between lanes.
@@ -251,11 +243,11 @@ class NormBackward : public BackwardStage<T, kAligned> {
 #pragma unroll
     for (int s = 0; s < kSlots; ++s) {
       float y[kCount], x[kCount], w[kCount];
-      read(stage, 3, s, y, x);
+      read(stage, kStages, s, y, x);
       weights(s, w);
       if constexpr (!kAligned) __syncwarp();  // the next lane has read what this one copies over
-      fetch(stage, turn + 3, s);
-      if (!kAligned && s == kSlots - 1) fetch(stage, turn + 3, kSlots);
+      fetch(stage, turn + kStages, s);
+      if (!kAligned && s == kSlots - 1) fetch(stage, turn + kStages, kSlots);
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
         const float scaled = y[i] * of.rstd, off = kCentered ? x[i] - of.mean : x[i];
@@ -289,11 +281,11 @@ class NormBackward : public BackwardStage<T, kAligned> {
   }
 };
 
-template <class T, bool kCentered, bool kAligned>
+template <class T, bool kCentered, bool kAligned, u32 kLag = 1>
 __device__ __forceinline__ void norm_backward(const KwNormBackwardParams& p) {
-  extern __shared__ __align__(16) char norm_backward_memory[];
+  extern __shared__ __align__(128) char norm_backward_memory[];  // a copy by a warp fills whole lines
   __shared__ BackwardScratch<kCentered> scratch;
-  NormBackward<T, kCentered, kAligned>(p, scratch, shared_address(norm_backward_memory)).run();
+  NormBackward<T, kCentered, kAligned, kLag>(p, scratch, shared_address(norm_backward_memory)).run();
 }
 
 }  // namespace kw

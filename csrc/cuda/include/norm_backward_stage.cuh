@@ -9,19 +9,21 @@
 
 namespace kw {
 
-template <class T, bool kAligned>
-struct BackwardStage : BackwardPlace<T, kAligned> {
-  using Place = BackwardPlace<T, kAligned>;
+template <class T, bool kAligned, u32 kLag>
+struct BackwardStage : BackwardPlace<T, kAligned, kLag> {
+  using Place = BackwardPlace<T, kAligned, kLag>;
   using Place::at, Place::buffer, Place::column, Place::first, Place::has, Place::kCount, Place::kLine, Place::kSlots;
   using Place::offset_of, Place::p, Place::place, Place::tensor_bytes, Place::turns, Place::unit, Place::weights_from;
   using typename Place::Piece;
 
   const char *dy, *h;  // where rows are to be read next
+  u32 end_turn;        // when this thread has a row that ends where the tensors end, or so near that 16 bytes hold both
 
   __device__ __forceinline__ BackwardStage(const KwNormBackwardParams& params, u32 memory) : Place(params, memory) {
     const i64 row = this->first_row();
     dy = p.dy + row * p.dy_pitch + first * 16;
     h = p.h + row * p.h_pitch + first * 16;
+    end_turn = turns > 0 && row + (turns - 1) * p.step + kCount >= p.rows ? turns - 1 : Place::kNever;
   }
 
   __device__ __forceinline__ void next_row() {
@@ -51,13 +53,31 @@ struct BackwardStage : BackwardPlace<T, kAligned> {
     store_shared(to, word);
   }
 
-  // Zeros from the end of the row on.
+  // Zeros from the end of the row on; at the end of the tensors, of the whole vector.
   __device__ __forceinline__ void fetch_vector(u32 to, u32 turn, int slot, const char* row) const {
     if constexpr (kAligned) {
       copy_async(to, row + at(slot), has(turn, slot) ? 16 : 0);
     } else {
       const int off = offset_of(row), left = p.cols * T::kSize + off - static_cast<int>(unit(slot) * 16);
-      copy_async(to, row + at(slot) - off, turn >= turns || left < 0 ? 0 : left < 16 ? left : 16);
+      const int fewest = turn == end_turn ? 16 : 0;
+      copy_async(to, row + at(slot) - off, turn >= turns || left < fewest ? 0 : left < 16 ? left : 16);
+    }
+  }
+
+  // What was left out at the end of the tensors, when the copies are done: each would be of 16 bytes of memory, however
+  // few it was asked to bring. Of a thread's vectors at most one of each tensor holds the end of the row.
+  __device__ __forceinline__ void read_end(u32 stage) const {
+#pragma unroll 1
+    for (int i = 0; i < 2; ++i) {
+      const char *row = i == 0 ? dy - 2 * p.dy_step : h - 2 * p.h_step, *tensor = i == 0 ? p.dy : p.h;
+      const u32 off = offset_of(row), end = p.cols * T::kSize + off, vector = end / 16 - first;
+      const u32 slot = vector / p.group;
+      if (end % 16 == 0 || end / 16 < first || vector % p.group != 0 || slot > kSlots) continue;
+      if (slot == kSlots && place() != 0) continue;
+      const char* from = row - off + vector * 16;
+      u32 word[4];
+      load_elements<T>(from, from < tensor ? off / T::kSize : 0, end % 16 / T::kSize, word);
+      store_shared(stage + i * tensor_bytes() + slot * kLine, word);
     }
   }
 

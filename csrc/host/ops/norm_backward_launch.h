@@ -6,24 +6,28 @@
 #include "../../cuda/include/norm_backward_params.h"
 #include "../error.h"
 #include "../launch.h"
+#include "norm_backward_few.h"
 #include "norm_backward_plan.h"
 
 namespace kw {
 
-// By dtype, and by whether rows lie on 16 bytes.
+// By dtype and norm_backward_plan::Kind; float32 has none that is late.
 struct NormBackwardKernels {
-  Kernel row[3][2];
+  Kernel row[3][norm_backward_plan::kKinds];
+  Kernel few[3], columns[3];
   Kernel finish;
 };
 
 // Its initialiser.
-#define KW_NORM_BACKWARD_KERNELS_OF(op, type)                \
-  {                                                          \
-    {op "_backward_shifted_" type}, { op "_backward_" type } \
+#define KW_NORM_BACKWARD_KERNELS_OF(op, type)                                             \
+  {                                                                                       \
+    {op "_backward_shifted_" type}, {op "_backward_" type}, { op "_backward_late_" type } \
   }
-#define KW_NORM_BACKWARD_KERNELS(op)                                                        \
-  {{KW_NORM_BACKWARD_KERNELS_OF(op, "float32"), KW_NORM_BACKWARD_KERNELS_OF(op, "float16"), \
-    KW_NORM_BACKWARD_KERNELS_OF(op, "bfloat16")},                                           \
+#define KW_NORM_BACKWARD_KERNELS(op)                                                                        \
+  {{KW_NORM_BACKWARD_KERNELS_OF(op, "float32"), KW_NORM_BACKWARD_KERNELS_OF(op, "float16"),                 \
+    KW_NORM_BACKWARD_KERNELS_OF(op, "bfloat16")},                                                           \
+   {{op "_backward_few_float32"}, {op "_backward_few_float16"}, {op "_backward_few_bfloat16"}},             \
+   {{op "_backward_columns_float32"}, {op "_backward_columns_float16"}, {op "_backward_columns_bfloat16"}}, \
    {op "_backward_finish"}}
 
 static_assert(int{KW_SUMS_FLOAT32} == int{KW_FLOAT32} && int{KW_SUMS_FLOAT16} == int{KW_FLOAT16} &&
@@ -51,6 +55,13 @@ inline void set_tensors(const NormBackward& a, int64_t rows_a_turn, KwNormBackwa
   p->h_step = p->h_pitch * rows_a_turn;
   p->dsum_step = p->dsum_pitch * rows_a_turn;
   p->dx_step = p->dx_pitch * rows_a_turn;
+  p->rows = a.rows;
+  p->cols = static_cast<int>(a.cols);
+  p->weight_kind = a.weight == nullptr         ? KW_WEIGHT_NONE
+                   : a.weight_dtype == a.dtype ? KW_WEIGHT_LIKE_X
+                                               : KW_WEIGHT_FLOAT32;
+  p->inverse_cols = 1.0f / static_cast<float>(a.cols);
+  p->eps = a.eps;
 }
 
 inline KwNormBackwardParams norm_backward_params(const NormBackward& a, const norm_backward_plan::Plan& plan) {
@@ -61,17 +72,10 @@ inline KwNormBackwardParams norm_backward_params(const NormBackward& a, const no
   if (a.centered && wanted) {
     p.dbias = last ? static_cast<char*>(a.dbias) : reinterpret_cast<char*>(sums_of_dbias(a, plan.partials));
   }
-  p.rows = a.rows;
   p.step = plan.rows_a_turn;
   p.turns = static_cast<int>(a.rows / plan.rows_a_turn);
   p.rest = a.rows % plan.rows_a_turn;
-  p.cols = static_cast<int>(a.cols);
-  p.weight_kind = a.weight == nullptr         ? KW_WEIGHT_NONE
-                  : a.weight_dtype == a.dtype ? KW_WEIGHT_LIKE_X
-                                              : KW_WEIGHT_FLOAT32;
   p.sums_kind = last ? a.weight_dtype : KW_SUMS_FLOAT32;
-  p.inverse_cols = 1.0f / static_cast<float>(a.cols);
-  p.eps = a.eps;
   p.group = plan.group;
   p.team_warps = plan.team_warps;
   p.parts = plan.parts;
@@ -100,6 +104,37 @@ inline kw_status launch_norm_backward_finish(const Context& context, NormBackwar
   return launch(context, kernels.finish, how, stream, &p, sizeof p);
 }
 
+// Sums over several rows by a kernel that reads them again.
+inline kw_status launch_norm_backward_few(const Context& context, NormBackwardKernels& kernels, void* stream,
+                                          const NormBackward& a) {
+  namespace few = norm_backward_few;
+  const bool wanted = a.dweight != nullptr || a.dbias != nullptr, one = a.rows == 1;
+  KwNormBackwardParams p{};
+  set_tensors(a, 0, &p);
+  p.sums_kind = a.weight_dtype;
+  if (one) p.dweight = static_cast<char*>(a.dweight), p.dbias = static_cast<char*>(a.dbias);
+  if (wanted && !one) p.statistics = static_cast<float*>(a.workspace);
+  Launch how;
+  how.grid = static_cast<uint32_t>(a.rows);
+  how.block = few::row_threads(a, *context.device);
+  how.overlap = true;
+  KW_TRY(launch(context, kernels.few[a.dtype], how, stream, &p, sizeof p));
+  if (p.statistics == nullptr) return KW_OK;
+  const int64_t units = a.cols * size_of(a.dtype) / norm_backward_plan::kVector;
+  KwNormColumnsParams q{};
+  q.dy = p.dy, q.dy_pitch = p.dy_pitch;
+  q.h = p.h, q.h_pitch = p.h_pitch;
+  q.statistics = p.statistics;
+  q.dweight = static_cast<char*>(a.dweight), q.dbias = static_cast<char*>(a.dbias);
+  q.rows = static_cast<uint32_t>(a.rows);
+  q.cols = p.cols;
+  q.sums_kind = a.weight_dtype;
+  q.lanes = few::columns_lanes(units, *context.device);
+  how.grid = static_cast<uint32_t>(norm_backward_plan::ratio_up(units, q.lanes));
+  how.block = few::columns_threads(a.rows, q.lanes);
+  return launch(context, kernels.columns[a.dtype], how, stream, &q, sizeof q);
+}
+
 // `name` is the C function's, for messages.
 inline kw_status launch_norm_backward(const char* name, Module& module, NormBackwardKernels& kernels, int32_t device,
                                       void* stream, const NormBackward& a) {
@@ -107,6 +142,8 @@ inline kw_status launch_norm_backward(const char* name, Module& module, NormBack
   KW_TRY(module_context(module, device, &context));
   const bool wanted = a.dweight != nullptr || a.dbias != nullptr;
   if (a.rows == 0) return wanted ? launch_norm_backward_finish(context, kernels, stream, a, 0) : KW_OK;
+  if (norm_backward_few::suits(a, *context.device, context.features))
+    return launch_norm_backward_few(context, kernels, stream, a);
   const norm_backward_plan::Plan plan = norm_backward_plan::plan_for(a, *context.device, context.features);
   if (a.rows / plan.rows_a_turn > 0x7ffffff0)
     return fail(KW_ERROR_UNSUPPORTED, "%s: %lld rows of %lld columns are more than one call does. Split the rows", name,
@@ -118,7 +155,7 @@ inline kw_status launch_norm_backward(const char* name, Module& module, NormBack
   how.cluster = plan.cluster ? static_cast<uint32_t>(plan.parts) : 1;
   how.overlap = true;
   const KwNormBackwardParams params = norm_backward_params(a, plan);
-  KW_TRY(launch(context, kernels.row[a.dtype][plan.aligned], how, stream, &params, sizeof params));
+  KW_TRY(launch(context, kernels.row[a.dtype][plan.kind], how, stream, &params, sizeof params));
   if (!wanted || plan.partials == 1) return KW_OK;
   return launch_norm_backward_finish(context, kernels, stream, a, plan.partials);
 }
@@ -127,7 +164,9 @@ inline kw_status norm_backward_workspace(Module& module, int32_t device, int64_t
                                          int64_t* bytes) {
   Context context;
   KW_TRY(module_context(module, device, &context));
-  *bytes = norm_backward_plan::workspace_bytes(rows, cols, centered, *context.device, context.features);
+  const int64_t sums = norm_backward_plan::workspace_bytes(rows, cols, centered, *context.device, context.features);
+  const int64_t statistics = norm_backward_few::statistics_bytes(rows, centered);
+  *bytes = sums > statistics ? sums : statistics;
   return KW_OK;
 }
 

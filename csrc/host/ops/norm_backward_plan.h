@@ -17,12 +17,15 @@ constexpr int kThreadColumns = 16;
 constexpr int kWarpColumns = kThreadColumns * kWarp;
 constexpr int kTeamWarps = 16;
 constexpr int kClusterParts = 8;
-constexpr int kStages = 3;
 constexpr int kScratch = 3 << 10;  // bytes of shared memory a block has or loses besides
+
+// How rows lie, and when their derivatives follow: with the row after, or, where a cluster has to agree on their sums,
+// one later.
+enum Kind { kShifted, kAligned, kLate, kKinds };
 
 // `parts` blocks share a row: a cluster, or else each reads all of it. In a block, teams of warps have a row each.
 struct Plan {
-  bool aligned = false;
+  Kind kind = kShifted;
   bool cluster = false;
   int group = kWarp;  // lanes a row: fewer than a warp's where rows are narrow
   int team_warps = 1;
@@ -38,6 +41,7 @@ struct Shape {
   int64_t rows, cols;
   int size;  // bytes of an element
   bool aligned, centered;
+  bool adds = false;  // there is a dsum
 };
 
 inline int64_t ratio_up(int64_t n, int64_t d) { return (n + d - 1) / d; }
@@ -50,9 +54,9 @@ inline int most_warps(const Shape& s, bool clusters) {
 
 // Shared memory of a warp: the rows on their way, and weights as float32. Rows that lie anyhow take a vector more for
 // each row of the warp, in a line of their own.
-inline int warp_bytes(const Shape& s, int group) {
+inline int warp_bytes(const Shape& s, int group, bool late = false) {
   const int tensor = kWarpColumns * s.size + (s.aligned ? 0 : (kWarp + 1 - group) * kVector);
-  return kStages * 2 * tensor + kWarpColumns * static_cast<int>(sizeof(float));
+  return (late ? 4 : 3) * 2 * tensor + kWarpColumns * static_cast<int>(sizeof(float));
 }
 
 inline int warps_of_block(const Shape& s, int group, const Device& device, bool clusters) {
@@ -78,7 +82,7 @@ inline void set_teams(const Shape& s, const Device& device, int warps, Plan* pla
   const int fit = plan->parts > 1 ? 1 : warps / plan->team_warps;
   plan->teams = least(fit, ratio_up(wanted, device.multiprocessors));
   if (plan->teams < 1) plan->teams = 1;
-  plan->shared = plan->teams * plan->team_warps * warp_bytes(s, plan->group);
+  plan->shared = plan->teams * plan->team_warps * warp_bytes(s, plan->group, plan->kind == kLate);
   const int by_warps = warps / (plan->teams * plan->team_warps);
   const int by_shared = device.shared_per_multiprocessor / (plan->shared + kScratch);
   const int a_multiprocessor = by_warps < by_shared ? by_warps : by_shared;
@@ -96,6 +100,16 @@ inline int parts_for(int64_t cols, int warps) {
   return parts;
 }
 
+// If it fits; with two blocks a multiprocessor, which are at different points of their rows, where a cluster may be so
+// large.
+inline void set_late(const Shape& s, const Device& device, Plan* plan) {
+  const int parts = plan->parts > 2 ? kClusterParts : plan->parts;
+  const int64_t warps = ratio_up(ratio_up(s.cols, kWarpColumns), parts);
+  if (warps * warp_bytes(s, plan->group, true) + kScratch > device.shared_per_block) return;
+  plan->kind = kLate;
+  plan->parts = parts;
+}
+
 inline Plan plan_for(Shape s, const Device& device, uint32_t features) {
   const bool clusters = (features & KW_FEATURE_CLUSTER) != 0;
   Plan plan;
@@ -105,9 +119,12 @@ inline Plan plan_for(Shape s, const Device& device, uint32_t features) {
     s.aligned = false;  // only these kernels have more parts than a cluster has blocks
     warps = warps_of_block(s, plan.group, device, clusters);
   }
-  plan.aligned = s.aligned;
+  plan.kind = s.aligned ? kAligned : kShifted;
   plan.parts = parts_for(s.cols, warps);
   plan.cluster = clusters && plan.parts > 1 && plan.parts <= kClusterParts;
+  // Measured only where KW_FEATURE_WGMMA is. Not where little is done with a row: there memory is the limit.
+  const bool late = (features & KW_FEATURE_WGMMA) != 0 && s.size == 2 && (s.centered || s.adds);
+  if (late && plan.cluster && s.aligned) set_late(s, device, &plan);
   plan.team_warps = static_cast<int>(ratio_up(ratio_up(s.cols, kWarpColumns), plan.parts));
   set_teams(s, device, warps, &plan);
   return plan;
@@ -127,12 +144,14 @@ inline bool aligned(const NormBackward& a) {
 }
 
 inline Plan plan_for(const NormBackward& a, const Device& device, uint32_t features) {
-  return plan_for({a.rows, a.cols, static_cast<int>(size_of(a.dtype)), aligned(a), a.centered}, device, features);
+  return plan_for({a.rows, a.cols, static_cast<int>(size_of(a.dtype)), aligned(a), a.centered, a.dsum != nullptr},
+                  device, features);
 }
 
 // Enough for every type and alignment. One row of sums needs none: it is the result.
 inline int64_t workspace_bytes(int64_t rows, int64_t cols, bool centered, const Device& device, uint32_t features) {
   const Shape shapes[] = {{rows, cols, 2, true, centered},
+                          {rows, cols, 2, true, centered, true},
                           {rows, cols, 4, true, centered},
                           {rows, cols, 2, false, centered},
                           {rows, cols, 4, false, centered}};

@@ -260,7 +260,8 @@ inline Plan plan_for(const Norm& a, const Device& device, uint32_t features) {
   const auto with = [add](Shape shape) { return static_cast<Shape>(shape + (add ? 1 : 0)); };
   Plan plan;
   plan.alike = alignment.alike;
-  plan.large = a.rows * a.cols * size_of(a.dtype) * (add ? 4 : 2) > int64_t{4} * device.l2;
+  // With a residual, rows read twice are the faster way from where that is half as large.
+  plan.large = a.rows * a.cols * size_of(a.dtype) * (add ? 4 : 2) > int64_t{add && !a.centered ? 2 : 4} * device.l2;
   if (alignment.whole && units <= kWarp) {
     plan.shape = with(kNarrow);
     plan_narrow(a, device, units, kSlots, &plan);

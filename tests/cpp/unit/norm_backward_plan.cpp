@@ -3,6 +3,7 @@
 #include "ops/norm_backward_plan.h"
 
 #include "../check.h"
+#include "ops/norm_backward_few.h"
 
 using namespace kw::norm_backward_plan;
 
@@ -11,7 +12,7 @@ using namespace kw::norm_backward_plan;
 static const struct {
   kw::Device device;
   uint32_t features;
-} kDevices[] = {{{0, 90, 132, 2048, 232448, 233472, 60 << 20}, KW_FEATURE_CLUSTER},
+} kDevices[] = {{{0, 90, 132, 2048, 232448, 233472, 60 << 20}, KW_FEATURE_CLUSTER | KW_FEATURE_WGMMA},
                 {{0, 90, 20, 1536, 101376, 102400, 24 << 20}, KW_FEATURE_CLUSTER},
                 {{0, 80, 108, 2048, 166912, 167936, 40 << 20}, 0},
                 {{0, 75, 16, 1024, 65536, 65536, 4 << 20}, 0}};
@@ -27,8 +28,9 @@ static void check(const Shape& s, const kw::Device& device, uint32_t features) {
   CHECK_PLAN(p.team_warps == 1 || p.teams < 16);  // each has a barrier of its own
   CHECK_PLAN(p.shared + kScratch <= device.shared_per_block);
   CHECK_PLAN(!p.cluster || (features != 0 && p.parts <= kClusterParts));
-  CHECK_PLAN(p.cluster || p.parts == 1 || features == 0 || !p.aligned);
-  CHECK_PLAN(s.aligned || !p.aligned);
+  CHECK_PLAN(p.cluster || p.parts == 1 || features == 0 || p.kind == kShifted);
+  CHECK_PLAN(s.aligned || p.kind == kShifted);
+  CHECK_PLAN(p.kind != kLate || (p.cluster && s.size == 2));
   CHECK_PLAN(p.parts == 1 || p.group == kWarp);
   // Every column, and every row once; no block without any.
   CHECK_PLAN(int64_t{p.parts} * p.team_warps * p.group * kThreadColumns >= s.cols);
@@ -45,12 +47,39 @@ CASE(every_width) {
         for (const int size : {2, 4}) {
           for (const bool centered : {false, true}) {
             check({rows, cols, size, false, centered}, on.device, on.features);
-            if (cols * size % kVector == 0) check({rows, cols, size, true, centered}, on.device, on.features);
+            if (cols * size % kVector != 0) continue;
+            check({rows, cols, size, true, centered}, on.device, on.features);
+            check({rows, cols, size, true, centered, true}, on.device, on.features);
           }
         }
       }
     }
     check({3, 65536, 4, true, true}, on.device, on.features);
+  }
+}
+
+// Few rows: a unit of columns is one thread's, and so is each row of a block's columns.
+CASE(few_rows) {
+  namespace few = kw::norm_backward_few;
+  kw::NormBackward a{};
+  for (const auto& on : kDevices) {
+    for (a.cols = few::kFewestCols; a.cols <= 16384; a.cols += 8) {
+      for (a.rows = 1; a.rows <= few::kMostRows; a.rows += a.rows < 5 ? 1 : 97) {
+        a.dtype = a.cols % 16 == 0 ? KW_BFLOAT16 : KW_FLOAT32;
+        a.dx_stride = a.dy_stride = a.h_stride = a.cols;
+        const int64_t units = a.cols * kw::size_of(a.dtype) / kVector;
+        const uint32_t threads = few::row_threads(a, on.device), lanes = few::columns_lanes(units, on.device);
+        const uint32_t beside = few::columns_threads(a.rows, lanes);
+        CHECK(!few::suits(a, on.device, 0), "%lld x %lld", (long long)a.rows, (long long)a.cols);
+        if (!few::suits(a, on.device, KW_FEATURE_PDL)) continue;
+        CHECK(threads % kWarp == 0 && threads <= few::kMostThreads && threads * few::kSlots >= units,
+              "%u threads for %lld units", threads, (long long)units);
+        // The last step of a block's sums is a column a thread, of two sums.
+        CHECK(beside % kWarp == 0 && beside <= few::kMostColumnsThreads &&
+                  lanes * kVector / kw::size_of(a.dtype) * 2 <= beside,
+              "%u threads for %u units of columns", beside, lanes);
+      }
+    }
   }
 }
 

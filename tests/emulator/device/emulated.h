@@ -51,6 +51,7 @@ void emulated_store_async(unsigned to, const void* data, unsigned bytes, unsigne
 void emulated_cluster_arrive(bool in_order);
 void emulated_cluster_wait(void);
 void emulated_previous_kernel(void);
+void emulated_next_kernel(void);
 
 }  // extern "C"
 #pragma GCC visibility pop

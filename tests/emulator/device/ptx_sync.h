@@ -8,7 +8,7 @@ namespace ptx {
 
 using namespace emulated;
 
-inline void griddepcontrol_launch_dependents() {}
+inline void griddepcontrol_launch_dependents() { emulated_next_kernel(); }
 inline void griddepcontrol_wait() { emulated_previous_kernel(); }
 
 inline void bar_sync(u32 id, u32 threads) { emulated_barrier(id, threads); }

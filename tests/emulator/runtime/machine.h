@@ -89,6 +89,10 @@ struct Launch {
 };
 
 extern Launch launch;
+// Whether the kernel before let this one begin, and this one lets the next, only when all before it had ended: then
+// what nobody writes meanwhile may be read before griddepcontrol.wait. Not of the first kernel after a test told of
+// memory.
+extern bool begun_in_order, next_in_order;
 extern Thread* current;
 extern Block blocks[kMaxCluster];  // of the cluster that runs
 

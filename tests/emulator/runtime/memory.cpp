@@ -75,7 +75,7 @@ Memory* memory_at(const unsigned char* address) {
 void* checked(const char* what, unsigned char* address, size_t bytes, bool written) {
   Memory* memory = memory_at(address);
   if (memory == nullptr || address + bytes > memory->end) outside(what, address, bytes, written);
-  if (launch.overlap && !current->previous_done) {
+  if (launch.overlap && !current->previous_done && (memory->writable || !begun_in_order)) {
     fault("%s touches %s before griddepcontrol.wait", what, memory->name);
   }
   unsigned char* state = memory->written + (address - memory->begin);
@@ -199,6 +199,7 @@ void* emulated_dynamic_shared() { return current->block->shared + kDynamicAt; }
 __attribute__((visibility("default"))) int emulator_memory(void* begin, size_t bytes, int written, int writable,
                                                            const char* name) {
   if (memory_count == kMost) return 1;
+  next_in_order = false;
   Memory& memory = memories[memory_count++];
   memory.begin = static_cast<unsigned char*>(begin);
   memory.end = memory.begin + bytes;

@@ -11,6 +11,7 @@
 namespace emulator {
 
 Launch launch;
+bool begun_in_order, next_in_order;
 Thread* current;
 Block blocks[kMaxCluster];
 
@@ -214,6 +215,8 @@ void wait_until(const char* what, unsigned detail, bool (*may_go_on)(const void*
 
 bool run(const Launch& wanted) {
   launch = wanted;
+  begun_in_order = next_in_order;
+  next_in_order = true;
   if (failed) forget_flights();
   failed = false;
   text[0] = '\0';
