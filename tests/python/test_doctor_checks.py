@@ -116,6 +116,7 @@ SICK = [
     ("KW-102", "6.8.0-45", WORKSTATION.but(files={**NOT_LOADED, "/proc/modules": ""}, driver=NO_DRIVER)),
     ("KW-103", "6.8.0-45", WORKSTATION.but(files=NOT_LOADED, kernel="6.14.0-1-generic", driver=NO_DRIVER)),
     ("KW-104", "nouveau", WORKSTATION.but(files={**NOT_LOADED, "/proc/modules": "nouveau 3096576 1 - Live 0x0\n"}, driver=NO_DRIVER)),
+    ("KW-108", "HOME is not set", WORKSTATION.but(variables={"HOME": ""})),
     ("KW-108", "no such directory", WORKSTATION.but(variables={"HOME": "/nonexistent"})),
     ("KW-081", "no bin/nvcc", WORKSTATION.but(variables={"CUDA_HOME": "/opt/cuda"})),
     ("KW-082", "11.8", WORKSTATION.but(
