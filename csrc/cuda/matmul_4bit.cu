@@ -5,7 +5,8 @@
 //   rows   float16 and bfloat16 on tensor cores, for 1, 2 and up to 4, 8, 16 rows of x: k a multiple of 128, scales of
 //          64 elements or more, whole vectors
 //   tile   the same for up to 32 or 64 rows: k a multiple of 32
-//   panel  the same by warpgroups, for any number of rows in groups of up to 32 or 64: k a multiple of 64, on Hopper;
+//   panel  the same by warpgroups, for any number of rows in groups of up to 8, 16, 32 or 64: k a multiple of 64, on
+//          Hopper;
 //          panel_x brings x into its order
 //   words  float32, where eight codes of a row are a whole word
 //   any    everything else
@@ -59,8 +60,12 @@ KW_TENSOR(bfloat16, BFloat16)
 extern "C" __global__ void __launch_bounds__(256) matmul_4bit_panel_x(const KwMatmul4bitPanelXParams p) {
   kw::matmul_4bit_panel_x(p);
 }
+KW_PANEL(8, float16, Float16)
+KW_PANEL(16, float16, Float16)
 KW_PANEL(32, float16, Float16)
 KW_PANEL(64, float16, Float16)
+KW_PANEL(8, bfloat16, BFloat16)
+KW_PANEL(16, bfloat16, BFloat16)
 KW_PANEL(32, bfloat16, BFloat16)
 KW_PANEL(64, bfloat16, BFloat16)
 #endif

@@ -110,6 +110,32 @@ def test_every_beginning_of_a_library(tmp_path):
         assert not any("cannot be read" in line for line in look(path)), size
 
 
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
+def test_half_a_library_runs_nowhere(tmp_path, capsys, share):
+    """A download that broke off: the loader ends with an error, or the process later by a signal."""
+    path = tmp_path / "half.so"
+    path.write_bytes(LIBRARY[: int(len(LIBRARY) * share)])
+    assert program.main(["xray", "--for", "linux-x86_64", str(path)]) == 1
+    printed = capsys.readouterr().out
+    assert printed.count(": FAILS\n") == 2, printed
+    assert "it cannot be loaded anywhere" in printed
+
+
+def test_what_cannot_be_judged_is_not_said_to_run(tmp_path, capsys):
+    other = bytearray(LIBRARY)
+    other[4] = 1  # 32 bits
+    for name, content, words in (
+        ("a.whl", b"", "is called a wheel and is no archive"),
+        ("a-1-py3-none-any.whl", LIBRARY, "is called a wheel and is no archive"),
+        ("old.so", bytes(other), "UNKNOWN: nothing in it can be judged"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        assert program.main(["xray", "--html", str(tmp_path / "page.html"), str(tmp_path / name)]) == 2, name
+        printed = capsys.readouterr()
+        assert words in printed.out + printed.err
+        assert "no GPU to judge by" not in printed.out
+
+
 def refused(data: bytes, words: str) -> None:
     with pytest.raises(Damaged, match=words):
         list(_fatbin.containers(View(data)))

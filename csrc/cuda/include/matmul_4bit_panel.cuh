@@ -30,7 +30,7 @@ template <class T, u32 kCols>
 struct Panel4bit {
   static constexpr u32 kParts = kCols / 8;
   static constexpr u32 kRegisters = kCols / 2;
-  static constexpr u32 kProducts = kCols == 32 ? 2 : 1;  // as many as registers have room for
+  static constexpr u32 kProducts = kCols <= 32 ? 2 : 1;  // as many as registers have room for
   const KwMatmul4bitPanelParams& p;
   const PanelPart4bit part;
   PanelX4bit<kCols> x;
@@ -51,14 +51,14 @@ struct Panel4bit {
   }
 
   // Sets out for the products of a slice.
-  __device__ __forceinline__ void begin(u32 which, const u32 (&left)[4][4], u64 right) {
+  __device__ __forceinline__ void begin(u32 which, const u32 (&left)[4][4], u32 right) {
     group_begin();
 #pragma unroll
     for (u32 i = 0; i < 4; ++i) {
       if constexpr (T::kIsHalf) {
-        multiply_group_half(product[which], left[i], right + i * 2, i > 0);
+        multiply_group_half(product[which], left[i], whole_group_matrix(right + i * 2), i > 0);
       } else {
-        multiply_group_bfloat(product[which], left[i], right + i * 2, i > 0);
+        multiply_group_bfloat(product[which], left[i], whole_group_matrix(right + i * 2), i > 0);
       }
     }
     group_commit();
@@ -85,7 +85,7 @@ struct Panel4bit {
     constexpr u32 kLast = kStepSlices - 1;
     u32 four[4], left[2][4][4];
     float by[2];
-    u64 right = 0;
+    u32 right = 0;
     codes.load_codes(0, four);
     look_up(four, left[0]);
 #pragma unroll
@@ -110,7 +110,7 @@ struct Panel4bit {
   // Those of what is left, one after the other.
   template <class Codes>
   __device__ __forceinline__ void add_rest(const Codes& codes, u32 step, u32 stage, u32 slices) {
-    u64 right = 0;
+    u32 right = 0;
 #pragma unroll 1
     for (u32 slice = 0; slice < slices; ++slice) {
       u32 four[4], left[4][4];

@@ -16,12 +16,13 @@ template <class T, u32 kRanges, u32 kSums>
 struct RowsSums4bit {
   static constexpr u32 kSideBySide = kRanges > 0 ? kRanges : 1;
   static constexpr u32 kUnitRows = 16 / kSideBySide;
-  static constexpr u32 kPlaces = 4 / kSideBySide;          // that differ by more than their range
-  static constexpr u32 kRows = 8 / kSideBySide;            // of groups
+  static constexpr u32 kPlaces = 4 / kSideBySide;  // that differ by more than their range
+  static constexpr u32 kRows = 8 / kSideBySide;    // of groups
+  static constexpr u32 kScalesBytes = kRanges == 4 ? 2 * kSharedScales << kRowsWarpsLog2 : 0;
   static constexpr u32 kUnitBytes = kSums * kPlaces * 32;  // of a warp
 
   static __device__ __forceinline__ u32 at(u32 number) {
-    return shared_address(dynamic_shared()) + kTableBytes + number * kUnitBytes;
+    return shared_address(dynamic_shared()) + kTableBytes + kScalesBytes + number * kUnitBytes;
   }
 
   static __device__ __forceinline__ void give(const float (&sum)[kSums], u32 number) {

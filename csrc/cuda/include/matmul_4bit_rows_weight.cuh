@@ -28,6 +28,8 @@ struct RowsWeight4bit {
   static constexpr u32 kUnitRows = 16 / kSideBySide;
   static constexpr u32 kStepBlocks = 2 * kSideBySide;  // of 64 of k
   static constexpr u32 kSteps = 4 / kSideBySide;       // whose scales are read at once, 32 bytes a row if floats
+  // Where the four lanes of a group want the same scales of four rows and those are quantized, each makes those of one.
+  static constexpr bool kShares = kRanges == 4;
   const KwMatmul4bitParams& p;
   const u32 lane_offset;    // in an entry of the table
   const u32 row_of_unit;    // the lane's first
@@ -119,6 +121,28 @@ struct RowsWeight4bit {
       slot.scale[i][0] = exclusive_or(slot.scale[i][0], zero);
       slot.scale[i][1] = exclusive_or(slot.scale[i][1], zero);
       if (with_scales && !(plain && narrow)) make_scales(slot.scale[i]);
+    }
+  }
+
+  // The same where scales are shared: of the two slots of a half those of the lane's first row are what it makes for
+  // its group, of the row whose number is the lane's place.
+  __device__ __forceinline__ void arrive_shared(u32 which, u32 zero, RowsSlot4bit (&slots)[2]) const {
+    u32(&made)[2] = slots[0].scale[0];
+    made[0] = exclusive_or(made[0], zero);
+    made[1] = exclusive_or(made[1], zero);
+    make_scales(made);
+    const u32 warp = threadIdx.x / kWarp, group = threadIdx.x % kWarp / 4;
+    const u32 at = shared + kTableBytes + (warp * 2 + which) * kSharedScales + group * 32;
+    store_shared<8>(at + threadIdx.x % 4 * 8, made);
+    __syncwarp();
+#pragma unroll
+    for (u32 i = 0; i < 2; ++i) {
+      slots[i].codes[0][0] = exclusive_or(slots[i].codes[0][0], zero);
+      slots[i].codes[1][0] = exclusive_or(slots[i].codes[1][0], zero);
+      u32 word[4];
+      load_shared<16>(at + i * 16, word);
+#pragma unroll
+      for (u32 j = 0; j < 4; ++j) slots[i].scale[j / 2][j % 2] = word[j];
     }
   }
 

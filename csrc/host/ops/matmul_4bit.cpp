@@ -16,13 +16,13 @@ using namespace four_bit_checks;
 using namespace matmul_4bit_plan;
 
 #define KW_ROWS(cols) {{"matmul_4bit_rows" cols "_float16"}, {"matmul_4bit_rows" cols "_bfloat16"}}
+#define KW_PANEL(cols) {{"matmul_4bit_panel" cols "_float16"}, {"matmul_4bit_panel" cols "_bfloat16"}}
 
 Module module{"matmul_4bit"};
 Kernel rows_kernels[][2] = {KW_ROWS("1"), KW_ROWS("2"), KW_ROWS("4"), KW_ROWS("8"), KW_ROWS("16")};
 Kernel tile_kernels[kKinds][2] = {{{"matmul_4bit_tile32_float16"}, {"matmul_4bit_tile32_bfloat16"}},
                                   {{"matmul_4bit_tile64_float16"}, {"matmul_4bit_tile64_bfloat16"}}};
-Kernel panel_kernels[2][2] = {{{"matmul_4bit_panel32_float16"}, {"matmul_4bit_panel32_bfloat16"}},
-                              {{"matmul_4bit_panel64_float16"}, {"matmul_4bit_panel64_bfloat16"}}};
+Kernel panel_kernels[kPanelKinds][2] = {KW_PANEL("8"), KW_PANEL("16"), KW_PANEL("32"), KW_PANEL("64")};
 Kernel panel_x_kernel{"matmul_4bit_panel_x"};
 Kernel any_kernels[3] = {{"matmul_4bit_any_float32"}, {"matmul_4bit_any_float16"}, {"matmul_4bit_any_bfloat16"}};
 Kernel words_kernel{"matmul_4bit_words_float32"};
@@ -160,7 +160,7 @@ kw_status run_any(const Context& context, void* stream, const Matmul4bit& a) {
 kw_status run_on_device(int32_t device, void* stream, const Matmul4bit& a) {
   Context context;
   KW_TRY(module_context(module, device, &context));
-  if (aligned_to(a.packed, kVectorBytes) && has_panel(a.m, a.n, a.k, a.blocksize, a.dtype, context.features))
+  if (aligned_to(a.packed, kVectorBytes) && takes_panel(a, *context.device, context.features))
     return run_panel(context, stream, a);
   if (!tiled(a, context.features)) return run_any(context, stream, a);
   constexpr int64_t kWidest = kCols[kKinds - 1];
@@ -194,7 +194,7 @@ kw_status workspace_bytes(int32_t device, const Matmul4bit& a, int64_t* bytes) {
   }
   Context context;
   KW_TRY(module_context(module, device, &context));
-  if (has_panel(a.m, a.n, a.k, a.blocksize, a.dtype, context.features)) *bytes = panel_workspace(a.m, a.k);
+  if (takes_panel(a, *context.device, context.features)) *bytes = panel_workspace(a.m, a.k);
   return KW_OK;
 }
 

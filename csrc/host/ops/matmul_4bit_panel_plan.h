@@ -9,7 +9,8 @@
 namespace kw::matmul_4bit_plan {
 
 // As in csrc/cuda/include/matmul_4bit_panel.cuh, matmul_4bit_panel_copy.cuh and matmul_4bit_panel_x.cuh.
-constexpr int64_t kPanelCols[] = {32, 64};  // rows of x of a group
+constexpr int kPanelKinds = 4;
+constexpr int64_t kPanelCols[kPanelKinds] = {8, 16, 32, 64};  // rows of x of a group
 constexpr int64_t kPanelRows = 256;
 constexpr int64_t kPanelSlice = 64;
 constexpr int64_t kPanelStep = 256;
@@ -19,8 +20,8 @@ constexpr int64_t kPanelAlignment = 1024;
 constexpr int64_t kPanelCodes = 16 * 3 * 16 * 128;  // of the warps' rings
 constexpr int64_t kPanelStages = 4;                 // of x, of two slices each
 constexpr int64_t kPanelXThreads = 256;
-constexpr int64_t kMostSplit = 8;  // blocks of a cluster that every GPU with clusters can place
-constexpr int64_t kPanelRowsLeast = 8;
+constexpr int64_t kMostSplit = 8;                  // blocks of a cluster that every GPU with clusters can place
+constexpr int64_t kPanelRowsLeast = 3;             // of x
 constexpr int64_t kPanelLarge = int64_t{1} << 25;  // elements of a weight
 constexpr int64_t kPanelDepth = int64_t{1} << 25;  // bytes of a tile are counted in 32 bits
 constexpr int64_t kMostUnits = int64_t{1} << 31;
@@ -31,28 +32,23 @@ struct Panel {
   int64_t split = 0;   // blocks of a cluster
   int64_t grid = 0;
   int64_t shared = 0;
+  double cost = 0.0;
 };
 
-// More rows of x than the other kernels take; and of large weights already more than 8. With 24 rows of x an H200 took
-// 26 µs for 13824 x 5120 and 61 for 28672 x 8192 here, where the kernel for 16 rows took 36 and 77; 14 for 4096 x 4096,
-// not 11.
-inline bool rows_for_panel(int64_t m, int64_t n, int64_t k) {
-  return m > kRowsMost || (m > kPanelRowsLeast && n >= ratio_up(kPanelLarge, k));
-}
-
 // Whether these sizes are for them; addresses are another matter (tiled()).
-inline bool has_panel(int64_t m, int64_t n, int64_t k, int32_t blocksize, int32_t dtype, uint32_t features) {
+inline bool can_panel(const Matmul4bit& a, uint32_t features) {
   constexpr uint32_t kNeeded = KW_FEATURE_WGMMA | KW_FEATURE_TMA | KW_FEATURE_CLUSTER;
-  if ((features & kNeeded) != kNeeded || dtype == KW_FLOAT32 || n == 0 || k == 0 || !rows_for_panel(m, n, k))
-    return false;
-  if (k % kPanelSlice != 0 || k >= kPanelDepth || blocksize < kPanelSlice) return false;
-  if (n >= kMostUnits / k * kPanelSlice || m >= kMostUnits / k) return false;
-  return ratio_up(n, kPanelRows) * ratio_up(m, kPanelCols[0]) <= kMaxBlocks / kMostSplit;
+  if ((features & kNeeded) != kNeeded || a.dtype == KW_FLOAT32 || a.n == 0 || a.k == 0) return false;
+  if (a.k % kPanelSlice != 0 || a.k >= kPanelDepth || a.blocksize < kPanelSlice) return false;
+  if (a.n >= kMostUnits / a.k * kPanelSlice || a.m >= kMostUnits / a.k) return false;
+  return ratio_up(a.n, kPanelRows) * ratio_up(a.m, kPanelCols[2]) <= kMaxBlocks / kMostSplit;
 }
 
 // x in the order of these kernels, in whichever groups.
 inline int64_t panel_workspace(int64_t m, int64_t k) {
-  const int64_t cols = kPanelCols[m <= kPanelCols[0] ? 0 : 1];
+  int kind = 0;
+  while (kind < kPanelKinds - 1 && kPanelCols[kind] < m) ++kind;
+  const int64_t cols = kPanelCols[kind];
   return ratio_up(m, cols) * cols * k * 2;
 }
 
@@ -68,7 +64,7 @@ inline int64_t at_once(const Device& device, int64_t split) {
 
 // In microseconds of an H200: what a step takes by the rows of x of a group, and what a block takes besides.
 inline double panel_cost(const Panel& plan, int64_t steps, const Device& device) {
-  constexpr double kStep[] = {1.55, 2.15}, kBlock = 8.0;
+  constexpr double kStep[kPanelKinds] = {1.15, 1.32, 1.6, 2.2}, kBlock = 8.0;
   const int64_t turns = ratio_up(plan.grid, at_once(device, plan.split));
   return static_cast<double>(turns) * (static_cast<double>(ratio_up(steps, plan.split)) * kStep[plan.kind] + kBlock);
 }
@@ -76,24 +72,46 @@ inline double panel_cost(const Panel& plan, int64_t steps, const Device& device)
 inline Panel plan_panel(const Matmul4bit& a, const Device& device) {
   const int64_t tiles = ratio_up(a.n, kPanelRows), steps = ratio_up(a.k, kPanelStep);
   Panel best;
-  double least = 0.0;
-  for (int kind = 0; kind < 2; ++kind) {
-    if (kind > 0 && a.m <= kPanelCols[0]) break;
+  for (int kind = 0; kind < kPanelKinds; ++kind) {
+    // Groups of 32 may be better than one of 64.
+    if (kind < kPanelKinds - 2 ? a.m > kPanelCols[kind] : a.m <= kPanelCols[kind - 1]) continue;
     for (int64_t split = 1; split <= kMostSplit && split <= steps && split <= device.multiprocessors; ++split) {
       Panel plan;
       plan.kind = kind;
       plan.groups = ratio_up(a.m, kPanelCols[kind]);
       plan.split = split;
       plan.grid = tiles * plan.groups * split;
-      const double cost = panel_cost(plan, steps, device);
-      if (best.split != 0 && cost >= least) continue;
-      least = cost;
-      best = plan;
+      plan.cost = panel_cost(plan, steps, device);
+      if (best.split == 0 || plan.cost < best.cost) best = plan;
     }
+    if (kind < kPanelKinds - 2) break;
   }
   best.shared = kPanelTable + kPanelAlignment + kPanelStages * 2 * kPanelCols[best.kind] * kPanelSlice * 2 +
                 kPanelCodes + (2 * kPanelStages + 1) * 8;
   return best;
+}
+
+// The same of the kernels for few rows of x, which are bound by their busiest warp: what it takes for 512 of k of a
+// unit, by the rows of x and by how many units it has at a time.
+inline double rows_cost(const Matmul4bit& a, const Device& device) {
+  constexpr double kUnit[][3] = {{0, 0, 0}, {0, 0, 0}, {4.3, 3.4, 3.0}, {4.7, 3.85, 3.3}, {2.8, 2.8, 2.4}},
+                   kBlock = 5.0;
+  const Rows plan = plan_rows(a, device);
+  const int64_t units = ratio_up(ratio_up(plan.units, plan.grid), int64_t{1} << (kRowsWarpsLog2 - plan.k_warps_log2));
+  const int64_t depths = ratio_up(ratio_up(a.k, kRowsScales), int64_t{1} << plan.k_warps_log2);
+  return kBlock + static_cast<double>(units * depths) * kUnit[plan.kind][(units < 3 ? units : 3) - 1];
+}
+
+// Of more rows of x than the kernels for few rows take, or another depth than those; and of large weights already of
+// fewer rows where that is faster. On an H200 13824 x 5120 took 19 µs with 8 rows here and 29 there, 21 and 30 with 12;
+// 28672 x 8192 took 46 and 56 with 8. (Smaller weights were slower here: 4096 x 4096 took 12 µs and 10 with 16 rows;
+// and one or two rows of x are bound by memory.)
+inline bool takes_panel(const Matmul4bit& a, const Device& device, uint32_t features) {
+  constexpr double kFaster = 0.97;
+  if (!can_panel(a, features)) return false;
+  if (a.m > kRowsMost || a.k % kRowsRange != 0) return true;
+  if (a.m < kPanelRowsLeast || a.n < ratio_up(kPanelLarge, a.k)) return false;
+  return plan_panel(a, device).cost < kFaster * rows_cost(a, device);
 }
 
 }  // namespace kw::matmul_4bit_plan

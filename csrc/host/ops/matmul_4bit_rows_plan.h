@@ -13,9 +13,13 @@ struct RowsKind {
   int64_t sums;    // bytes that a warp has of a unit
   int64_t blocks;  // of a multiprocessor
   int64_t room;    // bytes of a block for sums, at most
+  int64_t scales;  // and for scales that lanes make for each other
 };
-constexpr RowsKind kRowsKinds[] = {
-    {1, 4, 64, 2, 32768}, {2, 2, 128, 2, 32768}, {4, 1, 256, 2, 32768}, {8, 1, 512, 2, 32768}, {16, 1, 1024, 1, 98304}};
+constexpr RowsKind kRowsKinds[] = {{1, 4, 64, 2, 32768, 4096},
+                                   {2, 2, 128, 2, 32768, 0},
+                                   {4, 1, 256, 2, 32768, 0},
+                                   {8, 1, 512, 2, 32768, 0},
+                                   {16, 1, 1024, 1, 98304, 0}};
 constexpr int64_t kRowsBlock = 64;  // of k: what codes share a scale, at least
 constexpr int64_t kRowsRange = 128;
 constexpr int64_t kRowsScales = 512;  // whose scales a warp reads at once
@@ -62,15 +66,16 @@ inline Rows plan_rows(const Matmul4bit& a, const Device& device) {
   const RowsKind& kind = kRowsKinds[plan.kind];
   plan.units = ratio_up(a.n, 16 / kind.ranges);
   plan.steps = ratio_up(a.k, kRowsRange * kind.ranges);
-  const int64_t left = device.shared_per_block - kRowsTable, sums = left < kind.room ? left : kind.room;
-  const int64_t blocks = device.shared_per_multiprocessor / (kRowsTable + sums + kReserved);
+  const int64_t fixed = kRowsTable + kind.scales, left = device.shared_per_block - fixed,
+                sums = left < kind.room ? left : kind.room;
+  const int64_t blocks = device.shared_per_multiprocessor / (fixed + sums + kReserved);
   const int64_t at_once = device.multiprocessors * (blocks < kind.blocks ? 1 : kind.blocks);
   plan.grid = plan.units < at_once ? plan.units : at_once;
   const int64_t units = ratio_up(plan.units, plan.grid);
   plan.k_warps_log2 = rows_k_warps(units, ratio_up(a.k, kRowsScales));
   const int64_t room = sums / (kind.sums << plan.k_warps_log2);
   plan.group = units < room ? units : room;
-  plan.shared = kRowsTable + plan.group * (kind.sums << plan.k_warps_log2);
+  plan.shared = fixed + plan.group * (kind.sums << plan.k_warps_log2);
   return plan;
 }
 

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kernelwright.errors import InvalidArgument
 from kernelwright.ops._tensors import require_dtype
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from torch import Tensor
 
@@ -80,7 +81,8 @@ def elements(shape: Sequence[Any]) -> Any:
 # --- what is refused ------------------------------------------------------------
 
 
-def dtypes(names: Sequence[str]) -> tuple[Any, ...]:
+@cache
+def dtypes(names: tuple[str, ...]) -> tuple[Any, ...]:
     import torch
 
     return tuple(getattr(torch, name) for name in names)
@@ -96,15 +98,19 @@ def check_quant_type(op: str, quant_type: str) -> None:
         raise InvalidArgument(f"{op}: quant_type is {quant_type!r}, but must be 'nf4' or 'fp4'")
 
 
-def check_held(op: str, name: str, tensor: Tensor, dtype: str, count: Any, because: str, like: Tensor) -> None:
+def check_held(
+    op: str, name: str, tensor: Tensor, dtype: str, count: Any, because: Callable[[], str], like: Tensor
+) -> None:
     """Of this type, on the device of `like` (the operator's first tensor), `count` elements in any shape."""
-    require_dtype(op, name, tensor, dtypes((dtype,)))
+    allowed = dtypes((dtype,))
+    if tensor.dtype == allowed[0] and tensor.device == like.device and tensor.numel() == count:
+        return
+    require_dtype(op, name, tensor, allowed)
     if tensor.device != like.device:
         raise InvalidArgument(
             f"{op}: {name} is on {tensor.device}, but the first tensor is on {like.device}; move one of them (.to())"
         )
-    if tensor.numel() != count:
-        raise InvalidArgument(f"{op}: {name} has {tensor.numel()} elements, but must have {count}: {because}")
+    raise InvalidArgument(f"{op}: {name} has {tensor.numel()} elements, but must have {count}: {because()}")
 
 
 def check_weight(
@@ -120,19 +126,27 @@ def check_weight(
     check_blocksize(op, blocksize)
     check_quant_type(op, quant_type)
     count = elements(shape)
-    shown = "x".join(map(str, shape)) or "1"
-    check_held(op, "packed", packed, "uint8", packed_bytes(count), f"{shown} elements, two in a byte", like)
+
+    def shown() -> str:  # as the other words, only where they are said: they would cost a call more than the checks
+        return "x".join(map(str, shape)) or "1"
+
+    def each() -> str:
+        return f"one for each block of {blocksize} of {shown()} elements"
+
+    def each_second() -> str:
+        return f"one for each {SCALES_A_BLOCK} of {number} scales"
+
+    check_held(op, "packed", packed, "uint8", packed_bytes(count), lambda: f"{shown()} elements, two in a byte", like)
     number = blocks(count, blocksize)
-    each = f"one for each block of {blocksize} of {shown} elements"
     if len(scales) == 1:
         check_held(op, "absmax", scales[0], "float32", number, each, like)
         return
     codes, absmax2, table, offset = scales
     check_held(op, "codes", codes, "uint8", number, each, like)
     second = blocks(number, SCALES_A_BLOCK)
-    check_held(op, "absmax2", absmax2, "float32", second, f"one for each {SCALES_A_BLOCK} of {number} scales", like)
-    check_held(op, "map", table, "float32", 256, "a value for each code of a scale", like)
-    check_held(op, "offset", offset, "float32", 1, "what was taken from all scales", like)
+    check_held(op, "absmax2", absmax2, "float32", second, each_second, like)
+    check_held(op, "map", table, "float32", 256, lambda: "a value for each code of a scale", like)
+    check_held(op, "offset", offset, "float32", 1, lambda: "what was taken from all scales", like)
 
 
 def split_scales(op: str, absmax: Any) -> tuple[Any, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import InvalidArgument, Unsupported
@@ -80,7 +81,7 @@ def _check(
     four_bit.check_weight(_NAME, packed, scales, (n, x.shape[-1]), blocksize, quant_type, x)
     if bias is not None:
         dtype = str(x.dtype).partition(".")[2]
-        four_bit.check_held(_NAME, "bias", bias, dtype, n, "one for each row of the weight", x)
+        four_bit.check_held(_NAME, "bias", bias, dtype, n, lambda: "one for each row of the weight", x)
 
 
 def _fake_any(
@@ -169,6 +170,8 @@ def _bind(library: Library, key: str) -> Callable[..., Tensor]:
     numbers = dtype_codes(library, ("float32", "float16", "bfloat16"))
     types = {name: library.constants[f"KW_{name.upper()}"] for name in four_bit.VALUES}
     place = placement(library, key)
+    # Of a device and sizes always the same; asking costs more than a microsecond. A model has a few dozen.
+    scratch_bytes = lru_cache(maxsize=1024)(partial(_scratch_bytes, library))
 
     def run(x: Tensor, packed: Tensor, *rest: Any) -> Tensor:
         *scales, bias, n, blocksize, quant_type = rest
@@ -180,7 +183,7 @@ def _bind(library: Library, key: str) -> Callable[..., Tensor]:
             k, m = x.shape[-1], y.numel() // n
             sizes = m, n, k, blocksize, number
             if key == "CUDA":
-                many = k and _has_many_rows(x, m, lambda: _scratch_bytes(library, place(x)[0], *sizes))
+                many = k and _has_many_rows(x, m, lambda: scratch_bytes(place(x)[0], *sizes))
             else:
                 many = k and _has_many_rows_on_a_cpu(library, x, m)
             if many:
@@ -190,13 +193,13 @@ def _bind(library: Library, key: str) -> Callable[..., Tensor]:
             packed = packed.contiguous()
             bias = bias if bias is None else bias.contiguous()
             device, stream = place(x)
-            scratch_bytes = _scratch_bytes(library, device, *sizes)
-            _memory, scratch_at = _scratch(x, scratch_bytes)
+            scratch_size = scratch_bytes(device, *sizes)
+            _memory, scratch_at = _scratch(x, scratch_size)
             _kept, pointers = scale_pointers(scales)
             # fmt: off
             library.call(
                 "kw_matmul_4bit", device, stream, y.data_ptr(), n, x.data_ptr(), stride, packed.data_ptr(), *pointers,
-                None if bias is None else bias.data_ptr(), scratch_at, scratch_bytes, m, n, k, blocksize,
+                None if bias is None else bias.data_ptr(), scratch_at, scratch_size, m, n, k, blocksize,
                 types[quant_type], number,
             )
             # fmt: on

@@ -61,8 +61,8 @@ def _check(x: Tensor, blocksize: int, quant_type: str) -> None:
 
 def _check_absmax(absmax: Tensor, offset: Tensor, map: Tensor) -> None:  # noqa: A002 - the schema's
     require_dtype(_NAME, "absmax", absmax, four_bit.dtypes(("float32",)))
-    four_bit.check_held(_NAME, "offset", offset, "float32", 1, "what is taken from all scales", absmax)
-    four_bit.check_held(_NAME, "map", map, "float32", 256, "a value for each code of a scale", absmax)
+    four_bit.check_held(_NAME, "offset", offset, "float32", 1, lambda: "what is taken from all scales", absmax)
+    four_bit.check_held(_NAME, "map", map, "float32", 256, lambda: "a value for each code of a scale", absmax)
 
 
 # --- without values -------------------------------------------------------------

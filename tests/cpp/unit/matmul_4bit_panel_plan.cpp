@@ -14,9 +14,18 @@ static const kw::Device kDevices[] = {{0, 90, 132, 2048, 232448, 233472, 60 << 2
                                       {0, 90, 20, 2048, 232448, 233472, 24 << 20},
                                       {0, 90, 1, 2048, 232448, 233472, 1 << 20}};
 
-static void check(const kw::Device& device, int64_t m, int64_t n, int64_t k) {
+static kw::Matmul4bit product(int64_t m, int64_t n, int64_t k, int32_t blocksize = 64, int32_t dtype = KW_BFLOAT16) {
   kw::Matmul4bit a{};
-  a.m = m, a.n = n, a.k = k, a.blocksize = 64, a.dtype = KW_BFLOAT16;
+  a.m = m, a.n = n, a.k = k, a.blocksize = blocksize, a.dtype = dtype;
+  return a;
+}
+
+static bool takes(const kw::Matmul4bit& a, uint32_t features = kFeatures) {
+  return takes_panel(a, kDevices[0], features);
+}
+
+static void check(const kw::Device& device, int64_t m, int64_t n, int64_t k) {
+  const kw::Matmul4bit a = product(m, n, k);
   const Panel p = plan_panel(a, device);
   const int64_t cols = kPanelCols[p.kind];
 #define CHECK_PLAN(condition)                                                                              \
@@ -33,27 +42,28 @@ static void check(const kw::Device& device, int64_t m, int64_t n, int64_t k) {
 
 CASE(every_shape) {
   for (const auto& device : kDevices) {
-    for (int64_t m = 9; m <= 5000; m += m < 300 ? 1 : 97) {
+    for (int64_t m = 1; m <= 5000; m += m < 300 ? 1 : 97) {
       for (const int64_t n : {1, 255, 256, 257, 3584, 4096, 11008, 28672, 128256}) {
         for (const int64_t k : {64, 192, 256, 320, 4096, 18944, 28672}) {
-          if (has_panel(m, n, k, 64, KW_BFLOAT16, kFeatures)) check(device, m, n, k);
+          if (can_panel(product(m, n, k), kFeatures)) check(device, m, n, k);
         }
       }
     }
   }
 }
 
-CASE(what_they_do_not_take) {
-  CHECK(has_panel(17, 4096, 4096, 64, KW_FLOAT16, kFeatures), "17 rows");
-  CHECK(!has_panel(16, 4096, 4096, 64, KW_FLOAT16, kFeatures), "16 rows are for other kernels");
-  CHECK(has_panel(9, 8192, 4096, 64, KW_FLOAT16, kFeatures), "9 rows and a large weight");
-  CHECK(!has_panel(9, 8191, 4096, 64, KW_FLOAT16, kFeatures), "9 rows and a smaller weight");
-  CHECK(!has_panel(8, 28672, 8192, 64, KW_FLOAT16, kFeatures), "8 rows are for other kernels");
-  CHECK(!has_panel(17, 4096, 4096 + 32, 64, KW_FLOAT16, kFeatures), "half a slice");
-  CHECK(!has_panel(17, 4096, 4096, 32, KW_FLOAT16, kFeatures), "two scales in a slice");
-  CHECK(!has_panel(17, 4096, 4096, 64, KW_FLOAT32, kFeatures), "float32");
-  CHECK(!has_panel(17, 4096, 4096, 64, KW_FLOAT16, kFeatures & ~KW_FEATURE_WGMMA), "a code without wgmma");
-  CHECK(!has_panel(int64_t{1} << 25, int64_t{1} << 30, 64, 64, KW_FLOAT16, kFeatures), "more blocks than a launch has");
+CASE(what_they_take) {
+  CHECK(takes(product(17, 4096, 4096)), "17 rows");
+  CHECK(!takes(product(16, 4096, 4096)), "16 rows are for other kernels");
+  CHECK(takes(product(16, 28672, 8192)), "16 rows and a large weight");
+  CHECK(takes(product(5, 13824, 5120)), "5 rows and a depth that the other kernels' warps cannot share evenly");
+  CHECK(takes(product(1, 5, 64)), "a depth that the other kernels do not take");
+  CHECK(!takes(product(2, 28672, 8192)), "2 rows are for other kernels");
+  CHECK(!takes(product(17, 4096, 4096 + 32)), "half a slice");
+  CHECK(!takes(product(17, 4096, 4096, 32)), "two scales in a slice");
+  CHECK(!takes(product(17, 4096, 4096, 64, KW_FLOAT32)), "float32");
+  CHECK(!takes(product(17, 4096, 4096), kFeatures & ~KW_FEATURE_WGMMA), "a code without wgmma");
+  CHECK(!takes(product(int64_t{1} << 25, int64_t{1} << 30, 64)), "more blocks than a launch has");
 }
 
 RUN_CASES()

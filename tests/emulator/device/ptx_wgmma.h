@@ -70,6 +70,10 @@ inline void wgmma(const char* what, const Several<float, kRegisters>& d, const S
       int transposed) {                                                                                          \
     wgmma<wide>("wgmma.m64n" #columns "k16." #type, d, a, b, add, scale_a, scale_b, transposed);                 \
   }
+PTX_WGMMA(16, f16, float_of_half)
+PTX_WGMMA(16, bf16, float_of_bfloat)
+PTX_WGMMA(8, f16, float_of_half)
+PTX_WGMMA(8, bf16, float_of_bfloat)
 PTX_WGMMA(32, f16, float_of_half)
 PTX_WGMMA(32, bf16, float_of_bfloat)
 PTX_WGMMA(64, f16, float_of_half)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.doctor.html._page import Markup, cause, page, rows, table, tag
-from kernelwright.doctor.xray.text import GETS, OUTCOMES, amount, facts_of
+from kernelwright.doctor.xray.text import GETS, amount, facts_of, outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,7 +31,7 @@ def _causes(findings: Iterable[tuple[dict[str, Any], str]]) -> Iterator[Markup]:
 
 def _verdict(verdict: dict[str, Any]) -> Markup:
     kind = _KINDS[verdict["outcome"]]
-    head = tag("h3", tag("span", verdict["place"], kind="place"), ": ", OUTCOMES[verdict["outcome"]])
+    head = tag("h3", tag("span", verdict["place"], kind="place"), ": ", outcome_of(verdict))
     codes = sorted(
         {found["code"] for part in verdict["parts"] for found in part["findings"] if found["grade"] == "fails"}
     )
@@ -62,7 +62,7 @@ def _code(code: list[dict[str, Any]]) -> Markup:
         bar = tag("td", tag("i", style=f"width: {100 * row['bytes'] / most:.1f}%"), kind="bar")
         numbers = (amount(row["bytes"]), amount(row["unpacked"]), row["images"])
         lines.append([tag("td", tag("code", name)), bar, *(tag("td", one, kind="number") for one in numbers), packed])
-    return table(["code", "", "in the file", "unpacked", "images", "packed"], lines)
+    return table(["code", tag("th", kind="bar"), "in the file", "unpacked", "images", "packed"], lines)
 
 
 def _file(file: dict[str, Any]) -> Markup:

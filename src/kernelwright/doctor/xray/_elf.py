@@ -96,6 +96,13 @@ class Elf:
             raise Damaged(f"program headers of {entry} bytes, not 56")
         return list(struct.iter_unpack("<IIQQQQQQ", self.view.take(self._segments_at, 56 * count)))
 
+    def cut(self) -> str | None:
+        """What the loader would map and the file does not have, if any: it ends there, or the process does later."""
+        for kind, _, offset, _, _, size, _, _ in self._segment_table():
+            if kind == _PT_LOAD and offset + size > self.view.size:
+                return f"its loaded part ends at byte {offset + size}, the file at {self.view.size}"
+        return None
+
     def _dynamic(self, segments: list[tuple[int, ...]]) -> list[tuple[int, int]]:
         entries: list[tuple[int, int]] = []
         for kind, _, offset, _, _, size, _, _ in segments:

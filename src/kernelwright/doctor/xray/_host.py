@@ -112,6 +112,14 @@ def torch_symbols(elf: Elf) -> dict[str, Any] | None:
     }
 
 
+def _cut(elf: Elf) -> str | None:
+    """Why no loader can load it, where it is not whole."""
+    try:
+        return elf.cut()
+    except Damaged as error:
+        return f"program headers: {error}"
+
+
 def read(view: View, *, thorough: bool = True) -> tuple[dict[str, Any], list[tuple[str, tuple[_fatbin.Entry, ...]]]]:
     """What is known of a library without its GPU code; and (where, container) of that code.
 
@@ -128,6 +136,8 @@ def read(view: View, *, thorough: bool = True) -> tuple[dict[str, Any], list[tup
             told["problems"].append(f"{name}: {error}")
             return None
 
+    told["cut"] = _cut(elf)
+    told["problems"] += [told["cut"]] if told["cut"] else []
     sections = part("section headers", elf.sections) or {}
     needs = part("dynamic section", elf.needs)
     told["needed"] = list(needs.libraries) if needs else []

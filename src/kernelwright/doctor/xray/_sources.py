@@ -106,6 +106,8 @@ def opened(path: Path) -> Iterator[Opened]:
             with _zip.archive(path) as archive:
                 yield _wheel(path, archive)
             return
+    if path.suffix == ".whl":
+        raise Damaged("it is called a wheel and is no archive")
     yield Opened("file", path, path.stat().st_size, [_on_disk(path, path.name)], [])
 
 

@@ -92,4 +92,6 @@ def main(arguments: Sequence[str]) -> int:
             print(line)
     if not all(write(page, xray(told)) for page in asked.pages):
         return 2
+    if told["problems"] and not told["files"]:
+        return 2
     return 1 if any(verdict["outcome"] in {"fails", "partly"} for verdict in told["verdicts"]) else 0

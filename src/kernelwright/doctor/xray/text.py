@@ -16,6 +16,7 @@ OUTCOMES = {
     "fails": "FAILS",
     "unknown": "UNKNOWN: no GPU to judge by",
 }
+NOTHING = "UNKNOWN: nothing in it can be judged"
 GETS = {
     "runs": "gets {codes}",
     "compiles": "gets {codes}; the driver compiles what is PTX",
@@ -24,6 +25,10 @@ GETS = {
 }
 _KINDS = {"sass": "machine code", "ptx": "PTX", "lto": "for linking", "other": "of an unknown kind"}
 _SHOWN = 5  # of a long list
+
+
+def outcome_of(verdict: dict[str, Any]) -> str:
+    return OUTCOMES[verdict["outcome"]] if verdict["parts"] else NOTHING
 
 
 def plain(text: str) -> str:
@@ -118,7 +123,7 @@ def _short(part: dict[str, Any]) -> str:
 
 
 def _verdict(verdict: dict[str, Any]) -> Iterator[str]:
-    yield f"{verdict['place']}: {OUTCOMES[verdict['outcome']]}"
+    yield f"{verdict['place']}: {outcome_of(verdict)}"
     several = len(verdict["parts"]) > 1
     same: dict[tuple[tuple[str, str, str, str], ...], list[str]] = defaultdict(list)
     for part in verdict["parts"]:
