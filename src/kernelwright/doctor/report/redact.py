@@ -11,7 +11,6 @@ import socket
 from pathlib import Path
 from typing import Any
 
-
 _HOST = "<host>"
 _DOMAIN = r"(?:\.[a-zA-Z][\w-]*)*"
 
