@@ -58,6 +58,7 @@ SICK = [
     ("KW-032", "38.2", ORIN.but(files={
         "/usr/lib/aarch64-linux-gnu/nvidia/libnvrm_gpu.so": None, "/usr/lib/aarch64-linux-gnu/libcuda.so.1": b"x",
         "/etc/nv_tegra_release": "# R38 (release), REVISION: 2.0, GCID: 1, BOARD: generic\n"})),
+    ("KW-032", "39.2", ORIN.but(files={"/etc/nv_tegra_release": "# R39 (release), REVISION: 2.0, GCID: 1, BOARD: generic\n"})),
     ("KW-033", "PyPI", ORIN.but(files=torch("2.7.1", "12.6"))),
     ("KW-041", "11.8", WORKSTATION.but(**nvcc("11.8"))),
     ("KW-060", "GiB each", WORKSTATION.but(files={"/proc/meminfo": "MemTotal: 8000000 kB\nMemAvailable: 7000000 kB\n", NVCC: "#!"})),
@@ -149,6 +150,33 @@ def test_a_healthy_machine(tmp_path, machine):
     ]
     assert served
     assert findings == []
+
+
+THOR = ORIN.but(
+    files={
+        "/etc/nv_tegra_release": "# R38 (release), REVISION: 2.0, GCID: 1, BOARD: generic\n",
+        "/proc/device-tree/model": "NVIDIA Jetson AGX Thor Developer Kit\x00",
+        **module("580.00"),
+        **torch("2.9.0+cu130", "13.0"),
+        **made_up.package("nvidia_cublas", "13.0.0"),
+    },
+    driver=driver_of(name="NVIDIA Thor", capability=110, integrated=True),
+    torch={"available": True, "archs": ["sm_110"], "libraries": []},
+)
+
+
+@pytest.mark.parametrize("machine", [THOR, THOR.but(files={"/etc/nv_tegra_release": None})], ids=["board", "container"])
+def test_a_board_on_the_servers_stack_is_no_tegra(tmp_path, machine):
+    """JetPack 7 still has libnvrm_gpu.so; servers' packages are the right ones there."""
+    made = machine.at(tmp_path)
+    assert jetson.userland(made) == "sbsa"
+    assert {finding.code for finding in examine(made)} <= {"KW-074", "KW-075"}  # its GPU's code: not in every build
+
+
+@pytest.mark.parametrize("value", ["0, 1", "GPU-8932f937-d72c-4106", "MIG-89a1", "MIG-GPU-8932f937-d72c-4106/1/2"])
+def test_visible_devices_that_are_right(tmp_path, value):
+    machine = WORKSTATION.but(variables={"CUDA_VISIBLE_DEVICES": value})
+    assert "KW-012" not in {finding.code for finding in examine(machine.at(tmp_path))}
 
 
 def test_a_machine_without_anything(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -92,8 +93,8 @@ def names_no_machine(members: Mapping[str, bytes]) -> None:
     A text may name a place right below the root, such as /tmp, for reasons of its own: those are looked for in what
     was made here.
     """
-    homes = {str(ROOT), str(Path.home())}
-    for place in sorted(home for home in homes if home != "/"):
+    homes = {str(ROOT), os.path.normpath(os.path.expanduser("~"))}  # noqa: PTH111 - a user may have none: then it stays
+    for place in sorted(homes - {"/", "~"}):
         short = len(Path(place).parts) == 2
         for name in sorted(name for name in members if name.endswith(_MADE) or not short):
             if f"{place}/".encode() in members[name]:
