@@ -246,13 +246,22 @@ def test_device_files(tmp_path, monkeypatch):
     assert found["KW-014"].grade is Grade.FAILS
 
 
-def test_a_full_disk(tmp_path, monkeypatch):
-    class Full:
-        f_bavail, f_frsize = 10, 4096
+@pytest.mark.parametrize("full", ["tmp", "srv/ada"])
+def test_a_full_disk(tmp_path, monkeypatch, full):
+    """Also one that is not the one of /tmp: the home's, where caches are."""
 
-    monkeypatch.setattr("os.statvfs", lambda _: Full)
-    found = {finding.code: finding.evidence for finding in examine(WORKSTATION.at(tmp_path))}
-    assert found["KW-061"].endswith(" has 0.0 GiB left")
+    class Disk:
+        f_frsize = 4096
+
+        def __init__(self, path):
+            self.f_bavail = 10 if str(path) == str(tmp_path / full) else 10**9
+
+    machine = WORKSTATION.but(files={"/tmp/a": ""}).at(tmp_path)  # noqa: S108
+    monkeypatch.setattr("os.statvfs", Disk)
+    found = {finding.code: finding.evidence for finding in examine(machine)}
+    assert found["KW-061"] == f"/{full} has 0.0 GiB left"
+    monkeypatch.setattr("os.access", lambda path, _: str(path) != str(tmp_path / full))
+    assert "KW-061" not in {finding.code for finding in examine(machine)}
 
 
 def test_a_gpu_for_which_the_driver_compiles(tmp_path, monkeypatch):
