@@ -69,8 +69,12 @@ def _by_git(root: Path, digest: str) -> Source | None:
     if not top or Path(top) != root.resolve():  # a tree unpacked inside some other project's is not that project
         return None
     commit = _git(root, "rev-parse", "--verify", "HEAD")
-    changes = _git(root, "status", "--porcelain", "--untracked-files=all", "--", *FOLDERS, *FILES)
-    return None if commit is None or changes is None else Source(commit, bool(changes), digest)
+    changes = _git(root, "status", "--porcelain", "--untracked-files=no", "--", *FOLDERS, *FILES)
+    # Also what somebody's own rules ignore, such as an editor's files: a build sees those as any other.
+    others = _git(root, "ls-files", "--others", "-x", "__pycache__/", "--", *FOLDERS, *FILES)
+    if commit is None or changes is None or others is None:
+        return None
+    return Source(commit, bool(changes or others), digest)
 
 
 def _by_note(root: Path, digest: str) -> Source | None:

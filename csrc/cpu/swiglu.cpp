@@ -49,7 +49,7 @@ struct Ahead {
   const T* from;
 
   Ahead(const T* row, int64_t stride, int64_t cols)
-      : from(cols < 2 * kElements ? row + (kElements + cols - 1) / cols * stride : row + kElements) {}
+      : from(cols < 4 * kElements ? row + (kElements + cols - 1) / cols * stride : row + kElements) {}
   void fetch(int64_t i) const { KW_ISA::fetch<2 * kLanes>(from + i); }
 };
 

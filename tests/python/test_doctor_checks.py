@@ -43,6 +43,9 @@ BARE = made_up.replace(BARE, links={})
 # code, what has to be in the evidence, the machine
 SICK = [
     ("KW-001", "0000:01:00.0", BARE),
+    ("KW-001", "is not loaded", WORKSTATION.but(
+        files={**NOT_LOADED, "/proc/modules": "", "/sys/firmware/efi/efivars/SecureBoot-8be4df61": None},
+        driver={"library": "x", "level": 13000, "init": 100, "gpus": []})),
     ("KW-002", "docker", BARE.but(files={"/.dockerenv": "", **module()})),
     ("KW-004", "550.54.15", WORKSTATION.but(files=module("550.54.15"))),
     ("KW-006", "/stubs", WORKSTATION.but(variables={"LD_LIBRARY_PATH": "/usr/lib:/usr/local/cuda/lib64/stubs"})),
@@ -58,6 +61,7 @@ SICK = [
     ("KW-032", "38.2", ORIN.but(files={
         "/usr/lib/aarch64-linux-gnu/nvidia/libnvrm_gpu.so": None, "/usr/lib/aarch64-linux-gnu/libcuda.so.1": b"x",
         "/etc/nv_tegra_release": "# R38 (release), REVISION: 2.0, GCID: 1, BOARD: generic\n"})),
+    ("KW-032", "39.2", ORIN.but(files={"/etc/nv_tegra_release": "# R39 (release), REVISION: 2.0, GCID: 1, BOARD: generic\n"})),
     ("KW-033", "PyPI", ORIN.but(files=torch("2.7.1", "12.6"))),
     ("KW-041", "11.8", WORKSTATION.but(**nvcc("11.8"))),
     ("KW-060", "GiB each", WORKSTATION.but(files={"/proc/meminfo": "MemTotal: 8000000 kB\nMemAvailable: 7000000 kB\n", NVCC: "#!"})),
@@ -95,6 +99,10 @@ SICK = [
     ("KW-040", "libraries and no bin/nvcc", WORKSTATION.but(files={NVCC: None})),
     ("KW-040", "not on PATH", WORKSTATION.but(files={NVCC: None, OLD: "#!", "/usr/local/cuda-11.8/lib64/a": ""})),
     ("KW-042", "GCC 15", WORKSTATION.but(**gcc("15.1.0"))),
+    ("KW-042", "takes GCC 13", WORKSTATION.but(
+        files={**nvcc("12.5")["files"], **gcc("14")["files"], "/usr/local/cuda/include/crt/host_config.h":
+            "#error -- unsupported GNU version! gcc versions later than 13 are not supported!\n"},
+        says={**nvcc("12.5")["says"], **gcc("14")["says"]})),
     ("KW-043", "NVCC_PREPEND_FLAGS", WORKSTATION.but(variables={"NVCC_PREPEND_FLAGS": "-O3 -allow-unsupported-compiler"})),
     ("KW-046", "no g++", WORKSTATION.but(files={GXX: None})),
     ("KW-046", "triton 3.4.0", WORKSTATION.but(files={**NO_TOOLS, "/usr/bin/cc": None})),
@@ -115,6 +123,7 @@ SICK = [
     ("KW-102", "6.8.0-45", WORKSTATION.but(files={**NOT_LOADED, "/proc/modules": ""}, driver=NO_DRIVER)),
     ("KW-103", "6.8.0-45", WORKSTATION.but(files=NOT_LOADED, kernel="6.14.0-1-generic", driver=NO_DRIVER)),
     ("KW-104", "nouveau", WORKSTATION.but(files={**NOT_LOADED, "/proc/modules": "nouveau 3096576 1 - Live 0x0\n"}, driver=NO_DRIVER)),
+    ("KW-108", "HOME is not set", WORKSTATION.but(variables={"HOME": ""})),
     ("KW-108", "no such directory", WORKSTATION.but(variables={"HOME": "/nonexistent"})),
     ("KW-081", "no bin/nvcc", WORKSTATION.but(variables={"CUDA_HOME": "/opt/cuda"})),
     ("KW-082", "11.8", WORKSTATION.but(
@@ -148,6 +157,33 @@ def test_a_healthy_machine(tmp_path, machine):
     ]
     assert served
     assert findings == []
+
+
+THOR = ORIN.but(
+    files={
+        "/etc/nv_tegra_release": "# R38 (release), REVISION: 2.0, GCID: 1, BOARD: generic\n",
+        "/proc/device-tree/model": "NVIDIA Jetson AGX Thor Developer Kit\x00",
+        **module("580.00"),
+        **torch("2.9.0+cu130", "13.0"),
+        **made_up.package("nvidia_cublas", "13.0.0"),
+    },
+    driver=driver_of(name="NVIDIA Thor", capability=110, integrated=True),
+    torch={"available": True, "archs": ["sm_110"], "libraries": []},
+)
+
+
+@pytest.mark.parametrize("machine", [THOR, THOR.but(files={"/etc/nv_tegra_release": None})], ids=["board", "container"])
+def test_a_board_on_the_servers_stack_is_no_tegra(tmp_path, machine):
+    """JetPack 7 still has libnvrm_gpu.so; servers' packages are the right ones there."""
+    made = machine.at(tmp_path)
+    assert jetson.userland(made) == "sbsa"
+    assert {finding.code for finding in examine(made)} <= {"KW-074", "KW-075"}  # its GPU's code: not in every build
+
+
+@pytest.mark.parametrize("value", ["0, 1", "GPU-8932f937-d72c-4106", "MIG-89a1", "MIG-GPU-8932f937-d72c-4106/1/2"])
+def test_visible_devices_that_are_right(tmp_path, value):
+    machine = WORKSTATION.but(variables={"CUDA_VISIBLE_DEVICES": value})
+    assert "KW-012" not in {finding.code for finding in examine(machine.at(tmp_path))}
 
 
 def test_a_machine_without_anything(tmp_path):
@@ -210,13 +246,22 @@ def test_device_files(tmp_path, monkeypatch):
     assert found["KW-014"].grade is Grade.FAILS
 
 
-def test_a_full_disk(tmp_path, monkeypatch):
-    class Full:
-        f_bavail, f_frsize = 10, 4096
+@pytest.mark.parametrize("full", ["tmp", "srv/ada"])
+def test_a_full_disk(tmp_path, monkeypatch, full):
+    """Also one that is not the one of /tmp: the home's, where caches are."""
 
-    monkeypatch.setattr("os.statvfs", lambda _: Full)
-    found = {finding.code: finding.evidence for finding in examine(WORKSTATION.at(tmp_path))}
-    assert found["KW-061"].endswith(" has 0.0 GiB left")
+    class Disk:
+        f_frsize = 4096
+
+        def __init__(self, path):
+            self.f_bavail = 10 if str(path) == str(tmp_path / full) else 10**9
+
+    machine = WORKSTATION.but(files={"/tmp/a": ""}).at(tmp_path)  # noqa: S108
+    monkeypatch.setattr("os.statvfs", Disk)
+    found = {finding.code: finding.evidence for finding in examine(machine)}
+    assert found["KW-061"] == f"/{full} has 0.0 GiB left"
+    monkeypatch.setattr("os.access", lambda path, _: str(path) != str(tmp_path / full))
+    assert "KW-061" not in {finding.code for finding in examine(machine)}
 
 
 def test_a_gpu_for_which_the_driver_compiles(tmp_path, monkeypatch):

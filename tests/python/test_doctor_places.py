@@ -9,13 +9,14 @@ import os
 import subprocess
 import sys
 import sysconfig
+import time
 from dataclasses import replace
 
 import pytest
 
 from kernelwright import _files, _library, ops
 from kernelwright.doctor._cause import Area
-from kernelwright.doctor.machine import python
+from kernelwright.doctor.machine import _probes, python
 from kernelwright.doctor.machine._machine import Machine
 from kernelwright.doctor.report.command import exit_code, usage
 from kernelwright.doctor.report.facts import gather
@@ -38,7 +39,10 @@ PLACES = {
     "Nix": (WORKSTATION.but(variables={"IN_NIX_SHELL": "pure"}), " (Nix shell), NumPy"),
     "WSL": (WORKSTATION.but(kernel=WSL, files={"/usr/lib/wsl/lib/libcuda.so.1": ""}), "in WSL"),
     "L4T": (ORIN, "Jetson AGX Orin Developer Kit, L4T 36.4.3, JetPack 6.2, tegra userland"),
-    "no torch": (WORKSTATION.but(files={f"{made_up.SITE}/torch/version.py": None}), "torch        is not installed"),
+    "no torch": (
+        WORKSTATION.but(files={name: None for name in WORKSTATION.files if "/torch/" in name}),
+        "torch        is not installed",
+    ),
     "no GPU": (made_up.Made(driver=made_up.NO_DRIVER), "gpus         none"),
     "a driver that crashes": (
         WORKSTATION.but(driver={"error": "the process was ended by signal 11", "crashed": True}),
@@ -213,6 +217,96 @@ def test_a_driver_with_gpus(tmp_path, package):
     assert told["gpus"][2]["why"] == "none of this wheel's code runs on 3.5"
     assert "KW-074" in [each["code"] for each in told["findings"]]
     assert done.returncode == 10 + list(Area).index(Area.PACKAGE)
+
+
+VERSION = "__version__ = '2.8.0+cu128'\ncuda = '12.8'\n"
+ENDS = "cannot be imported: "
+# What the files of torch are, by name, and what the report says of it.
+BROKEN = {
+    "one file": ({".py": "raise SystemError('my own file')"}, ENDS + "SystemError: my own file"),
+    "no version": ({"__init__.py": ""}, "of unknown version, no CUDA"),
+    "noise": ({"version.py": "\x00\xff(((", "__init__.py": "("}, ENDS + "SyntaxError: "),
+    "an end": ({"version.py": VERSION, "__init__.py": "import os; os._exit(0)"}, ENDS + "exit code 0 and no word"),
+    "a crash": ({"version.py": VERSION, "__init__.py": "import os; os.kill(os.getpid(), 11)"}, ENDS + "the process was ended"),
+    "nothing is what it should be": ({"version.py": VERSION, "__init__.py": """
+__version__ = 3
+class version: cuda = 12
+class cuda:
+    is_available = staticmethod(lambda: "perhaps")
+    get_arch_list = staticmethod(lambda: [1, None, "sm_"])
+"""}, "can be imported, sees a GPU, has code for 1 None sm_"),
+    "links in a circle": ({"version.py": VERSION, "__init__.py": "", "lib/libtorch_cuda.so": None}, "2.8.0+cu128, CUDA 12.8"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_torch(tmp_path, package, kind):
+    files, expected = BROKEN[kind]
+    for name, content in files.items():
+        path = tmp_path / ("torch.py" if name == ".py" else f"torch/{name}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if content is None:
+            path.symlink_to(path.name)
+        else:
+            path.write_text(content)
+    code = "import os, runpy, sys; sys.path[:0] = sys.argv.pop(1).split(':'); runpy.run_module('kernelwright', run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-c", code, f"{package.parent}:{tmp_path}", "--torch"],
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": f"{package.parent}:{tmp_path}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert expected in done.stdout, done.stdout + done.stderr
+    assert done.stderr == ""
+    if ENDS in done.stdout:
+        assert "FAILS KW-088" in done.stdout
+        assert done.returncode == 10 + list(Area).index(Area.TORCH)
+
+
+def test_which_torch_is_imported(tmp_path):
+    """A directory with no Python in it is imported only where no other torch is."""
+    first, second = "/usr/local/lib/python3.10/site-packages", made_up.SITE
+    left = made_up.Made(files={f"{first}/torch/lib/a.txt": ""})
+    found = python.torch(left.at(tmp_path / "left"))
+    assert (found.version, found.cuda, found.place) == ("of unknown version", None, f"{first}/torch")
+    both = left.but(files=torch("2.8.0", "12.8", second))
+    assert python.torch(both.at(tmp_path / "both")).place == f"{second}/torch"
+    one_file = both.but(files={f"{first}/torch.py": ""})
+    assert python.torch(one_file.at(tmp_path / "file")).place == f"{first}/torch"
+    spaced = left.but(files={f"{second}/torch/version.py": "__version__: str='2.8.0'\ncuda='12.8'\n"})
+    found = python.torch(spaced.at(tmp_path / "spaced"))
+    assert (found.version, found.cuda) == ("2.8.0", "12.8")
+
+
+def test_what_an_import_starts_is_not_waited_for(tmp_path, package):
+    """A child of the child holds the pipes of both: the report took as long as that lived."""
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch/version.py").write_text(VERSION)
+    (tmp_path / "torch/__init__.py").write_text(
+        "import subprocess, time; subprocess.Popen(['sleep', '60']); time.sleep(60)"
+    )
+    start = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "kernelwright", "--json"],
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": f"{package.parent}:{tmp_path}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert time.monotonic() - start < 30
+    assert json.loads(done.stdout)["torch"]["import"] == {"waited_for": False}
+
+
+def test_where_no_process_can_be_started(tmp_path, monkeypatch):
+    """That says nothing of torch, and nothing of the driver."""
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
+    probes = _probes.Probes({"driver": 1, "torch": 1})
+    made = WORKSTATION.at(tmp_path / "root")
+    told = gather(replace(made, probe=probes))
+    assert {"KW-088", "KW-009"} & {each["code"] for each in told["findings"]} == set()
+    assert "its import was not tried: no child process could be started" in "\n".join(lines(told))
 
 
 def test_redacted_from_end_to_end(tmp_path):

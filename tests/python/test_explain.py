@@ -156,6 +156,36 @@ def test_of_a_log_that_is_too_long_the_ends_are_read(monkeypatch):
     assert not explain(f"{other}{CAUSE}\n{other}").answers
 
 
+def test_of_a_log_of_too_many_lines_the_ends_are_read(monkeypatch):
+    monkeypatch.setattr(_lines, "MOST_LINES", 400)
+    found = explain("y\n" * 100_000 + CAUSE)
+    assert [(a.cause.code, a.lines[0].number) for a in found.answers] == [("KW-044", 100_001)]
+
+
+def test_a_very_long_line(monkeypatch):
+    """What it took grew with its length: a line of 50 MB took seconds. Of a progress bar its last state is shown."""
+    start = time.process_time()
+    assert not explain("x" * 50_000_000).answers
+    assert not explain("\x00" * 50_000_000).answers
+    assert time.process_time() - start < 4
+    for line in (f"{'x ' * 100_000}{CAUSE}", f"{'12% ok' * 10_000}\r{CAUSE}\r", f"{CAUSE}{' x' * 100_000}"):
+        assert [a.cause.code for a in explain(line).answers] == ["KW-044"]
+
+
+def test_a_log_that_does_not_end(monkeypatch):
+    """As of a program that repeats itself for ever: some of it is read, and that is said."""
+    done = subprocess.run(
+        ["sh", "-c", f"yes | {sys.executable} -m kernelwright explain"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 1
+    assert "explain read the first 300 MB of the log\n" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_what_is_searched_is_bounded(monkeypatch):
     monkeypatch.setattr(_lines, "MOST_TEXT", 4000)
     other = ["".join(word) for word in itertools.permutations("abcdefg")]

@@ -130,6 +130,15 @@ def test_what_the_library_needs_here(tmp_path):
     assert (outcome, *found) == ("runs", ("KW-020", "warns"))
 
 
+def test_torch_fits_itself(tmp_path):
+    """Its own libraries want each other's symbols."""
+    core = Library(wants=("_ZN2at4_ops3addE",)).bytes()
+    place = wheel(
+        tmp_path / "torch-2.8.0-py3-none-any.whl", {"torch/lib/libc10.so": core, "torch/lib/libtorch_cpu.so": core}
+    )
+    assert verdict(place)[1] == {}
+
+
 def test_libraries_of_one_wheel_find_each_other(tmp_path):
     files = {
         "p/a.so": Library(fat=container(*sass("90")), needed=("libb-1234.so.1",), runpath="$ORIGIN/../p.libs").bytes(),

@@ -17,6 +17,7 @@ from toolchain.building import Options, build, options, stamp
 from toolchain.building import run as module
 from toolchain.building.package import _failure, build_wheel
 from toolchain.building.table import table as as_table
+from toolchain.device import Built
 from toolchain.errors import CompileError, GateError, ProvisionError, RequestError, ToolMissing
 from toolchain.providers import host, nvrtc, system
 from toolchain.request import resolve
@@ -130,6 +131,28 @@ def test_nothing_is_done_twice_unless_input_or_wheel_changed(tmp_path, monkeypat
     assert build(replace(asked, archs="89"), TABLE).fresh  # a workspace of its own
     assert len(made) == 5
     assert published == [wheel] * 3  # once each time that nothing else was done
+
+
+def test_a_wheel_whose_sources_changed_while_it_was_built_is_not_kept(tree, monkeypatch):
+    """Its statement is written at the end, and would name files that nothing was compiled from."""
+    edited = tree / "csrc/cuda/a.cu"
+    wheel = tree / "dist" / "k.whl"
+    wheel.parent.mkdir()
+
+    def work(*_: object) -> tuple[Path, stamp.Step]:
+        wheel.write_text("wheel")
+        edited.write_text("edited in the middle")
+        return wheel, STEP
+
+    monkeypatch.setattr(module, "ROOT", tree)
+    monkeypatch.setattr(module, "DIST", wheel.parent)
+    monkeypatch.setattr(module, "build_wheel", work)
+    monkeypatch.setattr(module, "compiled", lambda *_: Built((), 1.0, ""))
+    monkeypatch.setattr(module.sass, "check", lambda *_: None)
+    monkeypatch.setattr(host, "tools", lambda *_: host.HostTools(Path(sys.executable), (), (), None))
+    with pytest.raises(GateError, match=r"changed in .* while it was built, so k\.whl would say"):
+        module._build(Options(), resolve(TABLE, target="linux-x86_64"), TABLE, tree / "work")
+    assert not wheel.exists()
 
 
 def test_a_number_of_jobs_that_makes_no_sense_is_refused_before_anything_is_fetched(tmp_path, monkeypatch):

@@ -93,6 +93,27 @@ def test_a_path_of_the_build_machine_is_refused_unless_it_must_be_there(members,
         inspect({**members, "kernelwright/x.py": b"/export/people/kwbuilduser/.cache"})
 
 
+@pytest.mark.parametrize("place", ["/io", "/srv"])
+def test_a_container_whose_tree_or_home_is_right_below_the_root_is_a_machine_too(members, monkeypatch, place):
+    monkeypatch.setenv("HOME", place)
+    inspect({**members, "kernelwright/x.py": f"help = 'often {place}/.cache'\n".encode()})
+    with pytest.raises(GateError, match=rf"a\.json holds the path {place}/ of the build machine"):
+        inspect({**members, "kernelwright/a.json": f'"{place}/tree/csrc"'.encode()})
+
+
+def test_a_user_without_a_home_has_none_to_be_found(members, monkeypatch):
+    """A container's, by number alone."""
+
+    def nobody(number: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {number}")
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    inspect(members)
+    with pytest.raises(GateError, match="holds the path"):
+        inspect({**members, "kernelwright/x.py": f"root = '{gates.ROOT}/src'\n".encode()})
+
+
 def test_a_big_wheel_is_refused_and_a_big_debug_build_is_not():
     packed = bytes(gates.LARGEST)
     gates.size("k.whl", packed, REQUEST)

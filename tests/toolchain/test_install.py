@@ -42,7 +42,7 @@ def offer(folder: Path, want: prebuilt.Wanted = WANT, **claims: str) -> Path:
         f"{tiny.INFO}METADATA": b"Metadata-Version: 2.1\nName: kernelwright\nVersion: 0.1.0\n",
         f"{tiny.INFO}WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-any\n",
     }
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     return tiny.write(folder / want.name, {**members, **tiny.sealed(members)})
 
 
@@ -277,6 +277,37 @@ def test_a_place_that_sends_on_is_followed_but_never_out_of_https(get, shelf, se
         places._Redirects().redirect_request(asked, None, 302, "", {}, "http://example.org/k.whl")
     assert places._Redirects().redirect_request(asked, None, 302, "", {}, "https://other.example/k.whl")
     assert kept(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("https://.example.org/w", "is neither a path nor an address"),
+        ("https:///w", "an address is a host and a path"),
+        ("https://example.org/w?token=1", "an address is a host and a path"),
+        ("https://me:secret@example.org/w", "an address is a host and a path"),
+    ],
+)
+def test_what_is_no_address_is_refused_in_words(get, address, said):
+    with pytest.raises(RequestError, match=said) as told:
+        get(address)
+    assert "secret" not in str(told.value)
+
+
+def test_an_address_may_have_spaces_and_any_letters(get, shelf, server):
+    below = shelf / "Übersetzung, zweite"
+    sums(below, offer(below))
+    got, built = get(f"{server.address}/{below.name}/")
+    assert (built, got.wheel.name) == (False, WANT.name)
+
+
+@pytest.mark.parametrize("where", ["http://[x/k.whl", "http://.example.org/k.whl"])
+def test_a_place_that_sends_on_to_no_address_is_unreachable(get, shelf, server, where):
+    sums(shelf, offer(shelf))
+    server.moved[WANT.name] = where
+    got, built = get(server.address)
+    assert built
+    assert "cannot be read" in got.words
 
 
 def test_a_list_that_comes_by_http_vouches_for_nothing(get, shelf, tmp_path, monkeypatch):

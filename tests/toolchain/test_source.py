@@ -44,6 +44,27 @@ def test_git_tells_commit_and_whether_inputs_changed(tree, tmp_path):
     assert source.state(tree / "vendored").commit is None  # not the commit of the project around it
 
 
+@pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
+@pytest.mark.parametrize("junk", ["csrc/.a.cu.swp", "csrc/.mypy_cache/x.json"])
+def test_an_input_that_git_ignores_makes_the_tree_another_one(tree, tmp_path, junk):
+    """By the tree's rules or by its maintainer's own: it is in the digest, so the commit alone does not give it."""
+    git(tree, "init", "-q")
+    git(tree, "config", "core.excludesFile", str(tmp_path / "own"))
+    (tmp_path / "own").write_text("*.swp\n", encoding="utf-8")
+    (tree / ".gitignore").write_text("__pycache__/\n.mypy_cache/\n", encoding="utf-8")
+    git(tree, "add", ".")
+    git(tree, "commit", "-q", "-m", "one")
+    (tree / "csrc/__pycache__").mkdir()
+    (tree / "csrc/__pycache__/x.pyc").write_text("", encoding="utf-8")
+    clean = source.state(tree)
+    assert clean.dirty is False  # Python's own leavings are no input
+    (tree / junk).parent.mkdir(exist_ok=True)
+    (tree / junk).write_text("junk", encoding="utf-8")
+    assert git(tree, "status", "--porcelain") == ""
+    assert source.state(tree).sha256 != clean.sha256
+    assert source.state(tree).dirty is True
+
+
 def test_a_note_is_believed_as_long_as_the_inputs_are_its_own(tree):
     bare = source.state(tree)
     assert (bare.commit, bare.dirty) == (None, None)

@@ -74,6 +74,18 @@ def test_the_bill_of_materials_is_one_by_cyclonedx_own_schema(name, made):
         assert outside[-2:] == ["nvcc", "GNU"]
 
 
+def test_packages_are_named_as_the_purl_specification_has_it():
+    """The letters that stay as they are, by that specification; what reads a purl refuses or misreads others."""
+    urls = pytest.importorskip("packageurl", reason="locks/tests.txt has it, with cyclonedx-python-lib")
+    read = json.loads(sbom.sbom("kernelwright", "0.1.0+cu128.sm90a", MEMBERS, recipes()[0][1]))
+    own = read["metadata"]["component"]
+    assert own["purl"] == own["bom-ref"] == "pkg:pypi/kernelwright@0.1.0%2Bcu128.sm90a"
+    for part in [own, *read["components"]]:
+        if "purl" in part:
+            url = urls.PackageURL.from_string(part["purl"])
+            assert (url.to_string(), url.version) == (part["purl"], part["version"])
+
+
 def test_the_schema_sees_what_is_wrong():
     document = json.loads(sbom.sbom("kernelwright", "0.1.0", MEMBERS, recipes()[0][1]))
     for spoil, said in (
@@ -133,3 +145,20 @@ def test_what_lies_beside_the_wheels_is_about_all_of_them(tmp_path):
             ["sha256sum", "-c", "SHA256SUMS"], cwd=tmp_path, check=True, capture_output=True, text=True
         )
         assert said.stdout.count(": OK") == 4
+
+
+def test_a_wheel_that_changed_or_was_never_listed_is_not_vouched_for_by_the_next_build(tmp_path):
+    """One that was damaged in dist/, and one that its self-check refused: `install --from dist` takes what is listed."""
+    one, two, strange = (tiny.write(tmp_path / f"{n}.whl", tiny.sealed({"a": n.encode()})) for n in ("1", "2", "3"))
+    publish.publish(one)
+    one.write_bytes(one.read_bytes() + b"!")
+    publish.publish(two)
+    listed = [line.split()[1] for line in (tmp_path / publish.SUMS).read_text(encoding="utf-8").splitlines()]
+    assert listed == ["2.whl", "2.whl.intoto.json"]
+    assert not (tmp_path / "1.whl.intoto.json").exists()  # it was about other bytes
+    publish.publish(strange)
+    (tmp_path / "2.whl").unlink()
+    publish.publish(strange)
+    listed = [line.split()[1] for line in (tmp_path / publish.SUMS).read_text(encoding="utf-8").splitlines()]
+    assert listed == ["3.whl", "3.whl.intoto.json"]
+    assert one.is_file()  # nobody's file is removed

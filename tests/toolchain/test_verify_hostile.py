@@ -142,6 +142,15 @@ def test_an_archive_that_unpacks_to_more_than_any_wheel_has_is_not_unpacked(plai
         judged(path)
 
 
+def test_an_archive_that_holds_a_member_twice_is_refused(members, plain, tmp_path):
+    """Which of them is installed is the installer's choice, and only one of them is compared."""
+    path = tiny.write(tmp_path / tiny.NAME, members)
+    with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
+        archive.writestr("kernelwright/x.py", members["kernelwright/x.py"])
+    with pytest.raises(RequestError, match=r"'kernelwright/x\.py' is in it 2 times"):
+        judged(path)
+
+
 def _places(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [here, *(place for key, item in inside for place in _places(item, (*here, key)))]

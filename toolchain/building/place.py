@@ -53,14 +53,21 @@ class Place:
         if "://" not in self.text:
             return None
         try:
-            scheme = urllib.parse.urlsplit(self.text).scheme
-        except ValueError as error:
+            parts = urllib.parse.urlsplit(self.text)
+            host = (parts.hostname or "").encode("idna").decode()
+        except ValueError as error:  # UnicodeError too
             raise RequestError(f"--from {self.text} is neither a path nor an address ({error})") from None
-        if scheme not in ("http", "https"):
+        if parts.scheme not in ("http", "https"):
             raise RequestError(
                 f"--from {self.text}: an address begins with https:// or http://; anything else is a path"
             )
-        return self.text.rstrip("/") + "/"
+        if not host or parts.query or parts.fragment or parts.username:
+            raise RequestError(
+                f"--from {parts.scheme}://{host}{parts.path}: an address is a host and a path below which the wheels "
+                "have their names, without a question, a mark or a password in it"
+            )
+        path = urllib.parse.quote(parts.path, safe="/%:@!$&'()*+,;=~").rstrip("/")
+        return urllib.parse.urlunsplit((parts.scheme, parts.netloc, path, "", "")) + "/"
 
     @property
     def is_open(self) -> bool:
@@ -103,5 +110,5 @@ class Place:
             if error.code in (404, 410):
                 return None
             raise Unreachable(f"{url} answers {error.code} {error.reason}") from None
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, http.client.HTTPException, ValueError) as error:  # the last: it sends on to no address
             raise Unreachable(f"{url} cannot be read ({getattr(error, 'reason', error)})") from None

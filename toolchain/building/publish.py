@@ -21,17 +21,38 @@ def inner_statement(wheel: Path) -> bytes:
         return archive.read(name)
 
 
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+
+
+def _still_right(sums: Path) -> dict[str, str]:
+    """name -> sha256 of what was listed before and still has these bytes.
+
+    What nobody listed, or what changed afterwards, is not vouched for: it may have failed its check, or be damaged.
+    """
+    if not sums.is_file():
+        return {}
+    lines = sums.read_text(encoding="utf-8", errors="replace").splitlines()
+    listed = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    return {
+        name: digest
+        for name, digest in listed.items()
+        if Path(name).name == name and _digest(sums.parent / name) == digest
+    }
+
+
 def publish(wheel: Path) -> None:
-    """The statement whose subject is this wheel, and the sums of all that is in its directory now."""
+    """The statement whose subject is this wheel; and both in the sums, with what was listed there before."""
     for half in [*wheel.parent.glob(".*.whl.part"), *wheel.parent.glob(f"{PART}*")]:  # a killed writer's
         half.unlink(missing_ok=True)
-    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    digest = _digest(wheel)
     recipe = json.loads(inner_statement(wheel))["predicate"]
     about = wheel.with_name(wheel.name + statement.ABOUT_WHEEL)
     write_if_changed(about, statement.statement({wheel.name: digest}, recipe))
-    for left in wheel.parent.glob(f"*{statement.ABOUT_WHEEL}"):  # of wheels that are gone
-        if not left.with_name(left.name.removesuffix(statement.ABOUT_WHEEL)).is_file():
+    sums = wheel.parent / SUMS
+    listed = {**_still_right(sums), wheel.name: digest, about.name: _digest(about)}
+    for left in wheel.parent.glob(f"*{statement.ABOUT_WHEEL}"):
+        if left.name.removesuffix(statement.ABOUT_WHEEL) not in listed:  # that wheel is gone, or another one by now
             left.unlink()
-    files = sorted([*wheel.parent.glob("*.whl"), *wheel.parent.glob(f"*{statement.ABOUT_WHEEL}")])
-    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
-    write_if_changed(wheel.parent / SUMS, "".join(lines).encode())
+            listed.pop(left.name, None)
+    write_if_changed(sums, "".join(f"{listed[name]}  {name}\n" for name in sorted(listed)).encode())

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolchain import pep517, providers
+from toolchain import pep517, providers, source
 from toolchain.building import clean, sass, stamp
 from toolchain.building.options import Options
 from toolchain.building.package import build_wheel
@@ -17,6 +17,7 @@ from toolchain.building.publish import publish
 from toolchain.building.stamp import Row, Stamp
 from toolchain.device import Built
 from toolchain.device.environment import job_limit
+from toolchain.errors import GateError
 from toolchain.locking.wanted import lock_of
 from toolchain.providers import host, pip
 from toolchain.request import Request, label
@@ -86,7 +87,7 @@ def _rows(built: Built) -> tuple[Row, ...]:
 
 def _build(options: Options, request: Request, table: Table, workspace: Path) -> Outcome:
     started = time.monotonic()
-    before = stamp.inputs(request)
+    before, sources = stamp.inputs(request), source.state(ROOT).sha256
     tools = host.tools(table, request.provider)
     if tools.zig:  # pip's set; an environment of another lock may be without network
         pip.install(lock_of(POLICY_LOCK))
@@ -96,6 +97,12 @@ def _build(options: Options, request: Request, table: Table, workspace: Path) ->
     decided = {"provider": request.provider, "toolkit": request.toolkit.name, "target": request.target.name}
     settings = {**options.settings(), **decided}
     wheel, library = build_wheel(settings, tools, workspace, _library(request), DIST, options.jobs)
+    if source.state(ROOT).sha256 != sources:
+        wheel.unlink()
+        raise GateError(
+            f"files that go into a wheel changed in {ROOT} while it was built, so {wheel.name} would say that it was "
+            "made from others than it was, and is not kept; build again"
+        )
     _say(f"checking {wheel.name} in a clean environment")
     check = clean.self_check(wheel, request, workspace)
     publish(wheel)

@@ -10,6 +10,7 @@ import json
 import struct
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -91,6 +92,9 @@ def read(path: Path) -> Wheel:
             if size > MOST:
                 raise RequestError(f"{path} would unpack to {size:,} bytes; no wheel of this project has {MOST:,}")
             members = {info.filename: archive.read(info) for info in infos}
+            for twice, count in Counter(info.filename for info in infos).items():
+                if count > 1:  # one installer would take the first, another one the last
+                    raise RequestError(f"{path} cannot be read as a wheel: {twice!r:.80} is in it {count} times")
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError, struct.error) as error:
         raise RequestError(f"{path} cannot be read as a wheel: {error}") from None
     packing = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ MANIFEST = "kernelwright/manifest.json"
 LARGEST = 5_000_000  # bytes of a released wheel; people fetch it on a Jetson's wireless
 LARGEST_CODE = 1_000_000  # what a code may add where somebody asks for more codes than a release has
 EXPORTED = ("kw_*",)
+_MADE = (".so", ".cubin", ".ptx", ".json", ".cmake", "/WHEEL")  # by a compiler or this toolchain; the others are copies
 POLICY_LOCK = "audit"  # the dependency group with auditwheel, whose table of the manylinux policies is read
 
 
@@ -86,10 +88,15 @@ def images(members: Mapping[str, bytes], request: Request) -> None:
 
 
 def names_no_machine(members: Mapping[str, bytes]) -> None:
-    """No path of this tree or of whoever built it, in any byte: elsewhere it would be another one."""
-    homes = {str(ROOT), str(Path.home())}
-    for place in sorted(home for home in homes if len(Path(home).parts) > 2):
-        for name in sorted(members):
+    """No path of this tree or of whoever built it, in any byte: elsewhere it would be another one.
+
+    A text may name a place right below the root, such as /tmp, for reasons of its own: those are looked for in what
+    was made here.
+    """
+    homes = {str(ROOT), os.path.normpath(os.path.expanduser("~"))}  # noqa: PTH111 - a user may have none: then it stays
+    for place in sorted(homes - {"/", "~"}):
+        short = len(Path(place).parts) == 2
+        for name in sorted(name for name in members if name.endswith(_MADE) or not short):
             if f"{place}/".encode() in members[name]:
                 raise GateError(
                     f"{name} holds the path {place}/ of the build machine; compile with "

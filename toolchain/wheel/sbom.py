@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import urllib.parse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -22,6 +23,11 @@ def _hashes(digests: list[str]) -> list[dict[str, str]]:
     return [{"alg": "SHA-256", "content": digest} for digest in digests]
 
 
+def _purl(name: str, version: str) -> str:
+    """The package's address by the purl specification, where the plus of a local version is written %2B."""
+    return f"pkg:pypi/{re.sub('[_.-]+', '-', name).lower()}@{urllib.parse.quote(version, safe='')}"
+
+
 def _files(members: Mapping[str, bytes]) -> Iterator[dict[str, Any]]:
     for name in sorted(members):
         if name.endswith(_CODE):
@@ -33,7 +39,7 @@ def _tools(recipe: Recipe) -> Iterator[dict[str, Any]]:
     """The locked packages, out of scope: they made the wheel and are not in it."""
     for lock in sorted(recipe["locks"]):
         for name, version, hashes in _PIN.findall((ROOT / lock).read_text(encoding="utf-8")):
-            purl = f"pkg:pypi/{name}@{version}"
+            purl = _purl(name, version)
             digests = re.findall(r"sha256:([0-9a-f]{64})", hashes)
             yield {
                 "type": "application", "bom-ref": purl, "name": name, "version": version, "purl": purl,
@@ -58,7 +64,7 @@ def _system(recipe: Recipe) -> Iterator[dict[str, Any]]:
 def sbom(name: str, version: str, members: Mapping[str, bytes], recipe: Recipe) -> bytes:
     """No serial number and no time: two builds of the same wheel give the same document."""
     parts = [*_files(members), *_tools(recipe), *_system(recipe)]
-    own = f"pkg:pypi/{name}@{version}"
+    own = _purl(name, version)
     return (
         json.dumps(
             {

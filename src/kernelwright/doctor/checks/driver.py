@@ -99,7 +99,11 @@ def hidden_gpus(machine: Machine) -> str | None:
         return None
     if value.strip() in {"", "-1"}:
         return f"CUDA_VISIBLE_DEVICES={value!r} hides every GPU"
-    wrong = [entry for entry in value.split(",") if not re.fullmatch(r"\s*(\d+|(GPU|MIG)-[0-9a-fA-F/-]+)\s*", entry)]
+    wrong = [
+        entry
+        for entry in value.split(",")
+        if not re.fullmatch(r"\s*(\d+|GPU-[0-9a-fA-F-]+|MIG-(GPU-)?[0-9a-fA-F/-]+)\s*", entry)
+    ]
     return f"CUDA_VISIBLE_DEVICES={value!r}: {wrong[0]!r} is neither a number nor a UUID" if wrong else None
 
 

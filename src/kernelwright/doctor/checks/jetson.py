@@ -12,8 +12,6 @@ from kernelwright.doctor.machine import driver, jetson, python, system
 if TYPE_CHECKING:
     from kernelwright.doctor.machine._machine import Machine
 
-_FIRST_SERVER_STACK = 38  # L4T from here on has the servers' driver
-
 
 def _server_libraries(machine: Machine) -> str | None:
     """A pip package of NVIDIA's CUDA libraries: those are for servers."""
@@ -37,7 +35,7 @@ def tegra_build_on_server_stack(machine: Machine) -> str | None:
     if jetson.model(machine) is None or jetson.userland(machine) != "sbsa" or torch is None or torch.origin != "NVIDIA":
         return None
     release = jetson.l4t(machine)
-    if release is None or release[0] < _FIRST_SERVER_STACK:
+    if release is None or release[0] < jetson.FIRST_SERVER_STACK:
         return None
     return f"L4T {release[0]}.{release[1]} drives the GPU as servers do; torch {torch.version} looks like JetPack 6's"
 
@@ -59,7 +57,9 @@ def torch_may_be_replaced(machine: Machine) -> str | None:
     if jetson.model(machine) is None or torch is None or torch.origin != "NVIDIA":
         return None
     places = [machine.variables.get("PIP_CONSTRAINT", ""), *_constraints_of_pip(machine)]
-    if any(re.search(r"^torch\b", machine.text(place) or "", re.MULTILINE) for place in places if place):
+    if any(
+        re.search(r"^torch\b", machine.text(place) or "", re.MULTILINE | re.IGNORECASE) for place in places if place
+    ):
         return None
     return f"torch {torch.version} is NVIDIA's build for this board, and no constraint file of pip holds it"
 

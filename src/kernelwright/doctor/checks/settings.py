@@ -85,4 +85,5 @@ def nowhere_to_write(machine: Machine) -> str | None:
     for place in (machine.variables.get("XDG_CACHE_HOME") or (f"{home}/.cache" if home else ""), home):
         if place.startswith("/") and machine.exists(place):
             return None if machine.may(place, os.W_OK) else f"{place} may not be written by this user"
-    return f"HOME={home or 'is not set'}: no such directory" if python.torch(machine) is not None else None
+    wrong = f"HOME={home}: no such directory" if home else "HOME is not set"
+    return wrong if python.torch(machine) is not None else None

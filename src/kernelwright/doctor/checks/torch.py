@@ -92,8 +92,8 @@ def torch_newer_than_driver(machine: Machine) -> str | None:
 @check("KW-088")
 def torch_does_not_import(machine: Machine) -> str | None:
     torch = python.torch(machine)
-    if torch is None or "error" not in machine.torch or machine.torch.get("hung"):
-        return None  # an import that takes long is none that fails
+    if torch is None or "error" not in machine.torch or machine.torch.get("hung") or machine.torch.get("unasked"):
+        return None  # an import that takes long is none that fails, and one that was not tried neither
     return f"import torch ({torch.version} in {torch.place}): {machine.torch['error']}"
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 # Of a longer line the ends are searched: a compiler's command is in the way of nothing, and its message is at the end.
 HEAD, TAIL = 500, 400
 LONGEST_LOG = 200_000_000  # characters: of a longer log the beginning and the end are read
+MOST_LINES = 5_000_000  # of a longer log as many of the beginning and the end, about
+LONGEST_LINE = 40_000  # characters: of a longer one the ends
 MOST_TEXT = 2_000_000  # characters that are searched, which takes some seconds
 MOST_ALIKE = 5  # lines that differ by their numbers alone: a build has thousands, and the sixth says nothing new
 LONGEST_PARAGRAPH = 8
@@ -85,9 +87,10 @@ def _line(number: int, text: str) -> Line:
 
 def _numbered(log: str) -> Iterator[tuple[int, str]]:
     """The lines with their numbers; of a log that is too long those of its first quarter and its end."""
+    most = min(LONGEST_LOG, len(log) * MOST_LINES // (log.count("\n") + 1))
     spans = [(0, len(log))]
-    if len(log) > LONGEST_LOG:
-        spans = [(0, LONGEST_LOG // 4), (len(log) - LONGEST_LOG * 3 // 4, len(log))]
+    if len(log) > most:
+        spans = [(0, most // 4), (len(log) - most * 3 // 4, len(log))]
     for begin, end in spans:
         at, number = begin, 1 + log.count("\n", 0, begin)
         while at < end:
@@ -95,6 +98,12 @@ def _numbered(log: str) -> Iterator[tuple[int, str]]:
             stop = end if stop < 0 else stop
             yield number, log[at:stop]
             at, number = stop + 1, number + 1
+
+
+def _ends(line: str) -> str:
+    """Of a very long line what a terminal would show of it, and of that the ends."""
+    shown = line.rstrip("\r").rpartition("\r")[2]
+    return shown if len(shown) <= LONGEST_LINE else shown[: LONGEST_LINE // 2] + shown[-LONGEST_LINE // 2 :]
 
 
 def _within(lines: list[Line]) -> list[Line]:
@@ -112,7 +121,8 @@ def lines_of(log: str) -> list[Line]:
     found: list[Line] = []
     seen: set[str] = set()
     alike: Counter[str] = Counter()
-    for number, raw in _numbered(log):
+    for number, line in _numbered(log):
+        raw = line if len(line) <= LONGEST_LINE else _ends(line)
         if raw.count("\ufffd") * 4 > len(raw):  # no text
             continue
         form = raw.translate(_NO_DIGITS)

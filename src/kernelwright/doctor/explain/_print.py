@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kernelwright.doctor.explain._match import Answer, Explanation, explain
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SCHEMA = 1
+MOST_READ = 300_000_000
+"""Bytes of one log: what goes on longer may have no end."""
 USAGE = """usage: python -m kernelwright explain [--json] [FILE …] < log
 
 Names the cause of a failed build or run from its log: code, confidence, the lines that show it, the fix.
@@ -48,11 +50,21 @@ def _as_json(found: Explanation) -> str:
     return json.dumps({"schema": SCHEMA, "answers": answers, "silence": found.silence}, indent=2, ensure_ascii=False)
 
 
+def _begin(file: BinaryIO, name: str) -> bytes:
+    content = file.read(MOST_READ + 1)
+    if len(content) > MOST_READ:
+        print(f"explain read the first {MOST_READ // 1_000_000} MB of {name}", file=sys.stderr)
+    return content[:MOST_READ]
+
+
 def _read(files: Sequence[str]) -> str:
     """All logs one after the other; undecodable bytes are kept out of the way, not fatal."""
     if not files and sys.stdin is None:
         raise OSError("there is no standard input")
-    raw = [Path(file).read_bytes() for file in files] if files else [sys.stdin.buffer.read()]
+    raw = [] if files else [_begin(sys.stdin.buffer, "the log")]
+    for file in files:
+        with Path(file).open("rb") as opened:
+            raw.append(_begin(opened, file))
     return "\n".join(part.decode("utf-8", errors="replace") for part in raw)
 
 

@@ -38,7 +38,9 @@ tbody th { width: 9.5rem; } td.bar { width: 22%; min-width: 5rem; }
 .bar i { display: block; height: .7rem; margin-top: .35rem; min-width: 2px; background: var(--bar);
   border-radius: 2px; }
 details { margin: .6rem 0; } summary { cursor: pointer; font-weight: 600; }
-@media (max-width: 40rem) { body { padding: 1rem .75rem 3rem; } tbody th { width: 6.5rem; } }
+@media (max-width: 40rem) { body { padding: 1rem .75rem 3rem; } tbody th { width: 6.5rem; }
+  th.bar, td.bar { display: none; }
+  table { font-size: .85rem; } th, td { padding-right: .45rem; } .scroll td { overflow-wrap: anywhere; } }
 @media print { details > * { display: block; } }
 """
 
@@ -72,12 +74,17 @@ def rows(pairs: Iterable[tuple[str, object]]) -> Markup:
     return tag("div", tag("table", tag("tbody", *made)), kind="scroll facts")
 
 
-def table(head: Iterable[str], lines: Iterable[Iterable[object]]) -> Markup:
-    """Cells that are Markup of a td stay as they are."""
-    made = [tag("tr", *(cell if str(cell).startswith("<td") and isinstance(cell, Markup) else tag("td", cell)
-                        for cell in line)) for line in lines]  # fmt: skip
-    titles = tag("thead", tag("tr", *(tag("th", title, scope="col") for title in head)))
-    return tag("div", tag("table", titles, tag("tbody", *made)), kind="scroll")
+def table(head: Iterable[object], lines: Iterable[Iterable[object]]) -> Markup:
+    """Cells that are Markup of a td, or of a th in the head, stay as they are."""
+
+    def cell(kind: str, inside: object, **more: str) -> Markup:
+        if isinstance(inside, Markup) and inside.startswith(f"<{kind}"):
+            return inside
+        return tag(kind, inside, **more)
+
+    titles = tag("thead", tag("tr", *(cell("th", one, scope="col") for one in head)))
+    body = (tag("tr", *(cell("td", one) for one in line)) for line in lines)
+    return tag("div", tag("table", titles, tag("tbody", *body)), kind="scroll")
 
 
 def cause(found: dict[str, Any], evidence: Iterable[str]) -> Markup:

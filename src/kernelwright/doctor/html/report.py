@@ -22,8 +22,7 @@ def _gpu(number: int, gpu: dict[str, Any]) -> list[object]:
         gpu.get("name"),
         f"{own // 10}.{own % 10}",
         memory,
-        gpu["image"] or "none",
-        gpu["why"],
+        tag("td", tag("code", gpu["image"] or "none"), f": {gpu['why']}"),
     ]
 
 
@@ -53,7 +52,7 @@ def _parts(told: dict[str, Any]) -> Iterator[Markup]:
     if isinstance(told.get("gpus"), list) and told["gpus"]:
         yield tag("h2", "GPUs and the code each gets")
         gpus = [_gpu(number, gpu) for number, gpu in enumerate(told["gpus"])]
-        yield table(["", "GPU", "compute capability", "memory", "code", ""], gpus)
+        yield table(["", "GPU", "compute capability", "memory", "code"], gpus)
     yield tag("h2", "One run of each operator against its reference")
     yield table(["operator", "result", ""], map(_operator, told["operators"]))
     yield tag("h2", "This installation and this machine")

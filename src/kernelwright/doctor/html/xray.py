@@ -62,7 +62,7 @@ def _code(code: list[dict[str, Any]]) -> Markup:
         bar = tag("td", tag("i", style=f"width: {100 * row['bytes'] / most:.1f}%"), kind="bar")
         numbers = (amount(row["bytes"]), amount(row["unpacked"]), row["images"])
         lines.append([tag("td", tag("code", name)), bar, *(tag("td", one, kind="number") for one in numbers), packed])
-    return table(["code", "", "in the file", "unpacked", "images", "packed"], lines)
+    return table(["code", tag("th", kind="bar"), "in the file", "unpacked", "images", "packed"], lines)
 
 
 def _file(file: dict[str, Any]) -> Markup:

@@ -20,7 +20,7 @@ T = TypeVar("T")
 _MOST = 8_000_000  # bytes of one file: what is read here is never longer, what pretends to be may be endless
 _PATIENCE = 1.0  # seconds for a program that only prints its version
 
-QUICK = {"driver": 5.0, "torch": 0.6}
+QUICK = {"driver": 5.0, "torch": 0.5}
 """Seconds for each probe. torch takes some to import: an import that fails is over long before."""
 THOROUGH = QUICK | {"torch": 60.0}
 """The same where somebody wants to wait for torch."""

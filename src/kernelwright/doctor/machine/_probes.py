@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -55,9 +58,9 @@ import json
 told = {}
 try:
     import torch
-    told["version"], told["cuda"] = torch.__version__, torch.version.cuda
-    told["available"] = torch.cuda.is_available()
-    told["archs"] = torch.cuda.get_arch_list() if told["cuda"] else []
+    told["version"], told["cuda"] = str(torch.__version__), torch.version.cuda and str(torch.version.cuda)
+    told["available"] = bool(torch.cuda.is_available())
+    told["archs"] = [str(arch) for arch in torch.cuda.get_arch_list()] if told["cuda"] else []
 except Exception as error:
     told["error"] = f"{type(error).__name__}: {error}"
 try:
@@ -75,7 +78,7 @@ class Probes:
     """The child processes, each started once and waited for only where its answer is wanted: the rest goes on beside.
 
     `patience` has the seconds from the start after which one is ended. Calling it with a name gives the answer,
-    {"error": …} where the child crashed, hung or printed nothing.
+    {"error": …} where the child crashed, hung or printed nothing; "unasked" where none could be started at all.
     """
 
     def __init__(self, patience: Mapping[str, float]) -> None:
@@ -92,15 +95,14 @@ class Probes:
         self.start(name)
         process, began, error = self._started[name]
         if process is None:
-            return {"error": f"no child process could be started: {error}"}
+            return {"error": f"no child process could be started: {error}", "unasked": True}
         return _answer(process, self._patience[name], began)
 
     def close(self) -> None:
         """Ends what nobody waited for."""
         for process, _, _ in self._started.values():
             if process is not None and process.poll() is None:
-                process.kill()
-                process.communicate()
+                _end(process)
 
 
 def _begin(program: str) -> tuple[subprocess.Popen[str] | None, str]:
@@ -113,18 +115,28 @@ def _begin(program: str) -> tuple[subprocess.Popen[str] | None, str]:
             text=True,
             encoding="utf-8",
             errors="replace",
+            start_new_session=True,
         )
     except (OSError, ValueError, TypeError) as error:  # an embedded Python has no executable at all
         return None, str(error)
     return process, ""
 
 
+def _end(process: subprocess.Popen[str]) -> None:
+    """With what it started, which may outlive it and hold its pipes open: nobody waits for their end."""
+    with contextlib.suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=1)
+    for pipe in filter(None, (process.stdout, process.stderr)):
+        pipe.close()
+
+
 def _answer(process: subprocess.Popen[str], patience: float, began: float) -> dict[str, Any]:
     try:
         out, err = process.communicate(timeout=max(0.0, began + patience - time.monotonic()))
     except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
+        _end(process)
         return {"error": f"no answer within {patience:g} s", "hung": True}
     if process.returncode < 0:
         return {"error": f"the process was ended by signal {-process.returncode}", "crashed": True}

@@ -6,10 +6,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from kernelwright.doctor.machine import driver
+
 if TYPE_CHECKING:
     from kernelwright.doctor.machine._machine import Machine
 
-# Libraries that only the Tegra userland of a driver has.
+FIRST_SERVER_STACK = 38
+"""L4T from here on has the servers' driver; the modules of that one have a number from the next on."""
+_FIRST_SERVER_MODULE = 580
+
+# Libraries of the Tegra userland. JetPack 7 still ships some, for cameras and displays, beside the servers' driver.
 _TEGRA_LIBRARIES = (
     "/usr/lib/aarch64*/tegra/libcuda.so*",
     "/usr/lib/aarch64*/nvidia/libnvrm_gpu.so",
@@ -51,10 +57,20 @@ def jetpack(machine: Machine) -> str | None:
     return match[1] if match else None
 
 
+def _of_servers(machine: Machine) -> bool:
+    """Whether L4T's release, or in a container that does not show it the kernel module's, is one with their driver."""
+    release, module = l4t(machine), driver.kernel_module(machine)
+    if release is not None:
+        return release[0] >= FIRST_SERVER_STACK
+    return module is not None and int(module.split(".")[0]) >= _FIRST_SERVER_MODULE
+
+
 def userland(machine: Machine) -> str | None:
     """ "tegra" or "sbsa": whose libcuda this aarch64 machine has; None elsewhere, and where there is no driver."""
     if machine.processor != "aarch64":
         return None
+    if _of_servers(machine):
+        return "sbsa"
     if any(machine.find(pattern) for pattern in _TEGRA_LIBRARIES):
         return "tegra"
     return (

@@ -70,6 +70,9 @@ def environment(machine: Machine) -> str:
     return "virtual environment" if machine.root == Path("/") and sys.prefix != sys.base_prefix else "system"
 
 
+_UNKNOWN = "of unknown version"
+
+
 @dataclass(frozen=True)
 class Torch:
     """torch as its files say, without importing it."""
@@ -82,16 +85,21 @@ class Torch:
 
 
 def torch(machine: Machine) -> Torch | None:
-    """The torch that `import torch` would find; None where there is none."""
-    for directory in directories(machine):
-        written = machine.text(f"{directory}/torch/version.py")
-        if written is None:
-            continue
-        version = re.search(r"__version__ = ['\"]([^'\"]+)", written)
-        cuda = re.search(r"^cuda(?:: [^=]+)? = ['\"](\d{1,4}\.\d{1,4}[\d.]{0,9})['\"]", written, re.MULTILINE)
-        name = version[1] if version else "of unknown version"
-        return Torch(name, cuda[1] if cuda else None, f"{directory}/torch", _origin(machine, directory, name))
-    return None
+    """The torch that `import torch` would find, whole or not; None where there is none."""
+    several = directories(machine)
+    for directory in several:
+        place = f"{directory}/torch"
+        written = machine.text(f"{place}/version.py")
+        if written is not None:
+            version = re.search(r"__version__\s*(?::[^=]+)?=\s*['\"]([^'\"]+)", written)
+            cuda = re.search(r"^cuda\s*(?::[^=]+)?=\s*['\"](\d{1,4}\.\d{1,4}[\d.]{0,9})['\"]", written, re.MULTILINE)
+            name = version[1] if version else _UNKNOWN
+            return Torch(name, cuda[1] if cuda else None, place, _origin(machine, directory, name))
+        if machine.is_file(f"{place}/__init__.py") or machine.is_file(f"{place}.py"):
+            return Torch(_UNKNOWN, None, place, "another")
+    # A directory without either is imported too, as an empty package: it is what is left of an installation.
+    left = (f"{directory}/torch" for directory in several if machine.exists(f"{directory}/torch"))
+    return next((Torch(_UNKNOWN, None, place, "another") for place in left), None)
 
 
 def _origin(machine: Machine, directory: str, version: str) -> str:

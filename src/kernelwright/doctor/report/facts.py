@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import sys
 from typing import TYPE_CHECKING, Any
@@ -96,6 +97,8 @@ def _torch(machine: Machine) -> dict[str, Any] | None:
     imported: dict[str, Any] = {key: value for key, value in machine.torch.items() if key in _OF_THE_IMPORT}
     if machine.torch.get("hung"):
         imported = {"waited_for": False}
+    if machine.torch.get("unasked"):
+        imported = {"untried": machine.torch.get("error")}
     facts = {"version": found.version, "cuda": found.cuda, "origin": found.origin, "place": found.place}
     of_files = {
         "codes": list(machine.once(extensions.codes_of_torch)),
@@ -173,6 +176,13 @@ def _part(make: Callable[[Machine], Any], machine: Machine) -> Any:
         return {"error": f"{type(error).__name__}: {error}"}
 
 
+def _beside(machine: Machine) -> None:
+    """What takes time and waits for nobody is looked at while torch is imported in its child process."""
+    for look in (extensions.extensions, extensions.codes_of_torch, python.packages):
+        with contextlib.suppress(Exception):  # who needs it looks again, and says what is wrong in its place
+            machine.once(look)
+
+
 def operators() -> list[dict[str, Any]]:
     """A tiny run of each operator on the CPU, against plain Python."""
 
@@ -209,6 +219,8 @@ def gather(machine: Machine, *, only_self: bool = False) -> dict[str, Any]:
     """The whole report as data; `only_self`: without what depends on the machine, such as its driver or torch."""
     told: dict[str, Any] = {"schema": SCHEMA}
     ran = operators()  # before the parts: some of those wait for a child process
+    if not only_self:
+        _beside(machine)
     told |= {name: _part(make, machine) for name, make in _PARTS.items() if name in _OWN or not only_self}
     told["operators"] = ran
     told["findings"] = [_finding(found) for found in examine(machine, package.OWN_FILES if only_self else all_checks())]

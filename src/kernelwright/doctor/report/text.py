@@ -85,6 +85,8 @@ def _torch(torch: dict[str, Any] | None) -> Iterator[tuple[str, str]]:
         imported = torch["import"]
         if imported.get("waited_for") is False:
             yield "torch", "its import takes longer than this report waits; --torch waits for it"
+        elif "untried" in imported:
+            yield "torch", f"its import was not tried: {imported['untried']}"
         elif "error" in imported:
             yield "torch", f"cannot be imported: {imported['error']}"
         elif "available" in imported:

@@ -96,9 +96,9 @@ def _here(facts: dict[str, Any], place: Place, beside: frozenset[str]) -> Iterat
         yield _warns("KW-083", f"not here: {' '.join(gone)}")
 
 
-def _torch(facts: dict[str, Any]) -> Iterator[Finding]:
+def _torch(facts: dict[str, Any], beside: frozenset[str]) -> Iterator[Finding]:
     wanted = facts.get("torch")
-    if wanted and wanted["unstable"]:
+    if wanted and wanted["unstable"] and "libc10.so" not in beside:  # torch itself fits itself
         yield _warns(
             "KW-020",
             f"it wants {wanted['unstable']} symbols of torch's C++ interface, such as "
@@ -151,7 +151,7 @@ def judge(subject: Subject, place: Place, beside: frozenset[str], table: dict[st
             *_libc(subject.facts, place),
             *_runtime(subject.facts, place),
             *_here(subject.facts, place, beside),
-            *_torch(subject.facts),
+            *_torch(subject.facts, beside),
         ]
     served = []
     if subject.modules:
