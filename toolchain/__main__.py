@@ -85,7 +85,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         return int(command.run(parser.parse_args(argv[1:])))
     except (KwError, OSError) as error:
-        told = disk.full(error) or error
+        told = disk.full(error) or disk.forbidden(error) or error
         if not isinstance(told, KwError):
             raise
         print(f"error: {told}", file=sys.stderr)

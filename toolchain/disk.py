@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A full disk, told from every other failure, with the file systems that a build writes to and the room on each."""
+"""A full disk, told from every other failure, with the file systems that a build writes to and the room on each; and a
+file that this user may not touch."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from toolchain.errors import CompileError, DiskFull, KwError, ProvisionError, To
 from toolchain.targets import ROOT
 
 _ERRORS = (errno.ENOSPC, errno.EDQUOT)
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 # As the C library, zig and Python's tempfile say it, in what pip, CMake, ninja or a compiler printed.
 _WORDS = re.compile(r".*(?:No space left on device|Disk quota exceeded|NoSpaceLeft|No usable temporary directory).*")
 
@@ -31,6 +33,16 @@ def full(error: BaseException) -> DiskFull | None:
     if isinstance(error, _SILENT) and min(room for room, _ in _rooms()) < LITTLE:
         return DiskFull(_told(f"there is hardly any room, and this failed:\n{error}"))
     return None
+
+
+def forbidden(error: BaseException) -> ProvisionError | None:
+    """The same failure if a file's mode, its owner or a read-only file system is to blame; None if not."""
+    if not isinstance(error, OSError) or error.errno not in _FORBIDDEN:
+        return None
+    return ProvisionError(
+        f"{error.filename or 'a file'}: {error.strerror}. Nothing half-written is kept as whole. Let this user (id "
+        f"{os.geteuid()}) write there, or copy the tree to where it may, and run the same command again"
+    )
 
 
 def _above(path: Path) -> Path:

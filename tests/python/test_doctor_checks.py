@@ -43,6 +43,9 @@ BARE = made_up.replace(BARE, links={})
 # code, what has to be in the evidence, the machine
 SICK = [
     ("KW-001", "0000:01:00.0", BARE),
+    ("KW-001", "is not loaded", WORKSTATION.but(
+        files={**NOT_LOADED, "/proc/modules": "", "/sys/firmware/efi/efivars/SecureBoot-8be4df61": None},
+        driver={"library": "x", "level": 13000, "init": 100, "gpus": []})),
     ("KW-002", "docker", BARE.but(files={"/.dockerenv": "", **module()})),
     ("KW-004", "550.54.15", WORKSTATION.but(files=module("550.54.15"))),
     ("KW-006", "/stubs", WORKSTATION.but(variables={"LD_LIBRARY_PATH": "/usr/lib:/usr/local/cuda/lib64/stubs"})),
@@ -96,6 +99,10 @@ SICK = [
     ("KW-040", "libraries and no bin/nvcc", WORKSTATION.but(files={NVCC: None})),
     ("KW-040", "not on PATH", WORKSTATION.but(files={NVCC: None, OLD: "#!", "/usr/local/cuda-11.8/lib64/a": ""})),
     ("KW-042", "GCC 15", WORKSTATION.but(**gcc("15.1.0"))),
+    ("KW-042", "takes GCC 13", WORKSTATION.but(
+        files={**nvcc("12.5")["files"], **gcc("14")["files"], "/usr/local/cuda/include/crt/host_config.h":
+            "#error -- unsupported GNU version! gcc versions later than 13 are not supported!\n"},
+        says={**nvcc("12.5")["says"], **gcc("14")["says"]})),
     ("KW-043", "NVCC_PREPEND_FLAGS", WORKSTATION.but(variables={"NVCC_PREPEND_FLAGS": "-O3 -allow-unsupported-compiler"})),
     ("KW-046", "no g++", WORKSTATION.but(files={GXX: None})),
     ("KW-046", "triton 3.4.0", WORKSTATION.but(files={**NO_TOOLS, "/usr/bin/cc": None})),
@@ -239,13 +246,22 @@ def test_device_files(tmp_path, monkeypatch):
     assert found["KW-014"].grade is Grade.FAILS
 
 
-def test_a_full_disk(tmp_path, monkeypatch):
-    class Full:
-        f_bavail, f_frsize = 10, 4096
+@pytest.mark.parametrize("full", ["tmp", "srv/ada"])
+def test_a_full_disk(tmp_path, monkeypatch, full):
+    """Also one that is not the one of /tmp: the home's, where caches are."""
 
-    monkeypatch.setattr("os.statvfs", lambda _: Full)
-    found = {finding.code: finding.evidence for finding in examine(WORKSTATION.at(tmp_path))}
-    assert found["KW-061"].endswith(" has 0.0 GiB left")
+    class Disk:
+        f_frsize = 4096
+
+        def __init__(self, path):
+            self.f_bavail = 10 if str(path) == str(tmp_path / full) else 10**9
+
+    machine = WORKSTATION.but(files={"/tmp/a": ""}).at(tmp_path)  # noqa: S108
+    monkeypatch.setattr("os.statvfs", Disk)
+    found = {finding.code: finding.evidence for finding in examine(machine)}
+    assert found["KW-061"] == f"/{full} has 0.0 GiB left"
+    monkeypatch.setattr("os.access", lambda path, _: str(path) != str(tmp_path / full))
+    assert "KW-061" not in {finding.code for finding in examine(machine)}
 
 
 def test_a_gpu_for_which_the_driver_compiles(tmp_path, monkeypatch):

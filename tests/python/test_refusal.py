@@ -80,6 +80,7 @@ JETSON_CONTAINER = replace(
     ORIN.but(files={"/.dockerenv": "", "/usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1": None}), driver=NO_DRIVER
 )
 BARE = test_doctor_checks.BARE.but(files={"/sys/firmware/efi/efivars/SecureBoot-8be4df61": None})
+NOT_LOADED = next(machine for _, word, machine in test_doctor_checks.SICK if word == "is not loaded")
 NOUVEAU = next(machine for code, _, machine in test_doctor_checks.SICK if code == "KW-104")
 DOCKER = next(machine for code, _, machine in test_doctor_checks.SICK if code == "KW-002")
 NIX = next(machine for code, _, machine in test_doctor_checks.SICK if code == "KW-007")
@@ -91,6 +92,7 @@ REFUSED = {
     "a GPU without code": ({"KW_STANDIN_DEVICES": "3.5"}, None, "NoImage", "KW-074"),
     "hidden GPUs": (
         {"KW_STANDIN_DEVICES": ""}, WORKSTATION.but(variables={"CUDA_VISIBLE_DEVICES": ""}), "NoDevice", "KW-012"),
+    "a kernel module that is not loaded": ({"KW_STANDIN_DEVICES": ""}, NOT_LOADED, "NoDevice", "KW-001"),
     "no GPU": ({"KW_STANDIN_DEVICES": ""}, None, "NoDevice", "KW-015"),
     "a build for servers on Tegra": ({"KW_STANDIN_FAILS": "cuLibraryGetKernel:500"}, TEGRA, "ImageCorrupt", "KW-030"),
     "Tegra, and CUDA does not start": ({"KW_STANDIN_FAILS": "cuInit:999"}, TEGRA, "CudaError", "KW-030"),

@@ -172,6 +172,14 @@ def test_nobodys_name_is_left(monkeypatch):
     assert redacted(told) == {"a": ["<home>/x on <host> by <user>", 3], "b": f"{HOMES}/<user>/y: Canada buildboxes"}
 
 
+@pytest.mark.parametrize("name", ["gpu7", "gpu7.cs.example.edu"])
+def test_redacted_hosts(monkeypatch, name):
+    """Of a host that knows its domain its short name too, and the other way round."""
+    monkeypatch.setattr("socket.gethostname", lambda: name)
+    assert redacted("gpu7, gpu7.cs.example.edu:/x, ada@gpu7.") == "<host>, <host>:/x, ada@<host>."
+    assert redacted("gpu71 mygpu7 gpu7-2") == "gpu71 mygpu7 gpu7-2"
+
+
 def test_what_the_program_does_not_know(capsys):
     assert report.main(["heal"]) == 2
     assert report.main(["doctor", "--now"]) == 2

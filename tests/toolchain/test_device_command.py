@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import io
 import json
@@ -21,7 +22,7 @@ from toolchain import __main__ as command_line
 from toolchain.commands import device
 from toolchain.device import build_images
 from toolchain.device.progress import Progress
-from toolchain.errors import CompileError, KwError
+from toolchain.errors import CompileError, KwError, ProvisionError
 from toolchain.request import resolve
 from toolchain.targets import ROOT
 
@@ -176,6 +177,24 @@ def test_an_error_is_its_words_and_its_exit_code(monkeypatch, capsys):
     monkeypatch.setattr(device, "run", refuse)
     assert command_line.main(["device", "--out", "x"]) == 77
     assert capsys.readouterr().err == "error: what, where, what to do\n"
+
+
+def test_a_file_that_may_not_be_touched_is_named_and_other_failures_stay_what_they_are(monkeypatch, capsys):
+    def fail(error):
+        def run(arguments):
+            raise error
+
+        return run
+
+    for number in (errno.EACCES, errno.EPERM, errno.EROFS):
+        monkeypatch.setattr(device, "run", fail(OSError(number, os.strerror(number), "/there/dist/x.whl")))
+        assert command_line.main(["device", "--out", "x"]) == ProvisionError.exit_code
+        said = capsys.readouterr().err
+        assert said.startswith(f"error: /there/dist/x.whl: {os.strerror(number)}. ")
+        assert "run the same command again" in said
+    monkeypatch.setattr(device, "run", fail(OSError(errno.EIO, "Input/output error", "/there/x")))
+    with pytest.raises(OSError, match="Input/output"):
+        command_line.main(["device", "--out", "x"])
 
 
 def test_an_interrupt_is_no_traceback(monkeypatch, capsys):

@@ -21,7 +21,8 @@ constexpr int64_t kMost = 80 * 1088;
 
 uint16_t x[kMost], y[2][kMost];
 uint8_t packed[kMost / 2];
-float absmax[kMost / 32], workspace[80 * 1152];
+float absmax[kMost / 32];
+alignas(16) float workspace[80 * 1152];
 
 void fill(const Sizes& s, Random& random) {
   for (int64_t i = 0; i < s.m * s.k; ++i) set(kFormat, x, i, rounded(kFormat, random.normal()));

@@ -76,7 +76,7 @@ CAUSES = (
             sign(r"looks like your ld_library_path contains incompatible version"),
             sign(r"\bmay need (a )?newer version of (the )?(nvjitlink|nvrtc|nvvm|cu\w+)\b"),
         ),
-        unless=(sign(r"undefined symbol:? ?_Z(?!n\d+(cudnn|nccl|cublas|nvinfer))"),),
+        unless=(sign(r"undefined symbol:? ?_Z(?!n\d+\w{0,12}?(cudnn|nccl|cublas|nvinfer))"),),
         yields_to=("KW-028",),
     ),
     Cause(

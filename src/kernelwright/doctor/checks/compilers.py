@@ -42,8 +42,10 @@ def host_compiler_too_new(machine: Machine) -> str | None:
     nvcc, host = _first_nvcc(machine), toolkit.host_compiler(machine)
     if nvcc is None or host is None:
         return None
-    rows = _files.read(_files.TARGETS)["toolkits"].values()
-    most = next((row["gcc"]["max"] for row in rows if row["release"] == ".".join(map(str, nvcc[1]))), None)
+    most = toolkit.newest_gcc(machine, nvcc[0])
+    if most is None:
+        rows = _files.read(_files.TARGETS)["toolkits"].values()
+        most = next((row["gcc"]["max"] for row in rows if row["release"] == ".".join(map(str, nvcc[1]))), None)
     if most is None or host[1] <= most:
         return None
     return f"{host[0]} is GCC {host[1]}; {nvcc[0]} of CUDA {'.'.join(map(str, nvcc[1]))} takes GCC {most} at most"

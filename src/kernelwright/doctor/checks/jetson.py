@@ -57,7 +57,9 @@ def torch_may_be_replaced(machine: Machine) -> str | None:
     if jetson.model(machine) is None or torch is None or torch.origin != "NVIDIA":
         return None
     places = [machine.variables.get("PIP_CONSTRAINT", ""), *_constraints_of_pip(machine)]
-    if any(re.search(r"^torch\b", machine.text(place) or "", re.MULTILINE) for place in places if place):
+    if any(
+        re.search(r"^torch\b", machine.text(place) or "", re.MULTILINE | re.IGNORECASE) for place in places if place
+    ):
         return None
     return f"torch {torch.version} is NVIDIA's build for this board, and no constraint file of pip holds it"
 

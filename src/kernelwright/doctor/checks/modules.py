@@ -57,3 +57,14 @@ def nouveau(machine: Machine) -> str | None:
         if (loaded and _not_loaded(machine))
         else None
     )
+
+
+@check("KW-001")
+def not_loaded(machine: Machine) -> str | None:
+    """With the libraries alone cuInit says that there is no device, as on a machine that has none."""
+    libraries, gpus = driver.libraries(machine), driver.gpus_on_the_bus(machine)
+    if not libraries or not _not_loaded(machine) or machine.driver.get("gpus"):
+        return None
+    if any(known.look(machine) for known in (secure_boot, not_for_this_kernel, nouveau)):
+        return None
+    return f"{', '.join(gpus)} on the PCI bus and {libraries[0]} are there, the kernel module nvidia is not loaded"

@@ -55,13 +55,18 @@ def two_toolkits(machine: Machine) -> str | None:
 
 @check("KW-061", Grade.WARNS)
 def small_tmp(machine: Machine) -> str | None:
-    place = machine.variables.get("TMPDIR", "/tmp")  # noqa: S108 - to be looked at
-    try:
-        facts = os.statvfs(machine.path(place))
-    except (OSError, ValueError):
-        return None
-    free = facts.f_bavail * facts.f_frsize
-    return f"{place} has {free / _GIB:.1f} GiB left" if free < _TMP else None
+    """What compilers and pip write to: the directory for what is temporary, the home with its caches, and this one."""
+    here = (os.curdir,) if machine.root == machine.root.parent else ()
+    of_variables = (machine.variables.get("TMPDIR", "/tmp"), machine.variables.get("HOME", ""))  # noqa: S108
+    for place in (*of_variables, *here):
+        path = machine.path(place) if place.startswith("/") else place
+        try:
+            facts = os.statvfs(path) if place and os.access(path, os.W_OK) else None
+        except (OSError, ValueError):
+            continue
+        if facts is not None and facts.f_bavail * facts.f_frsize < _TMP:
+            return f"{place} has {facts.f_bavail * facts.f_frsize / _GIB:.1f} GiB left"
+    return None
 
 
 @check("KW-060", Grade.WARNS)

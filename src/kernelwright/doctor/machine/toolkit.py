@@ -18,6 +18,16 @@ def release_of(machine: Machine, nvcc: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
+def newest_gcc(machine: Machine, nvcc: str) -> int | None:
+    """The newest GCC that an nvcc takes, as its own header says that refuses newer ones."""
+    home = machine.resolved(nvcc).rpartition("/bin/")[0]
+    for header in [f"{home}/include/crt/host_config.h", *machine.find(f"{home}/targets/*/include/crt/host_config.h")]:
+        match = re.search(r"gcc versions later than (\d{1,3}) are not supported", machine.text(header) or "")
+        if match:
+            return int(match[1])
+    return None
+
+
 def nvccs(machine: Machine) -> list[str]:
     """Every nvcc: of PATH, of CUDA_HOME, of the usual places; the one that a build would take first."""
     homes = [f"{machine.variables[name]}/bin/nvcc" for name in HOMES if machine.variables.get(name, "").startswith("/")]

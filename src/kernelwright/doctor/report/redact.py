@@ -11,13 +11,17 @@ import socket
 from pathlib import Path
 from typing import Any
 
+_HOST = "<host>"
+_DOMAIN = r"(?:\.[a-zA-Z][\w-]*)*"
+
 
 def _secrets() -> list[tuple[str, str]]:
     """(text, what stands for it), longest first so that no part of one is left."""
     found: dict[str, str] = {}
     with contextlib.suppress(RuntimeError):  # no home is known, so none is in the report
         found[str(Path.home())] = "<home>"
-    for text, stand_in in ((socket.gethostname(), "<host>"), (_user(), "<user>")):
+    short = socket.gethostname().partition(".")[0]  # what stands behind a point goes with it, see `redacted`
+    for text, stand_in in ((short, _HOST), (_user(), "<user>")):
         if len(text) > 1 and text != "root":
             found.setdefault(text, stand_in)
     found.pop("/", None)
@@ -37,8 +41,9 @@ def redacted(told: Any) -> Any:
 
     def clean(text: str) -> str:
         for secret, stand_in in secrets:
-            edge = r"(?![\w.-])" if secret[-1].isalnum() else ""
-            text = re.sub(rf"(?<![\w.-]){re.escape(secret)}{edge}", stand_in, text)
+            end = r"(?![\w.-])" if secret[-1].isalnum() else ""
+            end = rf"{_DOMAIN}(?![\w-])" if stand_in == _HOST else end
+            text = re.sub(rf"(?<![\w.-]){re.escape(secret)}{end}", stand_in, text)
         return re.sub(r"/(home|Users)/[^/\s:'\"]+", r"/\1/<user>", text)
 
     if isinstance(told, dict):
