@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from dataclasses import replace
 
 import pytest
@@ -32,8 +33,10 @@ def test_without_a_wish_every_target_is_built_by_its_own_toolkit():
 def test_other_toolkits_are_for_the_released_targets():
     assert pairs([], ["cu124", "cu128"]) == [(name, kit) for kit in ("cu124", "cu128") for name in RELEASED]
     assert pairs(["l4t-r36"], ["cu124"]) == [("l4t-r36", "cu124")]
-    with pytest.raises(RequestError, match="'cu999' is neither a target nor a toolkit"):
+    with pytest.raises(RequestError, match="toolkit 'cu999' is not in targets"):
         pairs([], ["cu999"])
+    with pytest.raises(RequestError, match="toolkit 'l4t-r36' is not in targets"):  # before cu124 is built
+        pairs([], ["cu124", "l4t-r36"])
 
 
 IMAGES = {
@@ -76,7 +79,7 @@ def test_the_tables_take_the_place_of_those_in_a_document(tmp_path):
         release.put(path, text)
         assert path.read_text() == f"before\n{release.BEGIN}\n{text}{release.END}\nafter\n"
     path.write_text(f"{release.BEGIN}\nold\n")
-    with pytest.raises(GateError, match="no <!-- end wheels -->"):
+    with pytest.raises(RequestError, match="no <!-- end wheels -->"):
         release.put(path, "new\n")
     page = (ROOT / "docs/wheels.md").read_text(encoding="utf-8")
     assert page.count(f"{release.BEGIN}\n| wheel |") == page.count(release.END) == 1
@@ -100,3 +103,12 @@ def test_a_wheel_that_a_gate_refuses_keeps_no_other_from_being_made(outcome, tmp
     assert built == RELEASED
     assert "k.whl" in (tmp_path / "t.md").read_text()
     assert "SUCCESS" not in capsys.readouterr().out
+
+
+def test_a_table_that_cannot_be_written_is_refused_before_anything_is_built(tmp_path, monkeypatch):
+    monkeypatch.setattr(verb, "build", lambda *_: pytest.fail("it was built"))
+    torn = tmp_path / "torn.md"
+    torn.write_text(f"{release.BEGIN}\nold\n", encoding="utf-8")
+    for path in (tmp_path, tmp_path / "nowhere" / "t.md", torn):
+        with pytest.raises(RequestError, match=re.escape(str(path))):
+            verb.run(argparse.Namespace(targets=[], toolkits=[], table=path, jobs=None))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,7 @@ from pathlib import Path
 from toolchain.building.options import Options
 from toolchain.building.run import Outcome
 from toolchain.building.table import megabytes
-from toolchain.errors import GateError, RequestError
+from toolchain.errors import RequestError
 from toolchain.targets import Table
 
 BEGIN, END = "<!-- begin wheels: made by `./kw wheels -- --table FILE` -->", "<!-- end wheels -->"
@@ -46,10 +47,10 @@ class Made:
 
 def plan(table: Table, targets: Sequence[str], toolkits: Sequence[str]) -> Iterator[Options]:
     """One build for each pair; without targets the released ones of each toolkit, without either every target."""
-    for name in [*targets, *toolkits]:
-        if name not in table.targets and name not in table.toolkits:
-            known = ", ".join((*table.targets, *table.toolkits))
-            raise RequestError(f"{name!r} is neither a target nor a toolkit of targets.toml; there are {known}")
+    for kind, names, known in (("target", targets, table.targets), ("toolkit", toolkits, table.toolkits)):
+        for name in names:
+            if name not in known:
+                raise RequestError(f"{kind} {name!r} is not in targets.toml; there are {', '.join(known)}")
     released = [row.name for row in table.targets.values() if row.release]
     for toolkit in toolkits or (None,):
         for target in targets or (released if toolkits else table.targets):
@@ -113,11 +114,18 @@ def page(all_made: Sequence[Made]) -> str:
     return f"{_markdown(wheels)}\n{_markdown([*_codes(all_made)])}"
 
 
+def able(path: Path) -> None:
+    """Refuses a file that the tables could not be put into, before they cost anything."""
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise RequestError(f"--table {path}: this cannot be written; name a file in a directory that is there")
+    if path.is_file() and BEGIN in (before := path.read_text(encoding="utf-8", errors="replace")) and END not in before:
+        raise RequestError(f"{path} has {BEGIN} and no {END} after it; put that back")
+
+
 def put(path: Path, text: str) -> None:
     """The tables into the file: in the place of those that a document has, or as all of it."""
+    able(path)
     if path.is_file() and BEGIN in (before := path.read_text(encoding="utf-8")):
-        if END not in before:
-            raise GateError(f"{path} has {BEGIN} and no {END} after it; put that back")
         pattern = re.compile(rf"({re.escape(BEGIN)}\n).*?({re.escape(END)})", re.DOTALL)
         text = pattern.sub(lambda match: f"{match[1]}{text}{match[2]}", before)
     path.write_text(text, encoding="utf-8")

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from toolchain.building import Options, build
 from toolchain.building.publish import SUMS
-from toolchain.building.release import Made, made, page, plan, put
+from toolchain.building.release import Made, able, made, page, plan, put
 from toolchain.building.run import DIST
 from toolchain.errors import GateError
 from toolchain.files import given
@@ -54,6 +54,8 @@ def _build_all(table: Table, wanted: Sequence[Options]) -> tuple[list[Made], lis
 
 def run(arguments: argparse.Namespace) -> int:
     table, jobs = load(), arguments.jobs
+    if arguments.table:
+        able(arguments.table)
     good, refused = _build_all(
         table, [replace(o, jobs=jobs) for o in plan(table, arguments.targets, arguments.toolkits)]
     )
