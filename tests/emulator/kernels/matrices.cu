@@ -84,7 +84,7 @@ __device__ __forceinline__ void group_product(const MatrixParams& p) {
   }
   auto at = [&](u32 i) { return (row + i / 2 % 2 * 8) * 32 + i / 4 * 8 + place + i % 2; };
   for (u32 i = 0; i < 16; ++i) d[i] = p.c[at(i)];
-  const unsigned long long b = kw::group_matrix(begin) + 2;
+  const unsigned long long b = kw::whole_group_matrix(kw::group_matrix(begin) + 2);
   kw::group_begin();
   if constexpr (kBfloat) {
     kw::multiply_group_bfloat(d, a, b, 1);
