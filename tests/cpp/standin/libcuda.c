@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A STAND-IN for NVIDIA's driver, for tests: it runs no kernel. It answers as the GPUs, the version and the failures that
-// environment variables ask for, is stricter than the real one where that lets mistakes pass, and records its calls.
+// A STAND-IN for NVIDIA's driver, for tests: it runs no kernel. It answers as the GPUs, the version and the failures
+// that environment variables ask for, stricter than the real one lest mistakes pass, and records what it is told.
 //
 //   KW_STANDIN_DEVICES=8.9,9.0   capabilities of the devices ("" for none)
 //   KW_STANDIN_VERSION=12020     CUDA level
