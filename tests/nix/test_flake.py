@@ -162,6 +162,14 @@ def test_another_table_is_refused_at_evaluation(changed):
     assert all("says 12.2.91" in changed.refusal(shell) for shell in SHELLS)
 
 
+def test_another_archive_than_the_rows_is_refused_at_evaluation(changed):
+    changed.change("targets.toml", 'redist = "linux-x86_64"', 'redist = "linux-ppc64le"')
+    for shell in SHELLS:
+        refused = changed.refusal(shell)
+        assert bool(refused) == ("x86_64" in shell), refused
+        assert not refused or "/linux-x86_64/" in refused and "says one of linux-ppc64le" in refused, refused
+
+
 def test_a_new_row_is_a_new_shell(changed):
     text = (changed.tree / "targets.toml").read_text()
     row = text[text.index("[target.l4t-r36]") : text.index("# --- tools")]
