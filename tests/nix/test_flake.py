@@ -167,7 +167,7 @@ def test_another_archive_than_the_rows_is_refused_at_evaluation(changed):
     for shell in SHELLS:
         refused = changed.refusal(shell)
         assert bool(refused) == ("x86_64" in shell), refused
-        assert not refused or "/linux-x86_64/" in refused and "says one of linux-ppc64le" in refused, refused
+        assert not refused or ("/linux-x86_64/" in refused and "says one of linux-ppc64le" in refused), refused
 
 
 def test_a_new_row_is_a_new_shell(changed):
