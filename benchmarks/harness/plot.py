@@ -52,6 +52,14 @@ def _panel(axes: Any, title: str, cases: list[dict[str, Any]]) -> None:
         axes.spines[side].set_visible(False)
 
 
+def _made_of(results: Sequence[dict[str, Any]]) -> str:
+    """Which builds were measured: operators may have been at different commits."""
+    ops: dict[tuple[str, str], list[str]] = {}
+    for result in results:
+        ops.setdefault((result["commit"], result["torch"]), []).append(result["op"])
+    return "; ".join(f"{', '.join(names)}: kernelwright at {c}, torch {t}" for (c, t), names in ops.items())
+
+
 def plot(results: Sequence[dict[str, Any]], out: Path) -> None:
     """One row of panels an operator, one panel an overload; all from one device."""
     import matplotlib as mpl
@@ -82,7 +90,7 @@ def plot(results: Sequence[dict[str, Any]], out: Path) -> None:
         [handles[n] for n in order], order, loc="upper left", ncols=len(order), frameon=False,
         bbox_to_anchor=(0, 1 - 0.3 / height),
     )  # fmt: skip
-    figure.text(0.01, 0.05 / height, f"kernelwright at {first['commit']}, torch {first['torch']}", fontsize=7)
+    figure.text(0.01, 0.05 / height, _made_of(results), fontsize=7)
     figure.tight_layout(rect=(0, 0.15 / height, 1, 1 - 0.5 / height))
     figure.savefig(out, dpi=80, metadata={"Software": None})
     plt.close(figure)

@@ -41,3 +41,13 @@ def test_lines_are_shares_of_the_limit(tmp_path, monkeypatch):
     assert lines["torch eager"] == pytest.approx([25, 45])
     assert [label.get_text() for label in axes[0].get_xticklabels()] == ["1x8", "2x8"]
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_foot_names_the_commit_of_each_operator(tmp_path, monkeypatch):
+    from matplotlib import pyplot as plt
+
+    monkeypatch.setattr(plt, "close", lambda _: None)
+    results = [RESULT, {**RESULT, "op": "other_op"}, {**RESULT, "op": "old_op", "commit": "b"}]
+    plot.plot(results, tmp_path / "x.png")
+    foot = "some_op, other_op: kernelwright at c, torch t; old_op: kernelwright at b, torch t"
+    assert foot in [text.get_text() for text in plt.gcf().texts]
