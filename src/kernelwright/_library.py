@@ -87,7 +87,7 @@ class Library:
         self.ops = {_stem(signatures["functions"][name]) for name in self.functions} - {_COMMON}
         self.constants: Mapping[str, int] = signatures["constants"]
         self._statuses = {self.constants[name]: name for name in self.constants if name.startswith("KW_ERROR_")}
-        self._threads = 0
+        self.threads = 0  # what use_threads was last given
         self._check_build(str(manifest["version"]))
 
     def _check_build(self, version: str) -> None:
@@ -123,10 +123,10 @@ class Library:
         return str((self.functions[function](*arguments) or b"").decode())
 
     def use_threads(self, count: int) -> None:
-        """Makes the CPU path use `count` threads; costs nothing when that is so already."""
-        if count != self._threads:
+        """Makes the CPU path use `count` threads; callers look at `threads` first, which costs less than a call."""
+        if count != self.threads:
             self.call("kw_set_num_threads", count)
-            self._threads = count
+            self.threads = count
 
     def share_openmp(self) -> bool:
         """Makes the CPU path run on torch's OpenMP threads; False where it keeps to its own, which work as well."""

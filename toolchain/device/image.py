@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from toolchain.cubin import Cubin, Ptx, check
-from toolchain.device.log import Spills, spills, warnings
+from toolchain.device.log import Spills, serialized, spills, warnings
 from toolchain.errors import CompileError, DeterminismError
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ class Image:
 
 
 def finish(job: Job, compiled: Compiled) -> Image:
-    """The image of a compile, checked: it is for its code, names no hash, and ptxas told what each kernel spills."""
+    """The image of a compile, checked: it is for its code, names no hash, no kernel's products by warpgroups wait for
+    each other, and ptxas told what each kernel spills.
+    """
     facts = check(compiled.image, job.code)
     for symbol in sorted(facts.symbols):
         if _HASHED.search(symbol):
@@ -58,6 +60,12 @@ def finish(job: Job, compiled: Compiled) -> Image:
                 f"{job}: symbol {symbol} carries a hash of the file's path: something there has internal linkage; "
                 "say inline, constexpr, or make it a template"
             )
+    for kernel, why in serialized(compiled.log).items():
+        raise CompileError(
+            f"{job}: ptxas has the products by warpgroups of {kernel} wait for each other, which makes it slow: {why}. "
+            "See that nothing between a product and the wait for it touches the product's registers, "
+            "and that all threads of a warpgroup take the same way there as far as ptxas can tell"
+        )
     spilled = spills(compiled.log)
     if isinstance(facts, Cubin):
         silent = [kernel.name for kernel in facts.kernels if kernel.name not in spilled]

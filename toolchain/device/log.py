@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 _ENTRY = re.compile(r"ptxas info\s*: Compiling entry function '([^']+)' for '([^']+)'")
 _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
+_SERIALIZED = re.compile(r"\((C75\d\d)\) Potential Performance Loss: (.*serialized.*?) in the function '([^']+)'")
 _WARNING = re.compile(r"\bwarning\b", re.IGNORECASE)
 
 
@@ -30,6 +31,11 @@ def spills(log: str) -> dict[str, Spills]:
             before = found.get(kernel, Spills())
             found[kernel] = Spills(before.stores + int(spill.group(1)), before.loads + int(spill.group(2)))
     return found
+
+
+def serialized(log: str) -> dict[str, str]:
+    """kernel -> why ptxas has each of its wgmma wait for the one before. It says so as a mere information."""
+    return {kernel: f"{why} ({code})" for code, why, kernel in _SERIALIZED.findall(log)}
 
 
 def warnings(log: str) -> list[str]:
