@@ -87,7 +87,7 @@ class Library:
         self.ops = {_stem(signatures["functions"][name]) for name in self.functions} - {_COMMON}
         self.constants: Mapping[str, int] = signatures["constants"]
         self._statuses = {self.constants[name]: name for name in self.constants if name.startswith("KW_ERROR_")}
-        self._threads = 0
+        self.threads = 0  # what use_threads was last given
         self._check_build(str(manifest["version"]))
 
     def _check_build(self, version: str) -> None:
@@ -102,12 +102,15 @@ class Library:
                 f"{self.path} is of version {compiled}, but {_files.MANIFEST} is of {version}. {_FIX}"
             )
 
-    def fail(self, function: str, status: int) -> NoReturn:
-        """Raises what `status` stands for, in the library's own words."""
+    def refusal(self, function: str, status: int) -> errors.KernelwrightError:
+        """What `status` stands for, in the library's own words."""
         name = self._statuses.get(status, f"status {status}")
         words = (self.functions["kw_last_error"]() or b"").decode(errors="replace") or name
-        refused = errors.of_status(name)(words if words.startswith(function) else f"{function}: {words}")
-        raise _with_cause(refused)
+        return errors.of_status(name)(words if words.startswith(function) else f"{function}: {words}")
+
+    def fail(self, function: str, status: int) -> NoReturn:
+        """Raises that, with the cause that the doctor finds."""
+        raise _with_cause(self.refusal(function, status))
 
     def call(self, function: str, *arguments: Any) -> None:
         """Calls a function that returns a status, and raises if that is not KW_OK."""
@@ -120,10 +123,10 @@ class Library:
         return str((self.functions[function](*arguments) or b"").decode())
 
     def use_threads(self, count: int) -> None:
-        """Makes the CPU path use `count` threads; costs nothing when that is so already."""
-        if count != self._threads:
+        """Makes the CPU path use `count` threads; callers look at `threads` first, which costs less than a call."""
+        if count != self.threads:
             self.call("kw_set_num_threads", count)
-            self._threads = count
+            self.threads = count
 
     def share_openmp(self) -> bool:
         """Makes the CPU path run on torch's OpenMP threads; False where it keeps to its own, which work as well."""

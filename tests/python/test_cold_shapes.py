@@ -53,7 +53,7 @@ def test_several_shapes_in_a_cold_process(device, seed):
       power mode (`nvpmodel -q`), the release and whether it happens warm; then run it in the lowest power mode. A program
       can warm up by calling each shape once with a synchronisation after each.
 
-    It has run on CPUs only; no board was there to run it on.
+    It has run on CPUs and on an H200; no board was there to run it on.
     """
     done = run(RECIPE, device, str(seed))
     assert done.stdout == "whole\n", f"exit code {done.returncode}\n{done.stderr}"

@@ -76,6 +76,28 @@ def test_vmap(op, overload):
             assert torch.equal(out[at], one[number])
 
 
+@pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)
+def test_dispatch_modes_see_calls(op, overload, device):
+    """A plain call goes from autograd to the kernel directly; one that a mode watches must not."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    seen = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            seen.append(function)
+            return function(*args, **(kwargs or {}))
+
+    case = next(c for c in op.cases if c.overload == overload.name and c.shape == (3, 33))
+    call = tensors.target(op, overload.name)
+    expected = results(op, overload, case, device)
+    with Watch():
+        args = op.make(case, device, tensors.generator(5, device))
+        found = tensors.outputs(call(*args))
+    assert call in seen
+    assert_same([*found, *(args[i] for i in tensors.written(op, overload.name))], expected, str(case))
+
+
 @pytest.mark.parametrize(("op", "overload"), [(o, v) for o, v in OVERLOADS if v.backward], ids=case_id)
 def test_functional_gradients_are_refused(op, overload):
     """torch has no way for an operator written in Python to give them; its own words about it help nobody."""

@@ -194,3 +194,30 @@ def test_products_of_many_rows_by_torch(dtype, nested):
     expected = tensors.outputs(op.overload(overload).reference(*exact))
     (bound,) = tensors.allowed(op, overload, terms, expected, [y])
     tensors.assert_near(y, expected[0], bound, overload)
+
+
+@pytest.mark.gpu
+@pytest.mark.slow
+@pytest.mark.parametrize("quant_type", four_bit.VALUES)
+def test_more_elements_than_int32(quant_type, seed):
+    """A weight of which elements beyond 2**31, their codes and scales are as those of its rows alone."""
+    n, k, size = 2**15 + 3, 2**16, 64
+    needed = 3 * 2 * n * k
+    if torch.cuda.mem_get_info()[0] < needed:
+        pytest.skip(f"needs {needed / 2**30:.0f} GiB of GPU memory")
+    each = generator(seed, "cuda")
+    weight = torch.randn(n, k, generator=each, device="cuda", dtype=torch.bfloat16)
+    x = torch.randn(2, k, generator=each, device="cuda", dtype=torch.bfloat16)
+    packed, absmax = kernelwright.quantize_4bit(weight, size, quant_type)
+    back = kernelwright.dequantize_4bit(packed, absmax, weight.shape, size, quant_type, weight.dtype)
+    y = kernelwright.matmul_4bit(x, packed, absmax, n, size, quant_type)
+    for first in (0, 2**14 - 3, 2**15 - 3):  # the last three rows lie beyond, and of the codes' bytes the middle
+        rows = slice(first, first + 6)
+        part, scales = kernelwright.quantize_4bit(weight[rows].contiguous(), size, quant_type)
+        values = kernelwright.dequantize_4bit(part, scales, (6, k), size, quant_type, weight.dtype)
+        assert torch.equal(packed.view(n, -1)[rows].reshape(-1), part)
+        assert torch.equal(absmax.view(n, -1)[rows].reshape(-1), scales)
+        assert torch.equal(back[rows], values)
+        exact, spread = x.double() @ values.double().t(), (x.double() ** 2 @ values.double().t() ** 2).sqrt()
+        # The result is rounded, and so is each value, by half a unit that is up or down by chance.
+        assert ((y[:, rows].double() - exact).abs() <= 2**-8 * exact.abs() + 6 * 2**-9 * spread).all()

@@ -17,6 +17,7 @@ from toolchain.building import Options, build, options, stamp
 from toolchain.building import run as module
 from toolchain.building.package import _failure, build_wheel
 from toolchain.building.table import table as as_table
+from toolchain.commands import build as verb
 from toolchain.device import Built
 from toolchain.errors import CompileError, GateError, ProvisionError, RequestError, ToolMissing
 from toolchain.providers import host, nvrtc, system
@@ -51,6 +52,25 @@ def test_the_table_sums_up():
     assert lines[3].split() == ["compute_90", "rms_norm", "9", "-", "-", "3.9", "100"]
     assert lines[-1].split() == ["total", "2", "images", "300,025", "64", "12.3", "512"]
     assert len({len(line) for line in lines[:4]}) == 1
+
+
+@pytest.mark.parametrize(("fresh", "how"), [(True, "built in 5.0 s"), (False, "unchanged")])
+def test_the_verb_says_what_was_made_how_and_where_it_lies(tmp_path, monkeypatch, capsys, fresh, how):
+    wheel = tmp_path / "dist" / "k.whl"
+    wheel.parent.mkdir()
+    wheel.write_bytes(bytes(12345))
+    made = stamp.Stamp("0", wheel.name, "ab" * 32, "kernelwright 1\nrms_norm   2 %\nSUCCESS", ROWS, STEP, 5.0)
+    monkeypatch.setattr(verb, "ROOT", tmp_path)
+    monkeypatch.setattr(verb, "build", lambda *_: module.Outcome(wheel, made, fresh))
+    words = argparse.ArgumentParser()
+    verb.add_arguments(words)
+    assert verb.run(words.parse_args([])) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(as_table(ROWS))
+    assert "the library and the wheel: 4.5 s, largest process 300 MB" in said
+    assert ("rms_norm   2 %" if fresh else "self-check passed then") in said
+    assert said.endswith(f"dist/k.whl  12,345 bytes, {how}\nsha256 {'ab' * 32}\nSUCCESS\n")
+    assert said.count("SUCCESS") == 1
 
 
 def test_what_packing_takes_is_measured_in_its_own_process(tmp_path):

@@ -148,6 +148,44 @@ def test_a_verb_ends_with_the_nox_that_started_it(tmp_path, before):
     assert late.returncode == 143  # its parent had ended before it could ask
 
 
+# A build whose work is to wait for a file; it says whether it had to do anything.
+BUILD = """
+import pathlib, platform, sys, time
+from toolchain import targets
+from toolchain.building import Options, build, run, stamp
+place = pathlib.Path(sys.argv[1])
+run.STATE, run.DIST = place / ".kw", place / "dist"
+run.publish = lambda wheel: None
+platform.machine = lambda: "x86_64"
+def work(given, request, table, workspace):
+    (place / "begun").touch(exist_ok=False)
+    while not (place / "go on").exists():
+        time.sleep(0.01)
+    wheel = run.DIST / "k.whl"
+    wheel.write_text("whole")
+    made = stamp.Stamp(stamp.inputs(request), wheel.name, stamp.digest_of(wheel), "", (), stamp.Step(0.0, 0), 0.0)
+    stamp.save(workspace / "stamp.json", made)
+    return run.Outcome(wheel, made, fresh=True)
+run._build = work
+print(build(Options(target="linux-x86_64"), targets.load()).fresh)
+"""
+
+
+def test_a_second_build_in_one_tree_waits_and_takes_what_the_first_made(tmp_path):
+    (tmp_path / "dist").mkdir()
+    command = [sys.executable, "-c", BUILD, str(tmp_path)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=ROOT, **pipes) as first:
+        until(lambda: (tmp_path / "begun").exists() or first.poll() is not None)
+        with subprocess.Popen(command, cwd=ROOT, **pipes) as second:
+            said = second.stderr.readline()
+            (tmp_path / "go on").touch()
+            told = [child.communicate(timeout=120)[0] for child in (first, second)]
+    assert "another build holds this tree; waiting for it to finish" in said
+    assert [first.returncode, second.returncode] == [0, 0]
+    assert told == ["True\n", "False\n"]
+
+
 def noxfile(monkeypatch) -> ModuleType:
     stand_in = SimpleNamespace(options=SimpleNamespace(), session=lambda function: function, Session=object)
     monkeypatch.setitem(sys.modules, "nox", stand_in)

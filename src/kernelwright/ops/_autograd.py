@@ -2,7 +2,8 @@
 """The Autograd kernels of the operators: one that records a derivative, one that refuses to.
 
 torch.library.register_autograd would do, but it looks the schema up in every call: where gradients are recorded a call
-costs half again as much with it, and where they are not still a third.
+costs half again as much with it, and where they are not still a third. And where nothing lies between autograd and a
+kernel, the kernel is called: going through the dispatcher a second time would be a fifth of a short call.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from typing import TYPE_CHECKING, Any
 from kernelwright import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from kernelwright.ops._record import Backward
+
+    Kernels = Mapping[str, Callable[..., Any]]
+    """By dispatch key."""
 
 
 def _wants_gradients(torch: Any) -> Callable[..., int | None]:
@@ -31,14 +35,23 @@ def _wants_gradients(torch: Any) -> Callable[..., int | None]:
     return first
 
 
-def _redispatch(torch: Any, target: Any, refuse: Callable[..., None]) -> Callable[..., Any]:
+def _redispatch(
+    torch: Any, target: Any, refuse: Callable[..., None], kernels: Kernels
+) -> Callable[[Any, tuple[Any, ...]], Any]:
     """Goes on below autograd. A tensor subclass without this operator only has its name to say; `refuse` says more."""
     below = torch._C._after_autograd_keyset  # noqa: SLF001 - it has no public name; torch.library does the same
     redispatch = target.redispatch
+    keyset_of, keys = torch._C.DispatchKeySet, torch._C.DispatchKey  # noqa: SLF001 - as above
+    # Of sets with one key and nothing else: no mode, subclass, transform or lazy view wants to see the call.
+    alone = {keyset_of(getattr(keys, key)).raw_repr(): kernel for key, kernel in kernels.items()}.get
 
     def run(keyset: Any, args: tuple[Any, ...]) -> Any:
+        rest = keyset & below
+        kernel = alone(rest.raw_repr())
+        if kernel is not None:
+            return kernel(*args)
         try:
-            return redispatch(keyset & below, *args)
+            return redispatch(rest, *args)
         except NotImplementedError:
             refuse(*args)
             raise
@@ -46,10 +59,12 @@ def _redispatch(torch: Any, target: Any, refuse: Callable[..., None]) -> Callabl
     return run
 
 
-def record_gradients(torch: Any, target: Any, backward: Backward, refuse: Callable[..., None]) -> Callable[..., Any]:
+def record_gradients(
+    torch: Any, target: Any, backward: Backward, refuse: Callable[..., None], kernels: Kernels
+) -> Callable[..., Any]:
     """For an overload with a derivative."""
     defaults = tuple(argument.default_value for argument in target._schema.arguments)  # noqa: SLF001
-    wanted, redispatch = _wants_gradients(torch), _redispatch(torch, target, refuse)
+    wanted, redispatch = _wants_gradients(torch), _redispatch(torch, target, refuse, kernels)
     transformed = torch._C._are_functorch_transforms_active  # noqa: SLF001 - it has no public name
 
     def forward(ctx: Any, *args: Any) -> Any:
@@ -94,10 +109,12 @@ def _refuse_inference(torch: Any, target: Any, args: Any, error: Exception) -> N
             ) from error
 
 
-def refuse_gradients(torch: Any, target: Any, shown: str, refuse: Callable[..., None]) -> Callable[..., Any]:
+def refuse_gradients(
+    torch: Any, target: Any, shown: str, refuse: Callable[..., None], kernels: Kernels
+) -> Callable[..., Any]:
     """For an overload without; torch's own fallback would give silently wrong gradients."""
     names = [argument.name for argument in target._schema.arguments]  # noqa: SLF001
-    wanted, redispatch = _wants_gradients(torch), _redispatch(torch, target, refuse)
+    wanted, redispatch = _wants_gradients(torch), _redispatch(torch, target, refuse, kernels)
 
     def run(keyset: Any, *args: Any) -> Any:
         index = wanted(args)

@@ -14,5 +14,6 @@ if TYPE_CHECKING:
 def scale_pointers(scales: Sequence[Tensor]) -> tuple[list[Tensor], tuple[int | None, ...]]:
     """absmax, codes, absmax2, map and offset as addresses; and the tensors to keep alive until the call is made."""
     kept = [tensor.contiguous() for tensor in scales]
-    addresses = [tensor.data_ptr() for tensor in kept]
-    return kept, (*addresses, None, None, None, None) if len(kept) == 1 else (None, *addresses)
+    if len(kept) == 1:
+        return kept, (kept[0].data_ptr(), None, None, None, None)
+    return kept, (None, *[tensor.data_ptr() for tensor in kept])

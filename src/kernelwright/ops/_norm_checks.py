@@ -57,9 +57,25 @@ def _check_parameters(op: str, names: tuple[str, ...], like: str, x: Tensor, par
             )
 
 
+def _usual(x: Tensor, residual: Tensor | None, parameters: tuple[Any, ...], eps: float) -> bool:
+    """Whether there is nothing to refuse, as in most calls: told in half the time that finding the words takes."""
+    dtype, device, shape = x.dtype, x.device, x.shape
+    width = shape[-1:]
+    if dtype not in _dtypes() or not width or not 1 <= width[0] <= MAX_COLS or not 0.0 <= eps <= MAX_EPS:
+        return False
+    for parameter in parameters:
+        if parameter is not None and (
+            parameter.dtype is not dtype or parameter.device != device or parameter.shape != width
+        ):
+            return False
+    return residual is None or (residual.dtype is dtype and residual.device == device and residual.shape == shape)
+
+
 def check(
     op: str, names: tuple[str, ...], x: Tensor, residual: Tensor | None, parameters: tuple[Any, ...], eps: float
 ) -> None:
+    if _usual(x, residual, parameters, eps):
+        return
     _check_rows(op, "x", x, eps)
     _check_parameters(op, names, "x", x, parameters)
     if residual is not None:

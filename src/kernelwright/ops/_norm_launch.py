@@ -20,19 +20,14 @@ if TYPE_CHECKING:
 _DTYPES = ("float32", "float16", "bfloat16")
 
 
-def _given(x: Tensor, parameters: Parameters) -> tuple[list[Tensor], list[int | None], Any]:
-    """The parameters with their elements side by side (they must outlive the call), their addresses and their type."""
-    tensors: list[Tensor] = []
-    addresses: list[int | None] = []
-    kind = x.dtype
+def _given(kind: Any, parameters: Parameters) -> tuple[Parameters, list[int | None], Any]:
+    """The parameters with their elements side by side (they must outlive the call), their addresses and their type:
+    `kind` where there are none."""
+    parameters = tuple([p if p is None else p.contiguous() for p in parameters])
     for parameter in parameters:
-        if parameter is None:
-            addresses.append(None)
-        else:
-            tensors.append(parameter.contiguous())
-            addresses.append(tensors[-1].data_ptr())
+        if parameter is not None:
             kind = parameter.dtype
-    return tensors, addresses, kind
+    return parameters, [None if p is None else p.data_ptr() for p in parameters], kind
 
 
 def _asked(
@@ -65,7 +60,8 @@ def launcher(norm: str, library: Library, key: str, *, centered: bool) -> Callab
         if count == 0:
             return y
         x, x_stride = rows(x)
-        _kept, addresses, kind = _given(x, parameters)
+        dtype = x.dtype
+        _kept, addresses, kind = _given(dtype, parameters)
         added, added_stride, sum_, sum_stride = None, 0, None, 0
         if residual is not None and total is not None:
             residual, added_stride = rows(residual)
@@ -76,7 +72,7 @@ def launcher(norm: str, library: Library, key: str, *, centered: bool) -> Callab
         # fmt: off
         status = function(
             device, stream, y.data_ptr(), cols, sum_, sum_stride, x.data_ptr(), x_stride, added, added_stride,
-            *addresses, *statistics, count // cols, cols, codes[x.dtype], codes[kind], eps,
+            *addresses, *statistics, count // cols, cols, codes[dtype], codes[kind], eps,
         )
         # fmt: on
         if status:
@@ -132,7 +128,7 @@ def backward_launcher(norm: str, library: Library, key: str, *, centered: bool) 
             return to_h, *(tensor.zero_() for tensor in found)
         grad, grad_stride = rows(grad)
         h, h_stride = rows(h)
-        _kept, (weight, *_), kind = _given(h, parameters)
+        _kept, (weight, *_), kind = _given(h.dtype, parameters)
         grad_sum, sum_stride = (None, 0) if grad_sum is None else rows(grad_sum)
         grad_sum_at = None if grad_sum is None else grad_sum.data_ptr()
         device, stream = place(h)

@@ -127,9 +127,11 @@ def _register_overload(torch: Any, library: Any, op: Op, overload: Overload, nat
     library.define(f"{name}{overload.schema}")
     target = getattr(getattr(getattr(torch.ops, NAMESPACE), op.name), overload.name)
     # A CPU build of torch has no CUDA tensors, and lacks the functions a CUDA implementation is made of.
+    kernels = {}
     for key in ("CPU", "CUDA") if torch.backends.cuda.is_built() else ("CPU",):
         function = overload.bind(native, key) if native else _checked_reference(overload)
-        library.impl(name, _demand_tensors(torch, target, name, function), key)
+        kernels[key] = _demand_tensors(torch, target, name, function)
+        library.impl(name, kernels[key], key)
     qualified = f"{NAMESPACE}::{name}"
     torch.library.register_fake(qualified, _demand_tensors(torch, target, name, overload.fake), lib=library)
     unusual = _refuse_unusual(torch, target, name)
@@ -137,9 +139,10 @@ def _register_overload(torch: Any, library: Any, op: Op, overload: Overload, nat
     for key in ("CompositeExplicitAutograd", "NestedTensorCPU", "NestedTensorCUDA"):  # the first has not all of them
         library.impl(name, others, key)
     if overload.backward:
-        library.impl(name, record_gradients(torch, target, overload.backward, unusual), "Autograd", with_keyset=True)
+        autograd = record_gradients(torch, target, overload.backward, unusual, kernels)
     else:
-        library.impl(name, refuse_gradients(torch, target, qualified, unusual), "Autograd", with_keyset=True)
+        autograd = refuse_gradients(torch, target, qualified, unusual, kernels)
+    library.impl(name, autograd, "Autograd", with_keyset=True)
     if target._schema.is_mutable:  # noqa: SLF001
         library.impl(name, _materialise(torch, target), "Negative")
 

@@ -28,10 +28,12 @@ def placement(library: Library, key: str) -> Callable[[Tensor], tuple[int, int |
 
     if key == "CPU":
         here = (library.constants["KW_CPU"], None)
-        threads, use = torch.get_num_threads, library.use_threads
+        threads = torch.get_num_threads
 
         def on_cpu(_: Tensor) -> tuple[int, int | None]:
-            use(threads())
+            count = threads()
+            if count != library.threads:
+                library.use_threads(count)
             return here
 
         return on_cpu
@@ -48,10 +50,7 @@ def placement(library: Library, key: str) -> Callable[[Tensor], tuple[int, int |
 
 def row_stride(tensor: Tensor) -> int | None:
     """Elements from one row (last dimension) to the next, where one number says it; None where a copy is needed."""
-    shape = tensor.shape
-    if tensor.is_contiguous():
-        return shape[-1]
-    strides = tensor.stride()
+    shape, strides = tensor.shape, tensor.stride()
     if strides[-1] != 1 and shape[-1] != 1:
         return None
     step, expected = shape[-1], None
@@ -78,12 +77,16 @@ def settled(value: Tensor, dtype: Any) -> Tensor:
 
 def rows(tensor: Tensor) -> tuple[Tensor, int]:
     """To read: the tensor, or a contiguous copy where its rows do not lie evenly, and the stride between rows."""
+    if tensor.is_contiguous():
+        return tensor, tensor.shape[-1]
     stride = row_stride(tensor)
     return (tensor.contiguous(), tensor.shape[-1]) if stride is None else (tensor, stride)
 
 
 def writable_rows(tensor: Tensor) -> tuple[Tensor, int]:
     """To write: as `rows`, and a copy too where rows overlap."""
+    if tensor.is_contiguous():
+        return tensor, tensor.shape[-1]
     stride = row_stride(tensor)
     if stride is None or stride < tensor.shape[-1]:
         return tensor.contiguous(), tensor.shape[-1]

@@ -67,10 +67,8 @@ def _check(
 def _fake_any(
     packed: Tensor, scales: Sequence[Tensor], shape: Sequence[Any], blocksize: int, quant_type: str, dtype: Any
 ) -> Tensor:
-    import torch
-
     _check(packed, scales, shape, blocksize, quant_type, dtype)
-    return torch.empty(tuple(shape), dtype=dtype, device=packed.device)
+    return packed.new_empty(tuple(shape), dtype=dtype)
 
 
 def _fake(packed: Tensor, absmax: Tensor, shape: Sequence[Any], blocksize: int, quant_type: str, dtype: Any) -> Tensor:
@@ -94,23 +92,25 @@ def _fake_nested(
 def _bind(library: Library, key: str) -> Callable[..., Tensor]:
     numbers = dtype_codes(library, ("float32", "float16", "bfloat16"))
     types = {name: library.constants[f"KW_{name.upper()}"] for name in four_bit.VALUES}
-    place = placement(library, key)
+    place, function = placement(library, key), library.functions["kw_dequantize_4bit"]
 
     def run(packed: Tensor, *rest: Any) -> Tensor:
         *scales, shape, blocksize, quant_type, dtype = rest
         y = _fake_any(packed, scales, shape, blocksize, quant_type, dtype)
         if dtype not in numbers:  # float64
             return reference.weight(packed, scales, shape, blocksize, quant_type, dtype)
-        if y.numel():
+        if count := y.numel():
             packed = packed.contiguous()
             device, stream = place(packed)
             _kept, pointers = scale_pointers(scales)
             # fmt: off
-            library.call(
-                "kw_dequantize_4bit", device, stream, y.data_ptr(), packed.data_ptr(), *pointers, y.numel(),
-                blocksize, types[quant_type], numbers[dtype],
+            status = function(
+                device, stream, y.data_ptr(), packed.data_ptr(), *pointers, count, blocksize, types[quant_type],
+                numbers[dtype],
             )
             # fmt: on
+            if status:
+                library.fail("kw_dequantize_4bit", status)
         return y
 
     return run

@@ -87,10 +87,8 @@ def _check(
 def _fake_any(
     x: Tensor, packed: Tensor, scales: Sequence[Tensor], bias: Tensor | None, n: Any, blocksize: int, quant_type: str
 ) -> Tensor:
-    import torch
-
     _check(x, packed, scales, bias, n, blocksize, quant_type)
-    return torch.empty((*x.shape[:-1], n), dtype=x.dtype, device=x.device)
+    return x.new_empty((*x.shape[:-1], n))
 
 
 def _fake(
@@ -124,14 +122,32 @@ def _scratch_bytes(library: Library, device: int, *sizes: int) -> int:
     return size.value
 
 
+class _Kept(threading.local):
+    """Scratch memory of a thread's calls on the CPU: each is over before the next begins, and asking torch for memory
+    takes as long as everything else that is done for its sake."""
+
+    memory: Tensor | None = None
+    size, address = 0, 0
+
+
+_MOST_KEPT = 1 << 20
+_kept = _Kept()
+
+
 def _scratch(x: Tensor, size: int) -> tuple[Tensor | None, int | None]:
     """So much of it, and its address."""
-    import torch
-
     if not size:
         return None, None
+    here = x.is_cpu and size <= _MOST_KEPT
+    if here and size <= _kept.size:
+        return _kept.memory, _kept.address
+    import torch
+
     memory = torch.empty(size, dtype=torch.uint8, device=x.device)
-    return memory, memory.data_ptr()
+    address = memory.data_ptr()
+    if here:
+        _kept.memory, _kept.size, _kept.address = memory, size, address
+    return memory, address
 
 
 def by_torch(y: Tensor, x: Tensor, packed: Tensor, *rest: Any) -> None:
@@ -159,17 +175,17 @@ def _has_many_rows(x: Tensor, rows: int, scratch: Callable[[], int]) -> bool:
 
 def _has_many_rows_on_a_cpu(library: Library, x: Tensor, rows: int) -> bool:
     """float32; and bfloat16 where there is a matrix unit, which torch uses too: without one it may be very slow."""
-    import torch
-
     if rows < _MANY_ROWS_ON_A_CPU:
         return False
+    import torch
+
     return x.dtype == torch.float32 or (x.dtype == torch.bfloat16 and library.text("kw_cpu_isa") == "amx")
 
 
 def _bind(library: Library, key: str) -> Callable[..., Tensor]:
     numbers = dtype_codes(library, ("float32", "float16", "bfloat16"))
     types = {name: library.constants[f"KW_{name.upper()}"] for name in four_bit.VALUES}
-    place = placement(library, key)
+    place, function = placement(library, key), library.functions["kw_matmul_4bit"]
     # Of a device and sizes always the same; asking costs more than a microsecond. A model has a few dozen.
     scratch_bytes = lru_cache(maxsize=1024)(partial(_scratch_bytes, library))
 
@@ -179,8 +195,8 @@ def _bind(library: Library, key: str) -> Callable[..., Tensor]:
         number = numbers.get(x.dtype)
         if number is None:  # float64
             return reference.product(x, packed, scales, bias, n, blocksize, quant_type)
-        if y.numel():
-            k, m = x.shape[-1], y.numel() // n
+        if count := y.numel():
+            k, m = x.shape[-1], count // n
             sizes = m, n, k, blocksize, number
             if key == "CUDA":
                 many = k and _has_many_rows(x, m, lambda: scratch_bytes(place(x)[0], *sizes))
@@ -197,12 +213,14 @@ def _bind(library: Library, key: str) -> Callable[..., Tensor]:
             _memory, scratch_at = _scratch(x, scratch_size)
             _kept, pointers = scale_pointers(scales)
             # fmt: off
-            library.call(
-                "kw_matmul_4bit", device, stream, y.data_ptr(), n, x.data_ptr(), stride, packed.data_ptr(), *pointers,
+            status = function(
+                device, stream, y.data_ptr(), n, x.data_ptr(), stride, packed.data_ptr(), *pointers,
                 None if bias is None else bias.data_ptr(), scratch_at, scratch_size, m, n, k, blocksize,
                 types[quant_type], number,
             )
             # fmt: on
+            if status:
+                library.fail("kw_matmul_4bit", status)
         return y
 
     return run

@@ -141,6 +141,25 @@ unsigned char* shared_bytes(const char* what, Block* block, size_t offset, size_
   return block->shared + offset;
 }
 
+// As by a copy from outside.
+void was_written(void* begin, size_t bytes) {
+  auto* at = static_cast<unsigned char*>(begin);
+  Memory* memory = memory_at(at);
+  if (memory != nullptr && at + bytes <= memory->end) memset(memory->written + (at - memory->begin), 1, bytes);
+  next_in_order = false;
+}
+
+void forget_memory(void* begin) {
+  for (int i = 0; i < memory_count; ++i) {
+    if (memories[i].begin != begin) continue;
+    free(memories[i].written);
+    memories[i] = memories[--memory_count];
+    memories[memory_count] = {};
+    last = memories;
+    return;
+  }
+}
+
 void check_plain(const void* address, size_t bytes, bool written) {
   if (in_stacks(address) || current == nullptr) return;
   const char* what = written ? "a plain store" : "a plain load";
