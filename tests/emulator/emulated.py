@@ -157,11 +157,6 @@ class Memory:
         memory.driver.tell(copy.data_ptr(), copy.nbytes, "a contiguous copy", written=True, writable=True)
         return copy
 
-    @staticmethod
-    def new_of(like: Any, memory: Memory, *size: Any, dtype: Any = None, **_: Any) -> Any:
-        """In the place of torch.Tensor.new_empty."""
-        return memory.empty(*size, dtype=dtype or like.dtype)
-
     def empty_like(self, like: Any, *, dtype: Any = None, **_: Any) -> Any:
         """In the place of torch.empty_like."""
         return self.empty(tuple(like.shape), dtype=dtype or like.dtype)
@@ -172,8 +167,6 @@ def memory(driver: Driver, offset: int, gap: int) -> Iterator[Memory]:
     """Within: what operators allocate is the device's."""
     import torch
 
-    from kernelwright.ops import matmul_4bit
-
     made = Memory(driver, offset, gap)
     with ExitStack() as patches:
         patches.callback(driver.forget)
@@ -181,9 +174,6 @@ def memory(driver: Driver, offset: int, gap: int) -> Iterator[Memory]:
         patches.enter_context(patch.object(torch, "empty_like", made.empty_like))
         patches.enter_context(patch.object(torch.Tensor, "new_empty", partialmethod(Memory.new_empty, made)))
         patches.enter_context(patch.object(torch.Tensor, "contiguous", partialmethod(Memory.contiguous_of, made)))
-        patches.enter_context(patch.object(torch.Tensor, "new_empty", partialmethod(Memory.new_of, made)))
-        # A CPU's calls keep their scratch memory; the device is not told of it again.
-        patches.enter_context(patch.object(matmul_4bit, "_MOST_KEPT", -1))
         yield made
 
 
