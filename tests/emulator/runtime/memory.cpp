@@ -189,6 +189,16 @@ void* emulated_global(const char* what, unsigned long long address, unsigned byt
   return checked(what, reinterpret_cast<unsigned char*>(address), bytes, written);
 }
 
+// Reads nothing: what is there may be another kernel's to write yet. But it is there.
+void emulated_prefetch_bulk(unsigned long long from, unsigned bytes) {
+  constexpr const char* kWhat = "cp.async.bulk.prefetch";
+  if (from % 16 != 0 || bytes % 16 != 0)
+    fault("%s of %u bytes from %#llx: both must be multiples of 16", kWhat, bytes, from);
+  auto* address = reinterpret_cast<const unsigned char*>(from);
+  const Memory* memory = memory_at(address);
+  if (memory == nullptr || address + bytes > memory->end) outside(kWhat, address, bytes, false);
+}
+
 void emulated_read_only(const char* what, unsigned long long address) {
   const Memory* memory = memory_at(reinterpret_cast<unsigned char*>(address));
   if (memory != nullptr && memory->writable) fault("%s reads %s, which the kernel may write", what, memory->name);
