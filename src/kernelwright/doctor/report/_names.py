@@ -12,6 +12,7 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernelwright import _environment
 from kernelwright.doctor.causes import all_causes
 
 # Accounts and hosts that systems, images and services come with: they name nobody, and are words of other things.
@@ -56,7 +57,7 @@ def _account() -> pwd.struct_passwd | None:
 
 
 def _homes(account: pwd.struct_passwd | None) -> set[str]:
-    found = {os.environ.get("HOME", "")} | ({account.pw_dir} if account else set())
+    found = {_environment.everything().get("HOME", "")} | ({account.pw_dir} if account else set())
     with contextlib.suppress(RuntimeError):
         found.add(str(Path.home()))
     found |= {os.path.realpath(home) for home in found if home}
@@ -65,7 +66,7 @@ def _homes(account: pwd.struct_passwd | None) -> set[str]:
 
 
 def _users(account: pwd.struct_passwd | None) -> set[str]:
-    found = {os.environ.get(name, "") for name in ("USER", "LOGNAME", "SUDO_USER")}
+    found = {_environment.everything().get(name, "") for name in ("USER", "LOGNAME", "SUDO_USER")}
     with contextlib.suppress(KeyError, OSError, ImportError):
         found.add(getpass.getuser())
     if account:
@@ -75,7 +76,7 @@ def _users(account: pwd.struct_passwd | None) -> set[str]:
 
 def _hosts() -> tuple[set[str], set[str]]:
     hosts, domains = set(), set()
-    for name in (socket.gethostname(), os.uname().nodename, os.environ.get("HOSTNAME", "")):
+    for name in (socket.gethostname(), os.uname().nodename, _environment.everything().get("HOSTNAME", "")):
         short, _, domain = name.partition(".")
         hosts.add(short)
         if "." in domain:
