@@ -134,11 +134,11 @@ _MOST_KEPT = 1 << 20
 _kept = _Kept()
 
 
-def _scratch(x: Tensor, size: int) -> tuple[Tensor | None, int | None]:
-    """So much of it, and its address."""
+def _scratch(x: Tensor, device: int, size: int) -> tuple[Tensor | None, int | None]:
+    """So much of it, and its address; the CPU's number is negative."""
     if not size:
         return None, None
-    here = x.is_cpu and size <= _MOST_KEPT
+    here = device < 0 and size <= _MOST_KEPT
     if here and size <= _kept.size:
         return _kept.memory, _kept.address
     import torch
@@ -210,7 +210,7 @@ def _bind(library: Library, key: str) -> Callable[..., Tensor]:
             bias = bias if bias is None else bias.contiguous()
             device, stream = place(x)
             scratch_size = scratch_bytes(device, *sizes)
-            _memory, scratch_at = _scratch(x, scratch_size)
+            _memory, scratch_at = _scratch(x, device, scratch_size)
             _kept, pointers = scale_pointers(scales)
             # fmt: off
             status = function(
