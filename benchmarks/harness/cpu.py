@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 MOST_SETS = 4096
+FEWEST_CALLS = 4  # in a batch
 MOST_BYTES = 1 << 30  # of all working sets: some machines report a last-level cache that they share with many others
 BATCH_SECONDS = 0.01
 PAUSE_SECONDS = 0.01  # idle OpenMP threads have stopped spinning by then
@@ -68,6 +69,9 @@ class Cpu:
 
     def sets(self, bytes_: int) -> int:
         return max(1, min(MOST_SETS, -(-min(2 * self.cache, MOST_BYTES) // bytes_)))
+
+    def calls(self, _bytes: int, _flops: int) -> int:
+        return FEWEST_CALLS
 
     def memory(self) -> int:
         known = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())

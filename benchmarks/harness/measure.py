@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 CHECK_BYTES = 10  # float64 copies and what the reference makes of them, for each byte that a case moves
 FEW_FLOPS = 16  # a byte: below it memory decides on every processor there is
 ROUNDS, QUICK_ROUNDS = 25, 9
-FEWEST_CALLS = 4  # in a batch or a graph
 
 
 @dataclass
@@ -93,7 +92,7 @@ def _time_all(
 ) -> tuple[dict[str, float], dict[str, str]]:
     count = device.sets(subject.bytes)
     sets = _sets(arguments, count)
-    again = 1 if count >= FEWEST_CALLS else FEWEST_CALLS
+    again = -(-device.calls(subject.bytes, subject.flops) // count)
 
     def calls(prepare: Prepare) -> Callable[[], list[Callable[[], Any]]]:
         return lambda: [prepare(*own) for own in sets] * again

@@ -10,13 +10,17 @@
 //   stream        long rows: read twice, the second time from cache
 //   slide         stream for rows that lie anyhow
 //   scalar        narrow by elements, for rows that lie anyhow
+//   thin          a row is at most four elements a lane of a warp, with a residual
+//   pair          row for two long rows at once, with a residual
 #include "norm_backward_columns.cuh"
 #include "norm_backward_few.cuh"
 #include "norm_backward_row.cuh"
 #include "norm_narrow.cuh"
+#include "norm_pair.cuh"
 #include "norm_row.cuh"
 #include "norm_staged.cuh"
 #include "norm_stream.cuh"
+#include "norm_thin.cuh"
 
 // A cluster holds any row; what reads rows twice is for GPUs without (norm_plan.h says so too).
 #ifdef KW_HAS_CLUSTER
@@ -51,6 +55,15 @@
 KW_KERNELS(float32, Float32)
 KW_KERNELS(float16, Float16)
 KW_KERNELS(bfloat16, BFloat16)
+
+// Where these were measured.
+#ifdef KW_HAS_WGMMA
+#define KW_MEASURED(type, T)                                    \
+  KW_KERNEL(thin_##type, 128, 9, kw::norm_thin<true, kw::T, 4>) \
+  KW_KERNEL(pair_##type, 256, 2, kw::norm_pair<kw::T>)
+KW_MEASURED(float16, Float16)
+KW_MEASURED(bfloat16, BFloat16)
+#endif
 
 // Derivatives: rows on 16 bytes, rows that lie anyhow, a cluster's rows whose derivatives follow two rows after their
 // sums, and the sums over rows. The names are the launcher's: layer_norm_backward[_shifted|_late]_<type>. Blocks that

@@ -11,6 +11,7 @@
 //   stream        long rows: read twice, the second time from cache
 //   slide         stream for rows that lie anyhow
 //   scalar        narrow by elements, for rows that lie anyhow
+//   thin          a row is at most four elements a lane of a warp, with a residual
 #include "norm_backward_columns.cuh"
 #include "norm_backward_few.cuh"
 #include "norm_backward_row.cuh"
@@ -19,6 +20,7 @@
 #include "norm_row.cuh"
 #include "norm_staged.cuh"
 #include "norm_stream.cuh"
+#include "norm_thin.cuh"
 
 // The names are the launcher's: rms_norm_<shape>[_add]_<type>. Of blocks of `threads` a multiprocessor holds at least
 // `blocks`, which bounds the registers: without a residual 40 do, and half as many warps again are at work.
@@ -71,6 +73,13 @@
 KW_KERNELS(float32, Float32)
 KW_KERNELS(float16, Float16)
 KW_KERNELS(bfloat16, BFloat16)
+
+// Where these were measured.
+#ifdef KW_HAS_WGMMA
+#define KW_MEASURED(type, T) KW_KERNEL(thin_##type, 128, 9, kw::norm_thin<false, kw::T, 4>)
+KW_MEASURED(float16, Float16)
+KW_MEASURED(bfloat16, BFloat16)
+#endif
 
 // Derivatives: rows on 16 bytes, rows that lie anyhow, a cluster's rows whose derivatives follow two rows after their
 // sums, and the sums over rows. The names are the launcher's: rms_norm_backward[_shifted|_late]_<type>. Blocks that

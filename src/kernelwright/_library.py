@@ -102,12 +102,15 @@ class Library:
                 f"{self.path} is of version {compiled}, but {_files.MANIFEST} is of {version}. {_FIX}"
             )
 
-    def fail(self, function: str, status: int) -> NoReturn:
-        """Raises what `status` stands for, in the library's own words."""
+    def refusal(self, function: str, status: int) -> errors.KernelwrightError:
+        """What `status` stands for, in the library's own words."""
         name = self._statuses.get(status, f"status {status}")
         words = (self.functions["kw_last_error"]() or b"").decode(errors="replace") or name
-        refused = errors.of_status(name)(words if words.startswith(function) else f"{function}: {words}")
-        raise _with_cause(refused)
+        return errors.of_status(name)(words if words.startswith(function) else f"{function}: {words}")
+
+    def fail(self, function: str, status: int) -> NoReturn:
+        """Raises that, with the cause that the doctor finds."""
+        raise _with_cause(self.refusal(function, status))
 
     def call(self, function: str, *arguments: Any) -> None:
         """Calls a function that returns a status, and raises if that is not KW_OK."""

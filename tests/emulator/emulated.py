@@ -144,6 +144,11 @@ class Memory:
         return tensor
 
     @staticmethod
+    def new_empty(tensor: Any, memory: Memory, *size: Any, dtype: Any = None, **_: Any) -> Any:
+        """In the place of torch.Tensor.new_empty."""
+        return memory.empty(*size, dtype=dtype or tensor.dtype)
+
+    @staticmethod
     def contiguous_of(tensor: Any, memory: Memory, **_: Any) -> Any:
         """In the place of torch.Tensor.contiguous."""
         if tensor.is_contiguous():
@@ -167,6 +172,7 @@ def memory(driver: Driver, offset: int, gap: int) -> Iterator[Memory]:
         patches.callback(driver.forget)
         patches.enter_context(patch.object(torch, "empty", made.empty))
         patches.enter_context(patch.object(torch, "empty_like", made.empty_like))
+        patches.enter_context(patch.object(torch.Tensor, "new_empty", partialmethod(Memory.new_empty, made)))
         patches.enter_context(patch.object(torch.Tensor, "contiguous", partialmethod(Memory.contiguous_of, made)))
         yield made
 

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,17 +23,9 @@ RUNS = {"sm_90a": ("9.0/132/50,9.0/1/0.25", "--every", "16"), "sm_80": ("8.0/108
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+def ran(operators: Path) -> dict[str, dict[str, Any]]:
     """By code what program.py printed last; both run at once."""
-    codes = [code for code in RUNS if build.kernels_of(code)]
-    if not codes:
-        pytest.skip(f"the installed wheel has images of none of {', '.join(RUNS)}")
-    try:
-        build.compiler()
-    except build.NoCompiler as error:
-        pytest.skip(str(error))
-    folder = tmp_path_factory.mktemp("operators")
-    build.build_operators(build.manifest(), codes, build.build_driver(folder), folder)
+    folder, codes = operators, [code for code in RUNS if build.kernels_of(code)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     started = {}
     for code in codes:

@@ -22,6 +22,7 @@ class Made:
     says: dict[str, str] = field(default_factory=dict)
     """What a program prints, by its place."""
     driver: dict[str, Any] = field(default_factory=lambda: {"error": "libcuda.so.1: cannot open shared object file"})
+    operators: dict[str, Any] = field(default_factory=lambda: {"gpus": [], "untried": "the driver shows no GPU"})
     torch: dict[str, Any] = field(default_factory=dict)
     processor: str = "x86_64"
     kernel: str = "6.8.0-45-generic"
@@ -45,7 +46,7 @@ class Made:
         if write:
             self._write(root)
         answers = {str(root / place.lstrip("/")): text for place, text in self.says.items()}
-        probes = {"driver": self.driver, "torch": self.torch}
+        probes = {"driver": self.driver, "operators": self.operators, "torch": self.torch}
         return Machine(
             variables=self.variables,
             root=root,

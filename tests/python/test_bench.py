@@ -120,6 +120,23 @@ def test_numbers_stand_where_they_belong():
     assert len(dots) == 8
 
 
+@pytest.mark.parametrize("speeds", [(20.0, 19.0, 1.0), (10.0, 20.0, 18.0), (5.0, 5.0, 5.0)])
+def test_numbers_do_not_overlap(speeds):
+    about = dict.fromkeys(("model", "machine", "kernelwright", "torch", "requests", "prompt", "tokens"), 3)
+    found = [made_up(way, speed) for way, speed in zip(_plot.COLORS, speeds, strict=True)]
+    for one, speed in zip(found[1:], speeds[1:], strict=True):
+        for row in one["batches"]:
+            row["token_ms"] = {"p50": 30.0 / speed, "p99": 40.0}
+    drawn = ET.fromstring(_plot.svg(about, found))  # noqa: S314
+    texts = [
+        text for text in drawn.iter("{http://www.w3.org/2000/svg}text") if text.get("fill") in _plot.COLORS.values()
+    ]
+    places = [(float(text.get("x", 0)), float(text.get("y", 0))) for text in texts]
+    assert len(places) == 12
+    near = [(a, b) for n, a in enumerate(places) for b in places[:n] if abs(a[0] - b[0]) < 20 and abs(a[1] - b[1]) < 9]
+    assert not near
+
+
 def test_percentiles_are_measurements():
     assert _measure.percentiles([n / 1e3 for n in range(100, 0, -1)]) == {"p50": 50, "p90": 90, "p99": 99}
     assert _measure.percentiles([0.002, 0.001]) == {"p50": 1, "p90": 2, "p99": 2}

@@ -54,6 +54,7 @@ SICK = [
     ("KW-009", "999", WORKSTATION.but(driver={"library": "x", "level": 13000, "init": 999, "gpus": []})),
     ("KW-009", "signal 11", WORKSTATION.but(driver={"error": "the process was ended by signal 11", "crashed": True})),
     ("KW-012", "hides every GPU", WORKSTATION.but(variables={"CUDA_VISIBLE_DEVICES": ""})),
+    ("KW-012", "1 is not there", WORKSTATION.but(variables={"CUDA_VISIBLE_DEVICES": "0, 1"})),
     ("KW-012", "'gpu0'", WORKSTATION.but(variables={"CUDA_VISIBLE_DEVICES": "0,gpu0"})),
     ("KW-021", "2.8.0+cpu", WORKSTATION.but(files=torch("2.8.0+cpu", None))),
     ("KW-023", "NumPy 2.1.0", WORKSTATION.but(files={**torch("2.2.0", "12.1"), **made_up.package("numpy", "2.1.0")})),
@@ -182,7 +183,7 @@ def test_a_board_on_the_servers_stack_is_no_tegra(tmp_path, machine):
 
 @pytest.mark.parametrize("value", ["0, 1", "GPU-8932f937-d72c-4106", "MIG-89a1", "MIG-GPU-8932f937-d72c-4106/1/2"])
 def test_visible_devices_that_are_right(tmp_path, value):
-    machine = WORKSTATION.but(variables={"CUDA_VISIBLE_DEVICES": value})
+    machine = WORKSTATION.but(files=made_up.pci("0000:02:00.0"), variables={"CUDA_VISIBLE_DEVICES": value})
     assert "KW-012" not in {finding.code for finding in examine(machine.at(tmp_path))}
 
 
@@ -325,37 +326,6 @@ def test_codes_that_most_of_a_library_has(tmp_path):
 def test_the_interface_torch_is_built_with(tmp_path, names, newer):
     made = WORKSTATION.but(files={f"{made_up.SITE}/torch/lib/libc10.so": replace(made_up.TORCHS, wants=names).bytes()})
     assert extensions.abi_of_torch(made.at(tmp_path)) is newer
-
-
-def test_what_a_gpu_gets(monkeypatch):
-    """The same choice as the library's, told without it: own code first, then the family's, then PTX."""
-    codes = _files.read(_files.TARGETS)["codes"]
-    monkeypatch.setattr(
-        package, "_images", lambda: [{"code": name} for name in ("sm_80", "sm_86", "sm_90a", "compute_90")]
-    )
-    assert package.served(86) == ("sm_86", "cubin")
-    assert package.served(89) == ("sm_86", "cubin")
-    assert package.served(87) == ("sm_80", "cubin")
-    assert package.served(90) == ("sm_90a", "cubin")
-    assert package.served(100) == ("compute_90", "ptx")
-    assert package.served(75) is None
-    assert "sm_75" in codes
-
-
-def test_the_choice_is_the_librarys():
-    import ctypes
-
-    from kernelwright import _library, errors
-
-    library, image = _library.load(), ctypes.c_char_p()
-    op = min(library.ops)
-    for capability in (35, 70, 75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121, 130):
-        try:
-            library.call("kw_image_for", op.encode(), capability, ctypes.byref(image))
-        except errors.NoImage:
-            assert package.served(capability) is None, capability
-        else:
-            assert package.served(capability)[0] == image.value.decode(), capability
 
 
 def test_a_check_that_fails_is_told(tmp_path, monkeypatch):

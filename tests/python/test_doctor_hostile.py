@@ -96,7 +96,7 @@ def odd(draw, value):
 
 @pytest.mark.parametrize("part", range(5))
 def test_machines_that_nobody_would_build(tmp_path, seed, part, monkeypatch):
-    monkeypatch.setattr("kernelwright.doctor.report.facts.operators", list)  # they know nothing of the machine
+    monkeypatch.setattr("kernelwright.doctor.report.facts.on_cpu", list)  # they know nothing of the machine
     for number in range(MACHINES // 5):
         draw = random.Random(f"{seed}-{part}-{number}")
         made, root = draw.choice(BASES), tmp_path / str(number)
@@ -105,7 +105,7 @@ def test_machines_that_nobody_would_build(tmp_path, seed, part, monkeypatch):
                       if draw.random() < 0.3}  # fmt: skip
         says = {name: draw.choice([text, *NASTY]) for name, text in made.says.items()}
         made = replace(made, variables=variables, says=says, driver=odd(draw, made.driver), torch=odd(draw, made.torch),
-                       kernel=draw.choice([made.kernel, *NASTY]))  # fmt: skip
+                       operators=odd(draw, made.operators), kernel=draw.choice([made.kernel, *NASTY]))  # fmt: skip
         machine = made.at(root)
         for name in draw.sample(sorted([*made.files, *made.links]), draw.randrange(1, 12)):
             spoil(draw, root / name.lstrip("/"))

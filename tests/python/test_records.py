@@ -10,7 +10,8 @@ import pytest
 
 import kernelwright
 from kernelwright import _library, errors, ops
-from kernelwright.ops import _selfcheck
+from kernelwright.ops import _four_bit, _selfcheck
+from kernelwright.ops._four_bit_selfcheck import decided
 
 RECORDS = [ops.record(name) for name in ops.names()]
 _DEFAULTS = {"None": None, "True": True, "False": False}
@@ -79,7 +80,7 @@ def test_bytes_and_flops_of_a_known_case():
 @each
 def test_selfcheck_passes(op):
     for _ in range(20):  # new numbers each time
-        assert "% of the error allowed" in op.selfcheck(_library.load())
+        assert "% of the error allowed" in op.selfcheck(_selfcheck.OnCpu(_library.load()))
 
 
 @each
@@ -101,7 +102,18 @@ def test_selfcheck_notices(op, damage, monkeypatch):
 
     monkeypatch.setitem(library.functions, f"kw_{op.name}", wrong)
     with pytest.raises(errors.SelfCheckFailed, match=f"{op.name}, .*: element .* is .* but should be"):
-        op.selfcheck(library)
+        op.selfcheck(_selfcheck.OnCpu(library))
+
+
+@pytest.mark.parametrize("quant_type", ["nf4", "fp4"])
+def test_a_value_on_a_bound_decides_nothing(quant_type):
+    """A GPU's reciprocal may be a unit off the CPU's: there a code is right, and so is its neighbour."""
+    bounds = _four_bit.BOUNDS[quant_type]
+    for off in (-(2.0**-23), 0.0, 2.0**-23):
+        on = [1.0, *(bound * (1 + off) for bound in bounds)]
+        assert decided(on, quant_type) == [1.0] + [0.0] * len(bounds)
+    beside = [1.0, *(bound * 1.00001 for bound in bounds)]
+    assert decided(beside, quant_type) == beside
 
 
 @pytest.mark.parametrize(

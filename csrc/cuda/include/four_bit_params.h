@@ -98,7 +98,8 @@ struct KwMatmul4bitPanelParams {
   unsigned m, n;
   unsigned slices; /* of k, 64 each */
   unsigned groups; /* of rows of x */
-  unsigned split;  /* blocks of a cluster, which share k */
+  unsigned split;  /* blocks that share k: a cluster, or half of one */
+  unsigned sides;  /* 1, or 2: blocks of a cluster that have rows side by side and share the last ones */
   float values[16];
   float by;
 };

@@ -5,10 +5,12 @@
 // the type of x. The sums of 64 products are float32 and are scaled then, so that a scale is never rounded. x is the
 // right matrix, in shared memory (matmul_4bit_panel_x.cuh).
 //
-// A block has 256 rows of the weight, 16 each warp, so that a slice of x serves all of them. Blocks of a cluster have
-// the same rows and share k; each adds up what all have of its part of the sums, always in the same order.
+// A block has 16 warps of 16 rows of the weight, so that a slice of x serves all of them. Blocks of a cluster share k,
+// or some rows (matmul_4bit_panel_place.cuh); each adds up what all have of its part of the sums, always in the same
+// order.
 #pragma once
 
+#include "matmul_4bit_panel_codes.cuh"
 #include "matmul_4bit_panel_copy.cuh"
 #include "ptx_hints.cuh"
 #include "ptx_wgmma.cuh"
@@ -38,7 +40,8 @@ struct Panel4bit {
   float sum[kRegisters];
   float product[kProducts][kRegisters];  // of slices, on their way in turn
 
-  __device__ __forceinline__ explicit Panel4bit(const KwMatmul4bitPanelParams& p) : p(p), part(p), x(p, part) {
+  __device__ __forceinline__ explicit Panel4bit(const KwMatmul4bitPanelParams& p)
+      : p(p), part(p, blockIdx.x, threadIdx.x), x(p, part) {
     lane_pairs = computed_once(threadIdx.x % kWarp * 4);
 #pragma unroll
     for (u32 i = 0; i < kRegisters; ++i) sum[i] = 0.0f;
@@ -72,34 +75,37 @@ struct Panel4bit {
     for (u32 i = 0; i < kRegisters; ++i) sum[i] = fmaf(product[which][i], by[i / 2 % 2], sum[i]);
   }
 
-  // The four left matrices of a slice, from what load_codes() gave.
-  __device__ __forceinline__ void look_up(const u32 (&four)[4], u32 (&left)[4][4]) const {
+  // The four left matrices of a slice. In a step it stands right after products that were begun: what is loaded before,
+  // compilers put among them, and the last one begins late.
+  template <class Codes>
+  __device__ __forceinline__ void look_up(const Codes& codes, u32 slice, u32 (&left)[4][4]) const {
+    u32 four[4];
+    codes.load_codes(slice, four);
 #pragma unroll
     for (u32 i = 0; i < 16; ++i) left[i / 4][i % 4] = pair_of(four[i / 8 * 2 + i % 2], i / 2 % 4);
   }
 
-  // The products of four slices. The tensor cores have some to do while a warp looks up what the next slice needs, and
-  // where there are two products also while it scales one.
+  // The products of four slices, of which the first has been looked up. The tensor cores have some to do while a warp
+  // looks up what the next slice needs, be it the next step's, and where there are two products also while it scales
+  // one. Where registers are few, it sends for later steps when it has scaled.
   template <class Codes>
-  __device__ __forceinline__ void add_step(Codes& codes, u32 step, u32 stage) {
+  __device__ __forceinline__ void add_step(Codes& codes, u32 step, u32 stage, u32 (&left)[2][4][4]) {
     constexpr u32 kLast = kStepSlices - 1;
-    u32 four[4], left[2][4][4];
     float by[2];
     u32 right = 0;
-    codes.load_codes(0, four);
-    look_up(four, left[0]);
 #pragma unroll
     for (u32 slice = 0; slice < kStepSlices; ++slice) {
       const u32 now = slice % kProducts, before = (slice + 1) % kProducts;
-      if (slice < kLast) codes.load_codes(slice + 1, four);
       if (slice % kStageSlices == 0) right = x.wait(stage + slice / kStageSlices);
       begin(now, left[slice % 2], right + slice % kStageSlices * (PanelPlace4bit<kCols>::kSlice / 16));
       if (kProducts > 1 && slice > 0) end<1>(before, by);
       if (kProducts > 1 && slice == kStageSlices) x.leave(stage);
-      if (slice < kLast) look_up(four, left[(slice + 1) % 2]);
-      codes.load_scales(step, slice, by);
-      if (slice == 0) codes.fetch(step, part.steps);
+      codes.load_scales(slice, by);
+      if (slice == kLast) codes.advance();
+      look_up(codes, (slice + 1) % kStepSlices, left[(slice + 1) % 2]);
+      if (kProducts > 1 && slice == 0) codes.fetch(step, part.steps);
       if (kProducts == 1) end<0>(now, by);
+      if (kProducts == 1 && slice == 0) codes.fetch(step, part.steps);
       if (kProducts == 1 && slice % kStageSlices == kStageSlices - 1) x.leave(stage + slice / kStageSlices);
     }
     if constexpr (kProducts == 1) return;
@@ -109,64 +115,70 @@ struct Panel4bit {
 
   // Those of what is left, one after the other.
   template <class Codes>
-  __device__ __forceinline__ void add_rest(const Codes& codes, u32 step, u32 stage, u32 slices) {
+  __device__ __forceinline__ void add_rest(const Codes& codes, u32 stage, u32 slices) {
     u32 right = 0;
 #pragma unroll 1
     for (u32 slice = 0; slice < slices; ++slice) {
-      u32 four[4], left[4][4];
+      u32 left[4][4];
       float by[2];
-      codes.load_codes(slice, four);
-      look_up(four, left);
+      look_up(codes, slice, left);
       if (slice % kStageSlices == 0) right = x.wait(stage + slice / kStageSlices);
-      codes.load_scales(step, slice, by);
+      codes.load_scales(slice, by);
       begin(0, left, right);
       end<0>(0, by);
       right += PanelPlace4bit<kCols>::kSlice / 16;
     }
   }
 
-  // Block `rank` of the cluster adds up every part of a warp's sums whose number, modulo the cluster, is its own. What
-  // the blocks have of it lies in shared memory then, where codes were.
-  __device__ __forceinline__ u32 number_of(u32 i) const { return threadIdx.x / kWarp * kParts + i; }
-
-  __device__ __forceinline__ u32 place_of(u32 number, u32 from) const {
-    const u32 most = (kPanelWarps * kParts + p.split - 1) / p.split;
-    return x.place.codes + ((from * most + number / p.split) * kWarp + threadIdx.x % kWarp) * 16;
+  // The blocks that have a warp's rows add up the parts of its sums in turn. What they have of a part lies in shared
+  // memory then, where x and codes were.
+  __device__ __forceinline__ u32 owner_of(const PanelPart4bit& part, u32 i) const {
+    return (threadIdx.x / kWarp + i) % part.sharers;
   }
 
-  __device__ __forceinline__ void give_sums() const {
+  __device__ __forceinline__ u32 place_of(const PanelPart4bit& part, u32 i, u32 from) const {
+    const u32 rounds = (kParts + part.sharers - 1) / part.sharers;
+    const u32 number = threadIdx.x / kWarp * rounds + i / part.sharers;
+    return x.place.x + ((number * part.sharers + from) * kWarp + threadIdx.x % kWarp) * 16;
+  }
+
+  // Returns how many bytes the others give to this block.
+  __device__ __forceinline__ u32 give_sums(const PanelPart4bit& part) const {
+    u32 expected = 0;
 #pragma unroll
     for (u32 i = 0; i < kParts; ++i) {
-      const u32 number = number_of(i), owner = number % p.split, to = place_of(number, part.rank);
+      const u32 owner = owner_of(part, i), to = place_of(part, i, part.sharer);
       u32 word[4];
 #pragma unroll
       for (u32 j = 0; j < 4; ++j) word[j] = bits_of_float(sum[i * 4 + j]);
-      if (owner == part.rank) {
+      if (owner == part.sharer) {
         store_shared<16>(to, word);
+        expected += (part.sharers - 1) * (kWarp * 16);
       } else {
-        store_async(to, x.place.sums_barrier(), owner, word);
+        store_async(to, x.place.sums_barrier(), part.block_of(owner, p.sides), word);
       }
     }
+    return expected;
   }
 
-  __device__ __forceinline__ void share_sums() const {
-    const u32 all = kPanelWarps * kParts, mine = (all - part.rank + p.split - 1) / p.split;
-    if (p.split == 1) {
+  __device__ __forceinline__ void share_sums(const PanelPart4bit& part) const {
+    if (p.split * p.sides == 1) {
       __syncthreads();
-      return give_sums();
+      give_sums(part);
+      return;
     }
-    if (threadIdx.x == 0) barrier_expect(x.place.sums_barrier(), mine * (p.split - 1) * (kWarp * 16));
     cluster_arrive_after_all();
     cluster_wait();
-    give_sums();
+    const u32 expected = give_sums(part);
+    if (threadIdx.x % kWarp == 0) barrier_expect(x.place.sums_barrier(), expected);
     barrier_wait(x.place.sums_barrier(), 0);
   }
 
-  __device__ __forceinline__ void store_part(u32 i, u32 row, const float (&bias)[2]) const {
+  __device__ __forceinline__ void store_part(const PanelPart4bit& part, u32 i, u32 row, const float (&bias)[2]) const {
     float total[4] = {};
-    for (u32 from = 0; from < p.split; ++from) {
+    for (u32 from = 0; from < part.sharers; ++from) {
       u32 word[4];
-      load_shared<16>(place_of(number_of(i), from), word);
+      load_shared<16>(place_of(part, i, from), word);
 #pragma unroll
       for (u32 j = 0; j < 4; ++j) total[j] += float_of_bits(word[j]);
     }
@@ -182,40 +194,47 @@ struct Panel4bit {
   }
 
   __device__ __forceinline__ void finish() {
-    share_sums();
+    const PanelPart4bit part(p, computed_here(blockIdx.x), computed_here(threadIdx.x));
+    share_sums(part);
     float bias[2] = {};
-    const u32 row = part.tile * kPanelRows + threadIdx.x / kWarp * 16 + threadIdx.x % kWarp / 4;
+    const u32 row = part.first_row + part.row + threadIdx.x % kWarp / 4;
 #pragma unroll
     for (u32 j = 0; j < 2; ++j) {
       if (p.bias != nullptr && row + j * 8 < p.n) bias[j] = load_element<T>(p.bias + (row + j * 8) * u64{2});
     }
 #pragma unroll 1
     for (u32 i = 0; i < kParts; ++i) {
-      if (number_of(i) % p.split == part.rank) store_part(i, row, bias);
+      if (owner_of(part, i) == part.sharer) store_part(part, i, row, bias);
     }
   }
 
+  // What does not depend on x is on its way before the kernel that brings x into order is done: that one lets this one
+  // begin when all before it is there.
   template <bool kQuantized>
   __device__ __forceinline__ void add_steps() {
-    PanelCodes4bit<kQuantized> codes(p, x.place, part.tile);
-    codes.begin(part.step, part.steps);
+    PanelCodes4bit<kQuantized> codes(p, x.place, part);
+    codes.begin(part.first_step(), part.steps);
+    fill_panel_pairs<T>(p);
+    if (threadIdx.x == 0) x.init(p.sides, part.side);
+    __syncthreads();
+    wait_for_previous_kernel();
     x.begin();
-    u32 stage = 0;
+    codes.begun(part.first_step());
+    u32 stage = (part.first_step() - part.step) * kStepStages;
+    if (stage * kStageSlices >= part.slices) return;
+    u32 left[2][4][4];
+    codes.advance();
+    look_up(codes, 0, left[0]);
 #pragma unroll 1
-    for (u32 step = part.step; step < part.steps; ++step, stage += kStepSlices / kStageSlices) {
-      codes.advance();
+    for (; stage * kStageSlices < part.slices; stage += codes.stride * kStepStages) {
       const u32 slices = part.slices - stage * kStageSlices;
-      if (slices < kStepSlices) return add_rest(codes, step, stage, slices);
-      add_step(codes, step, stage);
+      if (slices < kStepSlices) return add_rest(codes, stage, slices);
+      add_step(codes, part.step + stage / kStepStages, stage, left);
     }
   }
 
   __device__ __forceinline__ void run() {
-    fill_panel_pairs<T>(p);
-    if (threadIdx.x == 0) x.init();
     allow_next_kernel();
-    __syncthreads();
-    wait_for_previous_kernel();
     if (p.scales.absmax != nullptr) {
       add_steps<false>();
     } else {

@@ -25,8 +25,9 @@ __device__ __forceinline__ void load_by_elements(const char* from, u32 (&word)[4
 
 // One thread has 32 of k of one row. Rows past the last one are zeros.
 __device__ __forceinline__ void matmul_4bit_panel_x(const KwMatmul4bitPanelXParams& p) {
-  allow_next_kernel();
+  // In this order: all that was written before this kernel may be read by the next one before it waits for this one.
   wait_for_previous_kernel();
+  allow_next_kernel();
   const u64 index = static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x;
   const u32 half = index & 1u;
   const u32 slice = (index >> 1) % p.slices;

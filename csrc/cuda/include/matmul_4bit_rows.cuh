@@ -241,7 +241,7 @@ struct Rows4bit {
     if (second > 0) add_half(1, second);
     end_step();
     if (first == 0) return false;
-    load_x(next);
+    if (Weight::kSteps > 1 || next != step) load_x(next);  // x of a step stays where each warp has but one
     arrive(0, next);
     arrive_x();
     step = next;
@@ -255,8 +255,11 @@ struct Rows4bit {
     slots = share.slots(units);
     slot = 0;
     step = first_step();
+    if (busy()) begin_units(0);
+  }
+
+  __device__ __forceinline__ void fetch_first() {
     if (!busy()) return;
-    begin_units(0);
     fetch(0, units_from(0), step);
     load_x(step);
   }
@@ -276,14 +279,17 @@ struct Rows4bit {
     }
   }
 
+  // The kernel before this one may still be at work until the wait: all that can be worked out by then is.
   __device__ __forceinline__ void run() {
-    fill_table<T>(p);
     allow_next_kernel();
-    wait_for_previous_kernel();
-    const u32 end = units_before(blockIdx.x + 1);
-    for (u32 group = units_before(blockIdx.x), first = group; group < end; group += p.group_units) {
+    fill_table<T>(p);
+    const u32 first = units_before(blockIdx.x), end = units_before(blockIdx.x + 1);
+    if constexpr (kRanges > 1) weight.prefetch_codes(first, end);
+    for (u32 group = first; group < end; group += p.group_units) {
       const u32 units = end - group < p.group_units ? end - group : p.group_units;
       begin_group(group, units);
+      if (group == first) wait_for_previous_kernel();
+      fetch_first();
       if (group == first && !weight.plain) fill_map(p);
       __syncthreads();
       work();

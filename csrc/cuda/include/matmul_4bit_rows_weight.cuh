@@ -10,6 +10,7 @@
 
 #include "four_bit_scales.cuh"
 #include "matmul_4bit_rows_table.cuh"
+#include "ptx_bulk.cuh"
 #include "ptx_hints.cuh"
 #include "ptx_matrix.cuh"
 #include "ptx_memory.cuh"
@@ -60,6 +61,17 @@ struct RowsWeight4bit {
   __device__ __forceinline__ u32 row_at(u32 unit, u32 half) const {
     const u32 row = unit * kUnitRows + half * (kUnitRows / 2) + row_of_unit, last = static_cast<u32>(p.n) - 1;
     return (row < last ? row : last) * p.row_blocks + block_of_step;
+  }
+
+  // Has L2 bring the codes that a block reads first, of these units: more of them cost more than they gave.
+  __device__ __forceinline__ void prefetch_codes(u32 first_unit, u32 end_unit) const {
+#ifdef KW_HAS_TMA
+    constexpr u32 kMost = 16384;
+    const u32 rows = static_cast<u32>(p.n), first = first_unit * kUnitRows, end = end_unit * kUnitRows;
+    const u32 blocks = ((end < rows ? end : rows) - first) * p.row_blocks;
+    const char* from = p.packed + first * p.row_blocks * u64{32};
+    if (threadIdx.x == 0) prefetch_bulk(from, (blocks < kMost / 32 ? blocks : kMost / 32) * 32);
+#endif
   }
 
   __device__ __forceinline__ void fetch_pair(u32 at, u32 (&to)[2]) const {

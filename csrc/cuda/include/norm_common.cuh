@@ -70,6 +70,7 @@ struct Tally;
 template <>
 struct Tally<false> {
   using Scratch = SumScratch;
+  using Part = float;  // what a warp, a block or a cluster knows of a row
   float total = 0.0f;
 
   template <int kCount>
@@ -83,11 +84,17 @@ struct Tally<false> {
     total += squares(h);
   }
 
+  __device__ __forceinline__ float of_warp() const { return warp_sum(total); }
+
+  static __device__ __forceinline__ Part merge(float part, u32 lanes) { return lanes_sum(part, lanes); }
+
+  static __device__ __forceinline__ Statistics statistics(const Params& p, float sum) {
+    return {0.0f, rsqrt_approx(fmaf(sum, p.inverse_cols, p.eps))};
+  }
+
   // Of a row that is `lanes` lanes' side by side, a power of two.
   __device__ __forceinline__ Statistics of_lanes(const Params& p, u32 lanes) const {
-    float sum = total;
-    for (u32 mask = lanes / 2; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);
-    return {0.0f, rsqrt_approx(fmaf(sum, p.inverse_cols, p.eps))};
+    return statistics(p, lanes_sum(total, lanes));
   }
 
   template <bool kCluster>
@@ -99,7 +106,7 @@ struct Tally<false> {
       if (kCluster && p.cluster_log2 > 0) sum = cluster_sum(sum, cluster_rank(p), 1u << p.cluster_log2, scratch);
 #endif
     }
-    return {0.0f, rsqrt_approx(fmaf(sum, p.inverse_cols, p.eps))};
+    return statistics(p, sum);
   }
 };
 
@@ -108,6 +115,7 @@ struct Tally<false> {
 template <>
 struct Tally<true> {
   using Scratch = MomentsScratch;
+  using Part = Moments;
   float count = 0.0f, origin = 0.0f, total = 0.0f, total_squares = 0.0f;
 
   // All lanes of a warp call this before they take anything.
@@ -132,10 +140,19 @@ struct Tally<true> {
     total_squares += squares(off);
   }
 
+  __device__ __forceinline__ Moments of_warp() const {
+    return moments_of(warp_sum(count), origin, warp_sum(total), warp_sum(total_squares));
+  }
+
+  static __device__ __forceinline__ Moments merge(const Moments& part, u32 lanes) { return lanes_moments(part, lanes); }
+
+  static __device__ __forceinline__ Statistics statistics(const Params& p, const Moments& row) {
+    return {row.mean, rsqrt_approx(fmaf(row.m2, p.inverse_cols, p.eps))};
+  }
+
   // Each lane may have an origin of its own.
   __device__ __forceinline__ Statistics of_lanes(const Params& p, u32 lanes) const {
-    const Moments row = lanes_moments(moments_of(count, origin, total, total_squares), lanes);
-    return {row.mean, rsqrt_approx(fmaf(row.m2, p.inverse_cols, p.eps))};
+    return statistics(p, lanes_moments(moments_of(count, origin, total, total_squares), lanes));
   }
 
   template <bool kCluster>
@@ -151,7 +168,7 @@ struct Tally<true> {
       }
 #endif
     }
-    return {row.mean, rsqrt_approx(fmaf(row.m2, p.inverse_cols, p.eps))};
+    return statistics(p, row);
   }
 };
 

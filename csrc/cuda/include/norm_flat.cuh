@@ -88,7 +88,7 @@ __device__ __forceinline__ void norm_flat(const Params& p) {
   auto element = [&](int slot) { return (threadIdx.x + slot * kFlatThreads) * kCount; };
   auto at = [&](int slot) { return offset + slot * (kFlatThreads * 16); };
 
-  const u64 policy = l2_policy(p.large);
+  const u64 policy = l2_policy(p.keep);
   Vector in[kSlots], add[kSlots];
 #pragma unroll
   for (int s = 0; s < kSlots; ++s) {

@@ -25,9 +25,9 @@ struct KwNormParams {
   float eps;
   int group;         /* narrow, scalar, flat, staged: lanes a row, a power of two up to 32 */
   int row_is_a_warp; /* row, shifted, stream, slide: a row is a warp's; else a block's, or a cluster's */
-  int slots;         /* row, shifted: units a thread, at most kSlots */
-  int cluster_log2;  /* row, shifted: blocks a row, as a power of two; else 0 */
-  int large;         /* row, shifted, flat, staged: the tensors are far larger than L2 */
+  int slots;         /* row, shifted, pair: units a thread, at most kSlots */
+  int cluster_log2;  /* row, shifted, pair: blocks a row, as a power of two; else 0 */
+  int keep;          /* row, shifted, pair, flat, staged: L2 is to keep what is read longest */
   int alike; /* shifted, slide: every row begins equally far off 16 bytes in all tensors of x's type but weights */
   int rows_a_block;    /* flat, staged */
   unsigned cols_magic; /* flat: 2^32 / cols, rounded up; the high word of its product with n is n / cols */

@@ -24,7 +24,7 @@ __device__ __forceinline__ void norm_row(const Params& p) {
   constexpr u32 kStride = kWarp * 16;
   auto has = [&](int slot) { return slot < slots && first + slot * kWarp < units; };
 
-  const u64 policy = l2_policy(p.large);
+  const u64 policy = l2_policy(p.keep);
   Vector in[kUnits], add[kUnits];
   const char* x = row_at(p.x, at.row, p.x_pitch, offset);
   const char* residual = kAdd ? row_at(p.residual, at.row, p.residual_pitch, offset) : nullptr;

@@ -83,6 +83,7 @@ __device__ __forceinline__ void staged_rows(const Params& p, const u32 run, i64 
   using Piece = Unit<Kept, kBytes>;
   constexpr u32 kCount = Piece::kCount;
   const u32 cols = p.cols, group = p.group, lane = threadIdx.x % group, side = kStagedThreads / group;
+  const u32 weights = shared_address(scratch.weight), biases = shared_address(scratch.bias);
   for (u32 base = 0; base < rows; base += side) {
     const u32 row = base + threadIdx.x / group, at = run + row * cols * Kept::kSize;
     const u32 end = row < rows ? cols : 0;
@@ -110,10 +111,13 @@ __device__ __forceinline__ void staged_rows(const Params& p, const u32 run, i64 
       load_shared<kBytes>(at + column * Kept::kSize, piece.word);
       float h[kCount];
       piece.unpack(h);
+      u32 weight[kCount], bias[kCount];
+      load_shared<kCount * 4>(weights + column * 4, weight);
+      if constexpr (kCentered) load_shared<kCount * 4>(biases + column * 4, bias);
 #pragma unroll
       for (u32 i = 0; i < kCount; ++i) {
-        h[i] = (kCentered ? h[i] - of_row.mean : h[i]) * of_row.rstd * scratch.weight[column + i];
-        if constexpr (kCentered) h[i] += scratch.bias[column + i];
+        h[i] = (kCentered ? h[i] - of_row.mean : h[i]) * of_row.rstd * float_of_bits(weight[i]);
+        if constexpr (kCentered) h[i] += float_of_bits(bias[i]);
       }
       piece.pack(h);
       store_shared<kBytes>(at + column * Kept::kSize, piece.word);
@@ -151,7 +155,7 @@ __device__ __forceinline__ u32 staged_read(const Params& p, const Run<T>& run, u
   // The vectors that lie inside the tensor: the first one may begin before it.
   const u32 whole = x.count * 16 <= reach ? x.count : reach / 16;
   const u32 begin = x.head * T::kSize > run.offset && whole > 0 ? 1 : 0;
-  const u64 policy = l2_policy(p.large);
+  const u64 policy = l2_policy(p.keep);
   Vector in[kTurns], add[kTurns];
 #pragma unroll
   for (int i = 0; i < kTurns; ++i) {
@@ -249,7 +253,12 @@ __device__ __forceinline__ void norm_staged(const Params& p) {
   const u32 head = staged_read<T, kAdd>(p, run, kept, scratch);
   __syncthreads();
   const u32 first = kept + head * Kept::kSize;
-  if (T::kSize == 2 && ((p.cols | head) & 1) == 0) {
+#ifdef KW_HAS_WGMMA  // where it was measured
+  if (((p.cols | head) & 3) == 0) {
+    staged_rows<kCentered, Kept, 4 * Kept::kSize>(p, first, run.first_row, run.rows, scratch);
+  } else
+#endif
+      if (T::kSize == 2 && ((p.cols | head) & 1) == 0) {
     staged_rows<kCentered, Kept, 2 * Kept::kSize>(p, first, run.first_row, run.rows, scratch);
   } else {
     staged_rows<kCentered, Kept, Kept::kSize>(p, first, run.first_row, run.rows, scratch);

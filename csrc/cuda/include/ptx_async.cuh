@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Copies of 16 bytes from global to shared memory that go on while the thread works (cp.async), and the reading of what
-// they brought. Where the code's GPU has none, the thread copies.
+// Copies of 16 bytes or 4 from global to shared memory that go on while the thread works (cp.async), and the reading of
+// what they brought. Where the code's GPU has none, the thread copies.
 #pragma once
 
 #include "ptx_memory.cuh"
@@ -36,6 +36,17 @@ __device__ __forceinline__ void copy_async(u32 to, const char* from, u32 bytes) 
   }
   if (bytes == 16) load<16>(from, word);
   store_shared(to, word);
+#endif
+}
+
+// Of 4 bytes.
+__device__ __forceinline__ void copy_word_async(u32 to, const char* from) {
+#ifdef KW_HAS_CP_ASYNC
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+#else
+  u32 word[1];
+  load<4>(from, word);
+  store_shared<4>(to, word);
 #endif
 }
 

@@ -15,6 +15,13 @@ __device__ __forceinline__ u32 computed_once(u32 value) {
   return value;
 }
 
+// What is the same in all lanes of a warp, so that the compiler knows it.
+__device__ __forceinline__ u32 same_in_warp(u32 value) {
+  u32 same;
+  asm volatile("shfl.sync.idx.b32 %0, %1, 0, 0x1f, 0xffffffff;" : "=r"(same) : "r"(value));
+  return same;
+}
+
 // An instruction that compilers neither leave out nor move past others like it.
 __device__ __forceinline__ u32 exclusive_or(u32 a, u32 b) {
   u32 result;

@@ -43,20 +43,8 @@ __device__ __forceinline__ void barrier_expect(u64* barrier, u32 bytes) {
                : "memory");
 }
 
-// Waits for the end of the phase of this parity; the first is 0.
-__device__ __forceinline__ void barrier_wait(u64* barrier, u32 parity) {
-  u32 done;
-  do {
-    asm volatile(
-        "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-        : "=r"(done)
-        : "r"(shared_address(barrier)), "r"(parity)
-        : "memory");
-  } while (done == 0);
-}
-
-// The same, for what others wrote into this block's shared memory alone: unlike an acquire from the whole cluster it
-// does not throw away what L1 has of global memory.
+// Waits for the end of the phase of this parity; the first is 0. For what others wrote into this block's shared memory
+// alone: unlike an acquire from the whole cluster it does not throw away what L1 has of global memory.
 __device__ __forceinline__ void barrier_wait_shared(u64* barrier, u32 parity) {
   u32 done;
   do {

@@ -82,6 +82,12 @@ __device__ __forceinline__ float warp_sum(float value) {
   return value;
 }
 
+// Over `lanes` lanes side by side, a power of two; each of them gets the sum.
+__device__ __forceinline__ float lanes_sum(float value, u32 lanes) {
+  for (u32 mask = lanes / 2; mask > 0; mask /= 2) value += shuffle_xor(value, mask);
+  return value;
+}
+
 // Over a block of whole warps, of which `value` is one's sum; every thread gets the block's. One use of `scratch` a
 // launch: the barrier that would let it be used again is left out.
 __device__ __forceinline__ float block_sum(float value, SumScratch& scratch) {
@@ -144,7 +150,7 @@ __device__ __forceinline__ void cluster_begin(u32 blocks, Scratch& scratch) {
 __device__ __forceinline__ float cluster_sum(float value, u32 rank, u32 blocks, SumScratch& scratch) {
   cluster_wait();
   if (threadIdx.x < blocks) store_async(&scratch.block[rank], &scratch.barrier, threadIdx.x, value);
-  barrier_wait(&scratch.barrier, 0);
+  barrier_wait_shared(&scratch.barrier, 0);
   float sum = 0.0f;
   for (u32 i = 0; i < blocks; ++i) sum += scratch.block[i];
   return sum;
@@ -158,7 +164,7 @@ __device__ __forceinline__ Moments cluster_moments(const Moments& block, u32 ran
     const u32 words[] = {bits_of_float(block.count), bits_of_float(block.mean), bits_of_float(block.m2), 0};
     store_async(&scratch.block[rank], &scratch.barrier, threadIdx.x, words);
   }
-  barrier_wait(&scratch.barrier, 0);
+  barrier_wait_shared(&scratch.barrier, 0);
   return lanes_moments(scratch.block[threadIdx.x & (blocks - 1)], blocks);
 }
 

@@ -127,11 +127,12 @@ kw_status run_panel(const Context& context, void* stream, const Matmul4bit& a) {
   p.slices = static_cast<unsigned>(a.k / kPanelSlice);
   p.groups = static_cast<unsigned>(plan.groups);
   p.split = static_cast<unsigned>(plan.split);
+  p.sides = static_cast<unsigned>(plan.sides);
   memcpy(p.values, common.values, sizeof p.values);
   p.by = common.by;
   Launch how{static_cast<uint32_t>(plan.grid), kPanelThreads};
   how.shared = static_cast<uint32_t>(plan.shared);
-  how.cluster = static_cast<uint32_t>(plan.split);
+  how.cluster = static_cast<uint32_t>(plan.split * plan.sides);
   how.overlap = true;
   return launch(context, panel_kernels[plan.kind][a.dtype - KW_FLOAT16], how, stream, &p, sizeof p);
 }

@@ -11,25 +11,27 @@ namespace kw::matmul_4bit_plan {
 // As in csrc/cuda/include/matmul_4bit_panel.cuh, matmul_4bit_panel_copy.cuh and matmul_4bit_panel_x.cuh.
 constexpr int kPanelKinds = 4;
 constexpr int64_t kPanelCols[kPanelKinds] = {8, 16, 32, 64};  // rows of x of a group
-constexpr int64_t kPanelRows = 256;
+constexpr int64_t kPanelRows = 256;                           // of the weight, of a block
+constexpr int64_t kPanelSidesRows = 448;                      // of two that share some
 constexpr int64_t kPanelSlice = 64;
 constexpr int64_t kPanelStep = 256;
 constexpr uint32_t kPanelThreads = 512;
 constexpr int64_t kPanelTable = 256 * 256;
 constexpr int64_t kPanelAlignment = 1024;
-constexpr int64_t kPanelCodes = 16 * 3 * 16 * 128;  // of the warps' rings
-constexpr int64_t kPanelStages = 4;                 // of x, of two slices each
+constexpr int64_t kPanelCodes = 16 * 3 * 16 * 128;           // of the warps' rings
+constexpr int64_t kPanelStages[kPanelKinds] = {8, 8, 4, 4};  // of x, of two slices each
 constexpr int64_t kPanelXThreads = 256;
 constexpr int64_t kMostSplit = 8;                  // blocks of a cluster that every GPU with clusters can place
 constexpr int64_t kPanelRowsLeast = 3;             // of x
 constexpr int64_t kPanelLarge = int64_t{1} << 25;  // elements of a weight
-constexpr int64_t kPanelDepth = int64_t{1} << 25;  // bytes of a tile are counted in 32 bits
+constexpr int64_t kPanelDepth = int64_t{1} << 24;  // bytes of a tile are counted in 32 bits
 constexpr int64_t kMostUnits = int64_t{1} << 31;
 
 struct Panel {
   int kind = 0;
   int64_t groups = 0;  // of rows of x
-  int64_t split = 0;   // blocks of a cluster
+  int64_t split = 0;   // blocks that share k
+  int64_t sides = 0;   // blocks that have rows of the weight side by side; of one cluster, with those
   int64_t grid = 0;
   int64_t shared = 0;
   double cost = 0.0;
@@ -64,30 +66,41 @@ inline int64_t at_once(const Device& device, int64_t split) {
 
 // In microseconds of an H200: what a step takes by the rows of x of a group, and what a block takes besides.
 inline double panel_cost(const Panel& plan, int64_t steps, const Device& device) {
-  constexpr double kStep[kPanelKinds] = {1.15, 1.32, 1.6, 2.2}, kBlock = 8.0;
-  const int64_t turns = ratio_up(plan.grid, at_once(device, plan.split));
-  return static_cast<double>(turns) * (static_cast<double>(ratio_up(steps, plan.split)) * kStep[plan.kind] + kBlock);
+  constexpr double kStep[kPanelKinds] = {1.15, 1.32, 1.6, 2.2}, kBlock = 8.0, kSides = 0.93;
+  const int64_t turns = ratio_up(plan.grid, at_once(device, plan.split * plan.sides));
+  const double step = kStep[plan.kind] * (plan.sides > 1 ? kSides : 1.0);
+  return static_cast<double>(turns) * (static_cast<double>(ratio_up(steps, plan.split)) * step + kBlock);
 }
 
-inline Panel plan_panel(const Matmul4bit& a, const Device& device) {
-  const int64_t tiles = ratio_up(a.n, kPanelRows), steps = ratio_up(a.k, kPanelStep);
-  Panel best;
-  for (int kind = 0; kind < kPanelKinds; ++kind) {
-    // Groups of 32 may be better than one of 64.
-    if (kind < kPanelKinds - 2 ? a.m > kPanelCols[kind] : a.m <= kPanelCols[kind - 1]) continue;
-    for (int64_t split = 1; split <= kMostSplit && split <= steps && split <= device.multiprocessors; ++split) {
+// The best of one kind.
+inline void plan_panel(const Matmul4bit& a, const Device& device, int kind, Panel* best) {
+  const int64_t steps = ratio_up(a.k, kPanelStep);
+  const int64_t most = device.multiprocessors < kMostSplit ? device.multiprocessors : kMostSplit;
+  for (int64_t sides = 1; sides <= 2; ++sides) {
+    for (int64_t split = 1; split * sides <= most && split <= steps; ++split) {
       Panel plan;
       plan.kind = kind;
       plan.groups = ratio_up(a.m, kPanelCols[kind]);
       plan.split = split;
-      plan.grid = tiles * plan.groups * split;
+      plan.sides = sides;
+      plan.grid = ratio_up(a.n, sides > 1 ? kPanelSidesRows : kPanelRows) * plan.groups * split * sides;
       plan.cost = panel_cost(plan, steps, device);
-      if (best.split == 0 || plan.cost < best.cost) best = plan;
+      if (best->split == 0 || plan.cost < best->cost) *best = plan;
     }
+  }
+}
+
+inline Panel plan_panel(const Matmul4bit& a, const Device& device) {
+  Panel best;
+  for (int kind = 0; kind < kPanelKinds; ++kind) {
+    // Groups of 32 may be better than one of 64.
+    if (kind < kPanelKinds - 2 ? a.m > kPanelCols[kind] : a.m <= kPanelCols[kind - 1]) continue;
+    plan_panel(a, device, kind, &best);
     if (kind < kPanelKinds - 2) break;
   }
-  best.shared = kPanelTable + kPanelAlignment + kPanelStages * 2 * kPanelCols[best.kind] * kPanelSlice * 2 +
-                kPanelCodes + (2 * kPanelStages + 1) * 8;
+  const int64_t stages = kPanelStages[best.kind];
+  best.shared = kPanelTable + kPanelAlignment + stages * 2 * kPanelCols[best.kind] * kPanelSlice * 2 + kPanelCodes +
+                (2 * stages + 1) * 8;
   return best;
 }
 

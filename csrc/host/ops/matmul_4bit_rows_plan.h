@@ -14,12 +14,13 @@ struct RowsKind {
   int64_t blocks;  // of a multiprocessor
   int64_t room;    // bytes of a block for sums, at most
   int64_t scales;  // and for scales that lanes make for each other
+  int64_t least;   // units of a block, where all multiprocessors have one: a warp works on two even if one is there
 };
-constexpr RowsKind kRowsKinds[] = {{1, 4, 64, 2, 32768, 4096},
-                                   {2, 2, 128, 2, 32768, 0},
-                                   {4, 1, 256, 2, 32768, 0},
-                                   {8, 1, 512, 2, 32768, 0},
-                                   {16, 1, 1024, 1, 98304, 0}};
+constexpr RowsKind kRowsKinds[] = {{1, 4, 64, 2, 32768, 4096, 2},
+                                   {2, 2, 128, 2, 32768, 0, 1},
+                                   {4, 1, 256, 2, 32768, 0, 1},
+                                   {8, 1, 512, 2, 32768, 0, 1},
+                                   {16, 1, 1024, 1, 98304, 0, 1}};
 constexpr int64_t kRowsBlock = 64;  // of k: what codes share a scale, at least
 constexpr int64_t kRowsRange = 128;
 constexpr int64_t kRowsScales = 512;  // whose scales a warp reads at once
@@ -60,6 +61,12 @@ inline int rows_k_warps(int64_t units, int64_t steps) {
   return best;
 }
 
+inline int64_t rows_grid(int64_t units, int64_t least, int64_t multiprocessors, int64_t at_once) {
+  const int64_t wanted = ratio_up(units, least), few = units < multiprocessors ? units : multiprocessors;
+  const int64_t grid = wanted > few ? wanted : few;
+  return grid < at_once ? grid : at_once;
+}
+
 inline Rows plan_rows(const Matmul4bit& a, const Device& device) {
   Rows plan{};
   while (kRowsKinds[plan.kind].cols < a.m) ++plan.kind;
@@ -70,7 +77,7 @@ inline Rows plan_rows(const Matmul4bit& a, const Device& device) {
                 sums = left < kind.room ? left : kind.room;
   const int64_t blocks = device.shared_per_multiprocessor / (fixed + sums + kReserved);
   const int64_t at_once = device.multiprocessors * (blocks < kind.blocks ? 1 : kind.blocks);
-  plan.grid = plan.units < at_once ? plan.units : at_once;
+  plan.grid = rows_grid(plan.units, kind.least, device.multiprocessors, at_once);
   const int64_t units = ratio_up(plan.units, plan.grid);
   plan.k_warps_log2 = rows_k_warps(units, ratio_up(a.k, kRowsScales));
   const int64_t room = sums / (kind.sums << plan.k_warps_log2);

@@ -13,8 +13,8 @@
     {op "_row_" type}, {op "_row_add_" type}, {op "_shifted_" type}, {op "_shifted_add_" type}, {op "_narrow_" type}, \
         {op "_narrow_add_" type}, {op "_flat_" type}, {op "_flat_add_" type}, {op "_staged_" type},                   \
         {op "_staged_add_" type}, {op "_stream_" type}, {op "_stream_add_" type}, {op "_scalar_" type},               \
-        {op "_slide_" type}, {op "_long_" type}, {                                                                    \
-      op "_long_shifted_" type                                                                                        \
+        {op "_slide_" type}, {op "_long_" type}, {op "_long_shifted_" type}, {op "_thin_" type}, {                    \
+      op "_pair_" type                                                                                                \
     }                                                                                                                 \
   }
 #define KW_NORM_KERNELS(op) \
@@ -54,7 +54,7 @@ inline KwNormParams norm_params(const Norm& a, const norm_plan::Plan& plan) {
   p.row_is_a_warp = plan.row_is_a_warp;
   p.slots = plan.slots;
   p.cluster_log2 = plan.cluster_log2;
-  p.large = plan.large;
+  p.keep = plan.keep;
   p.alike = plan.alike;
   p.rows_a_block = static_cast<int>(plan.rows_a_block);
   p.cols_magic = static_cast<unsigned>(norm_plan::ratio_up(int64_t{1} << 32, a.cols));  // not used with one column

@@ -3,123 +3,9 @@
 // number of multiprocessors and the image's features; the constants were measured on an H200 (benchmarks/results/).
 #pragma once
 
-#include <stdint.h>
-
-#include "../launch.h"
-#include "norm.h"
+#include "norm_shape.h"
 
 namespace kw::norm_plan {
-
-constexpr int kWarp = 32;
-constexpr int kVector = 16;  // bytes of the widest load
-// As in csrc/cuda/include/norm_*.cuh.
-constexpr int kSlots = 4;
-constexpr int kLongSlots = 8;
-constexpr int kScalarSlots = 8;
-constexpr int kFlatThreads = 256;
-constexpr int64_t kFlatBytes = kFlatThreads * kSlots * kVector;
-constexpr int64_t kFlatCols = 512;  // of staged too
-constexpr int kMaxCluster = 8;      // what every GPU with clusters can place
-constexpr int kMaxUnits = static_cast<int>(kMaxCols * 4 / kVector);
-
-// The order of a type's kernels. One with a residual follows the one without; scalar and slide serve both.
-enum Shape {
-  kRow,
-  kRowAdd,
-  kShifted,
-  kShiftedAdd,
-  kNarrow,
-  kNarrowAdd,
-  kFlat,
-  kFlatAdd,
-  kStaged,
-  kStagedAdd,
-  kStream,
-  kStreamAdd,
-  kScalar,
-  kSlide,
-  kLong,
-  kLongShifted,
-  kShapes
-};
-
-// The most threads a block of the kernel may have: its __launch_bounds__, of RMS norm and of LayerNorm.
-constexpr int kMaxThreads[2][kShapes] = {
-    {768, 1024, 640, 1024, 64, 64, 256, 256, 256, 256, 1024, 512, 64, 512, 512, 512},
-    {640, 1024, 576, 1024, 64, 64, 0, 0, 256, 256, 512, 512, 64, 512, 512, 512}};
-
-// A cluster holds any row: images for GPUs with clusters have no kernel that reads twice for want of room.
-constexpr bool clusters_hold_all() {
-  for (const auto& most : kMaxThreads) {
-    for (int shape = kRow; shape <= kShiftedAdd; ++shape) {
-      if (most[shape] * kSlots * kMaxCluster < kMaxUnits) return false;
-    }
-    if (most[kLong] * kLongSlots * kMaxCluster < kMaxUnits) return false;
-    if (most[kLongShifted] * kLongSlots * kMaxCluster < kMaxUnits) return false;
-  }
-  return true;
-}
-static_assert(clusters_hold_all());
-
-// Threads of a multiprocessor that the registers of `row` leave room for, without and with a residual.
-constexpr int kRowRoom[2][2] = {{1536, 1024}, {1280, 1024}};
-
-struct Plan {
-  Shape shape = kSlide;
-  int threads = kWarp;
-  int slots = 1;  // units a thread
-  int cluster_log2 = 0;
-  bool row_is_a_warp = false;
-  bool alike = true;
-  bool large = false;  // the tensors are far larger than L2
-  int group = 1;       // lanes a row
-  int64_t rows_a_block = 1;
-};
-
-// How far off 16 bytes the rows of the tensors lie.
-struct Alignment {
-  bool alike = true;         // every row begins equally far off in all tensors
-  bool inputs_alike = true;  // in all but y
-  bool whole = true;         // every row begins and ends on 16 bytes, weight and bias too
-  bool dense = true;         // rows follow each other without a gap
-  bool flat = true;          // dense, and the first row begins on 16 bytes
-};
-
-inline Alignment alignment_of(const Norm& a) {
-  const uintptr_t size = static_cast<uintptr_t>(size_of(a.dtype));
-  const void* data[] = {a.x, a.residual, a.sum, a.y};
-  const int64_t stride[] = {a.x_stride, a.residual_stride, a.sum_stride, a.y_stride};
-  const bool one_row = a.rows == 1;
-  uintptr_t off = reinterpret_cast<uintptr_t>(a.weight) | reinterpret_cast<uintptr_t>(a.bias) |
-                  static_cast<uintptr_t>(a.cols) * size;
-  uintptr_t difference = 0;
-  Alignment result;
-  for (int i = 0; i < 4; ++i) {
-    if (data[i] == nullptr) continue;
-    const uintptr_t start = reinterpret_cast<uintptr_t>(data[i]);
-    const uintptr_t pitch = one_row ? 0 : static_cast<uintptr_t>(stride[i]) * size;
-    const uintptr_t x_pitch = one_row ? 0 : static_cast<uintptr_t>(stride[0]) * size;
-    result.inputs_alike = difference % kVector == 0;
-    off |= start | pitch;
-    difference |= (start - reinterpret_cast<uintptr_t>(a.x)) | (pitch - x_pitch);
-    if (!one_row && stride[i] != a.cols) result.dense = false;
-    if (start % kVector != 0) result.flat = false;
-  }
-  result.flat = result.flat && result.dense;
-  result.alike = difference % kVector == 0;
-  result.whole = off % kVector == 0;
-  return result;
-}
-
-inline int64_t ratio_up(int64_t n, int64_t d) { return (n + d - 1) / d; }
-
-inline int64_t whole_warps(int64_t threads) { return ratio_up(threads, kWarp) * kWarp; }
-
-inline int power_of_two_from(int64_t n) {
-  int power = 1;
-  while (power < n) power *= 2;
-  return power;
-}
 
 // Lanes of a warp share a row of `units`; a warp holds several rows.
 inline void plan_narrow(const Norm& a, const Device& device, int64_t units, int slots, Plan* plan) {
@@ -159,12 +45,18 @@ inline void plan_flat(const Norm& a, const Device& device, Plan* plan) {
     plan->group *= 2;
 }
 
+// Elements that a lane of `staged` takes at once.
+inline int64_t staged_piece(const Norm& a, uint32_t features) {
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(a.x) / size_of(a.dtype),
+                  off = begin | static_cast<uintptr_t>(a.cols);
+  if ((features & KW_FEATURE_WGMMA) != 0 && off % 4 == 0) return 4;
+  return size_of(a.dtype) == 2 && off % 2 == 0 ? 2 : 1;
+}
+
 // Lanes a row: those with the least to do, about, in instructions.
-inline void plan_staged(const Norm& a, const Device& device, Plan* plan) {
+inline void plan_staged(const Norm& a, const Device& device, uint32_t features, Plan* plan) {
   const int64_t size = size_of(a.dtype), kept = a.residual != nullptr ? 4 : size;
-  const uintptr_t begin = reinterpret_cast<uintptr_t>(a.x) / static_cast<uintptr_t>(size);
-  const bool pairs = size == 2 && (begin | static_cast<uintptr_t>(a.cols)) % 2 == 0;
-  const int64_t pieces = pairs ? a.cols / 2 : a.cols;
+  const int64_t pieces = a.cols / staged_piece(a, features);
   const int64_t rows = rows_of_run(a, device, (kFlatBytes / kept - kVector / size) / a.cols), step = step_of_run(a);
   plan->rows_a_block = rows < step ? rows : rows / step * step;
   plan->threads = kFlatThreads;
@@ -247,6 +139,28 @@ inline bool plan_stream(const Norm& a, const Device& device, uint32_t features, 
   return true;
 }
 
+// Many rows of a few elements a lane, with a residual: measured only where KW_FEATURE_WGMMA is.
+inline bool plan_thin(const Norm& a, const Alignment& alignment, uint32_t features, Plan* plan) {
+  const int64_t lanes = a.cols / kThinCount;
+  if ((features & KW_FEATURE_WGMMA) == 0 || size_of(a.dtype) != 2 || a.residual == nullptr) return false;
+  if (!alignment.halves || alignment.whole || lanes > kWarp || lanes <= kWarp / 2) return false;
+  plan->threads = kThinThreads;
+  plan->rows_a_block = kThinThreads / kWarp * kThinRows;
+  return true;
+}
+
+// Many long rows of LayerNorm with a residual: measured only where KW_FEATURE_WGMMA is.
+inline bool plan_pair(const Norm& a, uint32_t features, int64_t units, Plan* plan) {
+  const int most = kMaxThreads[1][kPair] * kPairUnits;
+  if ((features & KW_FEATURE_WGMMA) == 0 || !a.centered || a.residual == nullptr || size_of(a.dtype) != 2) return false;
+  if (units <= 2 * most || units > kMaxCluster * most) return false;
+  plan->cluster_log2 = units > 4 * most ? 3 : 2;
+  plan->threads = static_cast<int>(whole_warps(ratio_up(units, int64_t{kPairUnits} << plan->cluster_log2)));
+  plan->slots = static_cast<int>(ratio_up(units, int64_t{plan->threads} << plan->cluster_log2));
+  plan->rows_a_block = kPairRows;
+  return true;
+}
+
 // RMS norm's dense rows: `staged` is better by words and for few columns.
 inline bool better_flat(const Norm& a) {
   const bool words = size_of(a.dtype) == 4 || a.cols % 2 == 0;
@@ -260,18 +174,23 @@ inline Plan plan_for(const Norm& a, const Device& device, uint32_t features) {
   const auto with = [add](Shape shape) { return static_cast<Shape>(shape + (add ? 1 : 0)); };
   Plan plan;
   plan.alike = alignment.alike;
+  const int64_t bytes = a.rows * a.cols * size_of(a.dtype) * (add ? 4 : 2);
   // With a residual, rows read twice are the faster way from where that is half as large.
-  plan.large = a.rows * a.cols * size_of(a.dtype) * (add ? 4 : 2) > int64_t{add && !a.centered ? 2 : 4} * device.l2;
+  plan.large = bytes > int64_t{add && !a.centered ? 2 : 4} * device.l2;
+  // From where that pays is known only where KW_FEATURE_WGMMA is.
+  plan.keep = plan.large || ((features & KW_FEATURE_WGMMA) != 0 && bytes > device.l2 / 2);
   if (alignment.whole && units <= kWarp) {
     plan.shape = with(kNarrow);
     plan_narrow(a, device, units, kSlots, &plan);
+  } else if (plan_thin(a, alignment, features, &plan)) {
+    plan.shape = kThin;
   } else if (!alignment.whole && alignment.flat && !a.centered && a.cols <= kFlatCols && better_flat(a)) {
     plan.shape = with(kFlat);
     plan_flat(a, device, &plan);
   } else if (!alignment.whole && alignment.dense && alignment.inputs_alike && (!add || alignment.alike) &&
              a.cols <= kFlatCols) {
     plan.shape = with(kStaged);
-    plan_staged(a, device, &plan);
+    plan_staged(a, device, features, &plan);
   } else if (a.cols <= kWarp) {
     plan.shape = kScalar;
     plan_narrow(a, device, a.cols, kScalarSlots, &plan);
@@ -282,6 +201,10 @@ inline Plan plan_for(const Norm& a, const Device& device, uint32_t features) {
     plan.shape = with(alignment.whole ? kRow : kShifted);
     const int64_t whole = alignment.whole ? units : (a.cols - (2 * count - 1)) / count;  // as span_of() has it
     int slots = slots_at_once(a, device, whole);
+    if (slots == 0 && alignment.whole && plan_pair(a, features, units, &plan)) {
+      plan.shape = kPair;
+      return plan;
+    }
     if (slots == 0) slots = slots_for_many(a, whole, &plan);
     const int holds = plan.shape >= kLong ? kLongSlots : kSlots;
     if (whole <= int64_t{kMaxThreads[a.centered][plan.shape]} * holds * max_cluster) {

@@ -60,7 +60,10 @@ class Panel:
         parts.append(_text((self.left + self.right) / 2, BOTTOM + 38, "requests at once"))
         return parts
 
-    def line(self, way: str, points: Mapping[int, float], *, dashed: bool = False) -> list[str]:
+    def line(
+        self, way: str, points: Mapping[int, float], above: Sequence[Mapping[int, float]], *, dashed: bool = False
+    ) -> list[str]:
+        """`above`: what lies higher up at some batch; a number close below another line goes below its own."""
         path = "L".join(f"{self.x(batch):.1f} {self.y(value):.1f}" for batch, value in points.items())
         color = COLORS[way]
         dash = ' stroke-dasharray="4 4" stroke-width="1.2"' if dashed else ' stroke-width="2.4"'
@@ -69,8 +72,10 @@ class Panel:
             for batch, value in points.items():
                 x, y = self.x(batch), self.y(value)
                 parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{color}"/>')
-                below = 18 if way == "bf16" else -9  # where two ways are as fast, their numbers must not overlap
-                parts.append(_text(x, y + below, _number(value), f'font-size="11" fill="{color}"'))
+                close = sum(batch in other and 0 <= y - self.y(other[batch]) < 40 for other in above)
+                parts.append(
+                    _text(x, y + (6 + 12 * close if close else -9), _number(value), f'font-size="11" fill="{color}"')
+                )
         return parts
 
 
@@ -79,8 +84,10 @@ def _panel(title: str, left: float, right: float, series: Mapping[tuple[str, boo
     batches = list(next(iter(series.values())))
     panel = Panel(left, right, batches, min(values) / 1.5, max(values) * 1.5)
     parts = panel.frame(title)
-    for (way, dashed), points in series.items():
-        parts += panel.line(way, points, dashed=dashed)
+    drawn: list[Mapping[int, float]] = []  # from the highest line on
+    for (way, dashed), points in sorted(series.items(), key=lambda one: (one[0][1], -sum(one[1].values()))):
+        parts += panel.line(way, points, drawn, dashed=dashed)
+        drawn.append(points)
     return parts
 
 
@@ -91,13 +98,14 @@ def _memory(results: Sequence[Found], left: float, right: float) -> list[str]:
     parts = [_text(left, TOP - 16, "bytes: weights, and the peak", TITLE, "start")]
     for place, found in enumerate(results):
         middle, color = left + step * (place + 0.5), COLORS[found["way"]]
-        for name, opacity in (("peak_bytes", 0.25), ("weights_bytes", 1)):
+        for name, opacity, below in (("peak_bytes", 0.25, -5), ("weights_bytes", 1, 14)):  # the latter inside its bar
             height = (BOTTOM - TOP - 16) * found[name] / most
             parts.append(
                 f'<rect x="{middle - step * 0.3:.1f}" y="{BOTTOM - height:.1f}" width="{step * 0.6:.1f}" '
                 f'height="{height:.1f}" fill="{color}" fill-opacity="{opacity}"/>'
             )
-            parts.append(_text(middle, BOTTOM - height - 5, size(found[name]), 'font-size="11" fill="#111"'))
+            kind = f'font-size="11" fill="{"#111" if below < 0 else "#fff"}"'
+            parts.append(_text(middle, BOTTOM - height + below, size(found[name]), kind))
         parts.append(_text(middle, BOTTOM + 18, found["way"]))
     return parts
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass, field
+from functools import cache
 
 
 class Area(enum.Enum):
@@ -30,18 +31,27 @@ class Sign:
     1 only supports others. Signs are about what programs print; what a program's name or a version is, is left open.
     """
 
-    pattern: re.Pattern[str]
+    text: str
     weight: int = 3
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The regular expression, in lower case. All together take a quarter of a second, which only logs need."""
+        return _compiled(self.text)
+
+
+@cache
+def _compiled(text: str) -> re.Pattern[str]:
+    r"""Logs are searched in lower case, and so are the letters of the pattern (those behind a `\\` mean something else):
+    `re.IGNORECASE` takes four times as long.
+    """
+    small = re.sub(r"\\.|[A-Z]", lambda found: found[0] if len(found[0]) > 1 else found[0].lower(), text)
+    return re.compile(small, re.MULTILINE)
 
 
 def sign(pattern: str, weight: int = 3) -> Sign:
-    r"""A sign from a regular expression, searched for anywhere in a line, in any case; `^` and `$` are a line's ends.
-
-    Logs are searched in lower case, and so are the letters of the pattern (those behind a `\\` mean something else):
-    `re.IGNORECASE` takes four times as long.
-    """
-    small = re.sub(r"\\.|[A-Z]", lambda found: found[0] if len(found[0]) > 1 else found[0].lower(), pattern)
-    return Sign(re.compile(small, re.MULTILINE), weight)
+    """A sign from a regular expression, searched for anywhere in a line, in any case; `^` and `$` are a line's ends."""
+    return Sign(pattern, weight)
 
 
 def number(*codes: int) -> Sign:

@@ -9,16 +9,17 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.ops import _four_bit as four_bit
-from kernelwright.ops._selfcheck import compare, pack, rounded, unpack
+from kernelwright.ops._selfcheck import compare, pack, rounded, unpack, workspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kernelwright._library import Library
+    from kernelwright.ops._selfcheck import Place
 
 _DTYPES = ("float32", "float16", "bfloat16")
 _BLOCK = 32
 _EXACT = 1e-30  # what may be missing where nothing may
+_NEAR = 2.0**-21  # of a bound between codes: so near, the rounding of a reciprocal decides, and a GPU's is not a CPU's
 
 
 def _draw(count: int) -> list[float]:
@@ -26,8 +27,8 @@ def _draw(count: int) -> list[float]:
     return [draw.gauss(0, 1) for _ in range(count)]
 
 
-def _numbers(library: Library, quant_type: str, dtype: str) -> tuple[int, int, int]:
-    return _BLOCK, library.constants[f"KW_{quant_type.upper()}"], library.constants[f"KW_{dtype.upper()}"]
+def _numbers(place: Place, quant_type: str, dtype: str) -> tuple[int, int, int]:
+    return _BLOCK, place.constants[f"KW_{quant_type.upper()}"], place.constants[f"KW_{dtype.upper()}"]
 
 
 def _single(value: float) -> float:
@@ -52,6 +53,18 @@ def _codes(values: Sequence[float], quant_type: str) -> tuple[list[int], list[fl
     return codes, scales
 
 
+def decided(values: Sequence[float], quant_type: str) -> list[float]:
+    """The values with 0 for those that lie on a bound between two codes."""
+    decided: list[float] = []
+    for first in range(0, len(values), _BLOCK):
+        block = values[first : first + _BLOCK]
+        scale = max(abs(v) for v in block)
+        bounds = [bound * scale for bound in four_bit.BOUNDS[quant_type]]
+        size = float if quant_type == "nf4" else abs  # FP4's bounds have no sign
+        decided += [0.0 if any(abs(size(v) - b) <= _NEAR * abs(b) for b in bounds) else v for v in block]
+    return decided
+
+
 def _packed(codes: Sequence[int]) -> list[float]:
     return [float(16 * a + b) for a, b in zip(codes[::2], codes[1::2], strict=True)]
 
@@ -70,17 +83,17 @@ def _said(worst: float) -> str:
     return f"NF4 and FP4 in three types, {100 * worst:.0f} % of the error allowed"
 
 
-def _each(library: Library, check: Any) -> str:
-    return _said(max(check(library, kind, dtype) for kind in four_bit.VALUES for dtype in _DTYPES))
+def _each(place: Place, check: Any) -> str:
+    return _said(max(check(place, kind, dtype) for kind in four_bit.VALUES for dtype in _DTYPES))
 
 
-def _quantize(library: Library, quant_type: str, dtype: str) -> float:
-    values = rounded(dtype, _draw(150))
+def _quantize(place: Place, quant_type: str, dtype: str) -> float:
+    values = decided(rounded(dtype, _draw(150)), quant_type)
     codes, scales = _codes(values, quant_type)
     packed, absmax = ctypes.create_string_buffer(75), pack("float32", [7.0] * len(scales))
-    library.call(
-        "kw_quantize_4bit", library.constants["KW_CPU"], None, packed, absmax, pack(dtype, values), len(values),
-        *_numbers(library, quant_type, dtype),
+    place.call(
+        "kw_quantize_4bit", place.device, None, packed, absmax, pack(dtype, values), len(values),
+        *_numbers(place, quant_type, dtype),
     )  # fmt: skip
     what = f"quantize_4bit, {quant_type}, {dtype}"
     return max(
@@ -89,8 +102,8 @@ def _quantize(library: Library, quant_type: str, dtype: str) -> float:
     )
 
 
-def quantize(library: Library) -> str:
-    return _each(library, _quantize)
+def quantize(place: Place) -> str:
+    return _each(place, _quantize)
 
 
 def _weight(quant_type: str, count: int) -> tuple[Any, Any, list[float]]:
@@ -99,21 +112,21 @@ def _weight(quant_type: str, count: int) -> tuple[Any, Any, list[float]]:
     return _bytes(_packed(codes)), pack("float32", scales), _cells(quant_type, codes, scales)
 
 
-def _dequantize(library: Library, quant_type: str, dtype: str) -> float:
+def _dequantize(place: Place, quant_type: str, dtype: str) -> float:
     packed, absmax, cells = _weight(quant_type, 150)
     y = pack(dtype, [7.0] * len(cells))
-    library.call(
-        "kw_dequantize_4bit", library.constants["KW_CPU"], None, y, packed, absmax, None, None, None, None,
-        len(cells), *_numbers(library, quant_type, dtype),
+    place.call(
+        "kw_dequantize_4bit", place.device, None, y, packed, absmax, None, None, None, None,
+        len(cells), *_numbers(place, quant_type, dtype),
     )  # fmt: skip
     return compare(f"dequantize_4bit, {quant_type}, {dtype}", unpack(dtype, y), rounded(dtype, cells), 0, _EXACT)
 
 
-def dequantize(library: Library) -> str:
-    return _each(library, _dequantize)
+def dequantize(place: Place) -> str:
+    return _each(place, _dequantize)
 
 
-def _matmul(library: Library, quant_type: str, dtype: str) -> float:
+def _matmul(place: Place, quant_type: str, dtype: str) -> float:
     m, n, k = 3, 14, 37
     packed, absmax, cells = _weight(quant_type, n * k)
     x, bias = rounded(dtype, _draw(m * k)), rounded(dtype, _draw(n))
@@ -122,18 +135,17 @@ def _matmul(library: Library, quant_type: str, dtype: str) -> float:
         terms = [x[row * k + i] * cells[column * k + i] for i in range(k)]
         expected.append(sum(terms) + bias[column])
         sizes.append(sum(map(abs, terms)))
-    y, cpu, size = pack(dtype, [7.0] * len(expected)), library.constants["KW_CPU"], ctypes.c_int64()
-    kind = _numbers(library, quant_type, dtype)
-    library.call("kw_matmul_4bit_workspace", cpu, m, n, k, kind[0], kind[2], ctypes.byref(size))
-    room = ctypes.create_string_buffer(size.value + 16)
-    library.call(
-        "kw_matmul_4bit", cpu, None, y, n, pack(dtype, x), k, packed, absmax, None, None, None, None,
-        pack(dtype, bias), ctypes.addressof(room) + -ctypes.addressof(room) % 16, size.value, m, n, k, *kind,
+    y, size = pack(dtype, [7.0] * len(expected)), ctypes.c_int64()
+    kind = _numbers(place, quant_type, dtype)
+    place.call("kw_matmul_4bit_workspace", place.device, m, n, k, kind[0], kind[2], ctypes.byref(size))
+    place.call(
+        "kw_matmul_4bit", place.device, None, y, n, pack(dtype, x), k, packed, absmax, None, None, None, None,
+        pack(dtype, bias), workspace(size.value), size.value, m, n, k, *kind,
     )  # fmt: skip
     relative = {"float32": 1e-6, "float16": 2.0**-11 * 1.02, "bfloat16": 2.0**-8 * 1.01}[dtype]
     what = f"matmul_4bit, {quant_type}, {dtype}"
     return compare(what, unpack(dtype, y), expected, relative, 1e-7 + 2e-6 * max(sizes))
 
 
-def matmul(library: Library) -> str:
-    return _each(library, _matmul)
+def matmul(place: Place) -> str:
+    return _each(place, _matmul)

@@ -113,7 +113,7 @@ def backward_launcher(norm: str, library: Library, key: str, *, centered: bool) 
         grad_sum_at = None if grad_sum is None else grad_sum.data_ptr()
         device, stream = place(h)
         scratch_size = needed(device, count // cols, cols) if True in wanted else 0
-        _scratch, scratch_at = scratch(h, scratch_size)
+        _scratch, scratch_at = scratch(h, device, scratch_size)
         # fmt: off
         status = function(
             device, stream, to_h.data_ptr(), cols, *found_at, grad.data_ptr(), grad_stride, grad_sum_at, sum_stride,

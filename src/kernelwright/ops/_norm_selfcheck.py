@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The normalisations' C functions on the CPU, without torch, against plain Python."""
+"""The normalisations' C functions without torch, against plain Python."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.ops._norm_cases import DTYPES, TOLERANCES
-from kernelwright.ops._selfcheck import compare, pack, rounded, unpack
+from kernelwright.ops._selfcheck import compare, pack, rounded, unpack, workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kernelwright._library import Library
     from kernelwright.ops._norm import Norm
+    from kernelwright.ops._selfcheck import Place
 
 _ROWS, _WIDTH, _STRIDE, _EPS, _SENTINEL = 3, 37, 41, 1e-6, 7.0
 _ABSOLUTE = 1e-5  # a derivative is a difference: its error is one of its terms', which are below 100 here
@@ -60,9 +60,9 @@ def _backward(norm: Norm, dy: Row, dsum: Row, h: Row, weight: Row) -> tuple[Row,
 class _Check:
     """One run with one element type on fresh numbers."""
 
-    def __init__(self, norm: Norm, library: Library, dtype: str, draw: random.Random) -> None:
-        self.norm, self.library, self.dtype, self.draw = norm, library, dtype, draw
-        self.code = library.constants[f"KW_{dtype.upper()}"]
+    def __init__(self, norm: Norm, place: Place, dtype: str, draw: random.Random) -> None:
+        self.norm, self.place, self.dtype, self.draw = norm, place, dtype, draw
+        self.code = place.constants[f"KW_{dtype.upper()}"]
 
     def numbers(self, count: int, mean: float = 0.0) -> Row:
         return rounded(self.dtype, [self.draw.gauss(mean, 1) for _ in range(count)])
@@ -83,8 +83,8 @@ class _Check:
         found = [self.buffer(_ROWS * _STRIDE) for _ in range(2)]
         inputs = [pack(self.dtype, values) for values in (x, residual, *parameters)]
         # fmt: off
-        self.library.call(
-            f"kw_{self.norm.name}", self.library.constants["KW_CPU"], None, found[0], _STRIDE, found[1], _STRIDE,
+        self.place.call(
+            f"kw_{self.norm.name}", self.place.device, None, found[0], _STRIDE, found[1], _STRIDE,
             inputs[0], _STRIDE, inputs[1], _STRIDE, *inputs[2:], *[None] * (1 + self.norm.centered),
             _ROWS, _WIDTH, self.code, self.code, _EPS,
         )
@@ -97,15 +97,13 @@ class _Check:
         weight = self.numbers(_WIDTH, 1.0)
         found = [self.buffer(_ROWS * _STRIDE), *(self.buffer(_WIDTH) for _ in self.norm.parameters)]
         inputs = [pack(self.dtype, values) for values in (dy, dsum, h, weight)]
-        cpu, size = self.library.constants["KW_CPU"], ctypes.c_int64()
+        device, size = self.place.device, ctypes.c_int64()
         function = f"kw_{self.norm.name}_backward"
-        self.library.call(f"{function}_workspace", cpu, _ROWS, _WIDTH, ctypes.byref(size))
-        raw = ctypes.create_string_buffer(size.value + 16)
-        scratch = ctypes.addressof(raw) + -ctypes.addressof(raw) % 16
+        self.place.call(f"{function}_workspace", device, _ROWS, _WIDTH, ctypes.byref(size))
         # fmt: off
-        self.library.call(
-            function, cpu, None, found[0], _STRIDE, *found[1:], inputs[0], _STRIDE, inputs[1], _STRIDE,
-            inputs[2], _STRIDE, inputs[3], *[None] * (1 + self.norm.centered), scratch, size.value,
+        self.place.call(
+            function, device, None, found[0], _STRIDE, *found[1:], inputs[0], _STRIDE, inputs[1], _STRIDE,
+            inputs[2], _STRIDE, inputs[3], *[None] * (1 + self.norm.centered), workspace(size.value), size.value,
             _ROWS, _WIDTH, self.code, self.code, _EPS,
         )
         # fmt: on
@@ -114,10 +112,10 @@ class _Check:
         return self.worst(names, found, expected, _ABSOLUTE)
 
 
-def selfcheck_of(norm: Norm) -> Callable[[Library], str]:
-    def selfcheck(library: Library) -> str:
+def selfcheck_of(norm: Norm) -> Callable[[Place], str]:
+    def selfcheck(place: Place) -> str:
         draw = random.Random()  # noqa: S311 - numbers to compute with, not secrets
-        checks = {dtype: _Check(norm, library, dtype, draw) for dtype in DTYPES}
+        checks = {dtype: _Check(norm, place, dtype, draw) for dtype in DTYPES}
         worst = {dtype: max(check.forward(), check.backward()) for dtype, check in checks.items()}
         return ", ".join(f"{dtype} {100 * share:.0f} %" for dtype, share in worst.items()) + " of the error allowed"
 

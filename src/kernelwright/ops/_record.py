@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from kernelwright._library import Library
+    from kernelwright.ops._selfcheck import Place
 
 SIZES = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
 """Bytes of an element of each type that a case may have."""
@@ -96,8 +97,8 @@ class Op:
     flops: Callable[[Case], int]
     tolerances: Mapping[str, Tolerance]
     """Per element type of an output."""
-    selfcheck: Callable[[Library], str]
-    """Runs the C function on the CPU without torch, compares with plain Python; returns a line to print, or raises."""
+    selfcheck: Callable[[Place], str]
+    """Runs the C functions there without torch, compares with plain Python; returns a line to print, or raises."""
     eager: Mapping[str, Callable[..., Callable[[], Any]]] = field(default_factory=dict)
     """By overload: what one writes in torch today to the same end, for benchmarks and the demo to compare with.
 

@@ -44,11 +44,12 @@ def scratch_bytes(library: Library, function: str) -> Callable[..., int]:
     return ask
 
 
-def scratch(like: Tensor, size: int) -> tuple[Tensor | None, int | None]:
-    """So many bytes on the device of `like`, to be kept until the call is made; and their address."""
+def scratch(like: Tensor, device: int, size: int) -> tuple[Tensor | None, int | None]:
+    """So many bytes where `like` is, to be kept until the call is made, and their address. `device` is the C library's
+    number of the device that runs the call; the CPU's is negative."""
     if not size:
         return None, None
-    here = like.is_cpu and size <= _MOST_KEPT
+    here = device < 0 and size <= _MOST_KEPT
     if here and size <= _last.size:
         return _last.memory, _last.address
     import torch

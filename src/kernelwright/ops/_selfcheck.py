@@ -1,18 +1,44 @@
 # SPDX-License-Identifier: MIT
-"""Element types without torch or numpy, for the self-checks: Python numbers to raw memory and back."""
+"""What self-checks stand on, without torch or numpy: where they run, and Python numbers to raw memory and back."""
 
 from __future__ import annotations
 
 import ctypes
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kernelwright.errors import SelfCheckFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from kernelwright._library import Library
 
 _FORMATS = {"float32": "f", "float16": "e", "float64": "d"}
+
+
+class Place(Protocol):
+    """Where the C functions run: the CPU, or a GPU, which gets its own copy of every buffer and gives it back."""
+
+    device: int
+    """As the C functions take it."""
+    constants: Mapping[str, int]
+
+    def call(self, function: str, *arguments: Any) -> None:
+        """Calls one and waits for its end; memory is given as ctypes arrays. Raises if the function fails."""
+
+
+class OnCpu:
+    """Calls of the library that run where the buffers are."""
+
+    def __init__(self, library: Library) -> None:
+        self.device, self.constants, self.call = library.constants["KW_CPU"], library.constants, library.call
+
+
+def workspace(size: int) -> Any:
+    """A ctypes buffer of this size, aligned as the C functions want theirs."""
+    room = ctypes.create_string_buffer(size + 16)
+    return (ctypes.c_char * size).from_buffer(room, -ctypes.addressof(room) % 16)
 
 
 def pack(dtype: str, values: Sequence[float]) -> Any:

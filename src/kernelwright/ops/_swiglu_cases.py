@@ -16,7 +16,7 @@ from kernelwright.ops._selfcheck import compare, pack, rounded, unpack
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kernelwright._library import Library
+    from kernelwright.ops._selfcheck import Place
 
 
 # Half a unit in the last place of the result and a little for the arithmetic in float32.
@@ -140,15 +140,15 @@ def _expected(dy: list[float], gate: list[float], up: list[float]) -> tuple[list
     return results
 
 
-def _once(library: Library, dtype: str, draw: random.Random) -> float:
+def _once(place: Place, dtype: str, draw: random.Random) -> float:
     dy, gate, up = (rounded(dtype, [draw.gauss(0, 2) for _ in range(_ROWS * _STRIDE)]) for _ in range(3))
     found = [pack(dtype, [_SENTINEL] * (_ROWS * _STRIDE)) for _ in range(3)]
     inputs = [part for values in (dy, gate, up) for part in (pack(dtype, values), _STRIDE)]
     y, *derivatives = ((buffer, _STRIDE) for buffer in found)
-    cpu = library.constants["KW_CPU"], None
-    shape = _ROWS, _WIDTH, library.constants[f"KW_{dtype.upper()}"]
-    library.call("kw_swiglu", *cpu, *y, *inputs[2:], *shape)
-    library.call("kw_swiglu_backward", *cpu, *derivatives[0], *derivatives[1], *inputs, *shape)
+    where = place.device, None
+    shape = _ROWS, _WIDTH, place.constants[f"KW_{dtype.upper()}"]
+    place.call("kw_swiglu", *where, *y, *inputs[2:], *shape)
+    place.call("kw_swiglu_backward", *where, *derivatives[0], *derivatives[1], *inputs, *shape)
     bound, terms = TOLERANCES[dtype], {"dgate": 64.0}  # about the largest |dy * up| that is drawn
     return max(
         compare(
@@ -159,7 +159,7 @@ def _once(library: Library, dtype: str, draw: random.Random) -> float:
     )  # fmt: skip
 
 
-def selfcheck(library: Library) -> str:
+def selfcheck(place: Place) -> str:
     draw = random.Random()  # noqa: S311 - numbers to compute with, not secrets
-    worst = {dtype: _once(library, dtype, draw) for dtype in _DTYPES}
+    worst = {dtype: _once(place, dtype, draw) for dtype in _DTYPES}
     return ", ".join(f"{dtype} {100 * share:.0f} %" for dtype, share in worst.items()) + " of the error allowed"

@@ -173,7 +173,7 @@ def _bind(library: Library, key: str) -> Callable[..., Tensor]:
             bias = bias if bias is None else bias.contiguous()
             device, stream = place(x)
             scratch_size = needed(device, *sizes)
-            _memory, scratch_at = scratch(x, scratch_size)
+            _memory, scratch_at = scratch(x, device, scratch_size)
             _kept, pointers = scale_pointers(scales)
             # fmt: off
             status = function(

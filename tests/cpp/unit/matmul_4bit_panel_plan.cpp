@@ -32,10 +32,11 @@ static void check(const kw::Device& device, int64_t m, int64_t n, int64_t k) {
   CHECK(condition, "m %lld, n %lld, k %lld on a device of %d multiprocessors", (long long)m, (long long)n, \
         (long long)k, device.multiprocessors)
   CHECK_PLAN(p.groups * cols >= m && (p.groups - 1) * cols < m);
-  CHECK_PLAN(p.grid == kw::ratio_up(n, kPanelRows) * p.groups * p.split && p.grid <= kw::kMaxBlocks);
-  CHECK_PLAN(p.split >= 1 && p.split <= kMostSplit);
+  const int64_t rows = p.sides == 2 ? kPanelSidesRows : kPanelRows, cluster = p.split * p.sides;
+  CHECK_PLAN(p.grid == kw::ratio_up(n, rows) * p.groups * cluster && p.grid <= kw::kMaxBlocks);
+  CHECK_PLAN(p.split >= 1 && (p.sides == 1 || p.sides == 2) && cluster <= kMostSplit);
   CHECK_PLAN(p.split <= kw::ratio_up(k, kPanelStep));  // no block without a step
-  CHECK_PLAN(p.split <= device.multiprocessors);
+  CHECK_PLAN(cluster <= device.multiprocessors);
   CHECK_PLAN(p.shared <= device.shared_per_block);
   CHECK_PLAN(panel_workspace(m, k) >= p.groups * cols * k * 2);
 }

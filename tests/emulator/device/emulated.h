@@ -42,6 +42,7 @@ void emulated_read_only(const char* what, unsigned long long address);
 void emulated_copy_async(unsigned to, unsigned long long from, unsigned bytes, unsigned given);
 void emulated_copies_commit(void);
 void emulated_copies_wait(unsigned left);
+void emulated_prefetch_bulk(unsigned long long from, unsigned bytes);
 void emulated_copy_bulk(unsigned to, unsigned long long from, unsigned bytes, unsigned barrier);
 
 void emulated_barrier_init(unsigned barrier, unsigned arrivals);

@@ -91,6 +91,8 @@ inline void ld_global_nc_u8(T& to, u64 from) {
 
 inline void prefetch_global_L2(u64) {}  // of memory that nothing is known of yet
 
+inline void cp_async_bulk_prefetch_L2_global(u64 from, u32 bytes) { emulated_prefetch_bulk(from, bytes); }
+
 inline void createpolicy_fractional_b64(u64& policy, double) { policy = 0; }
 
 // From a generic address to one of shared memory, in the two instructions of a wrapper.

@@ -5,6 +5,7 @@
 //
 //   KW_EMULATOR_DEVICES=9.0/132/50,…   capability, multiprocessors and MiB of L2 (0.25, say) of each device
 //   KW_EMULATOR_IMAGES=directory       <architecture>.so, the images
+//   KW_EMULATOR_IDLE=1                 kernels are launched and do nothing
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -59,6 +60,7 @@ CUresult cuDriverGetVersion(int* version) {
 CUresult cuInit(unsigned) {
   const char* text = getenv("KW_EMULATOR_DEVICES");
   device_count = 0;
+  rehearsing = getenv("KW_EMULATOR_IDLE") != nullptr;
   for (int used = 0; text != nullptr && *text != '\0' && device_count < 8; text += used + (text[used] == ',')) {
     int major = 0, minor = 0, multiprocessors = 0;
     double l2 = 0.0;

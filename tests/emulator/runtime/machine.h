@@ -117,6 +117,8 @@ void thread_leaves_cluster();
 void forget_flights();
 void begin_block(Block* block);
 void image_lies_at(const void* something_in_it);
+void was_written(void* begin, size_t bytes);
+void forget_memory(void* begin);
 void check_plain(const void* address, size_t bytes, bool written);
 unsigned char* shared_bytes(const char* what, Block* block, size_t offset, size_t bytes);
 bool in_stacks(const void* address);

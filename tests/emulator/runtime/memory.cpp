@@ -141,6 +141,25 @@ unsigned char* shared_bytes(const char* what, Block* block, size_t offset, size_
   return block->shared + offset;
 }
 
+// As by a copy from outside.
+void was_written(void* begin, size_t bytes) {
+  auto* at = static_cast<unsigned char*>(begin);
+  Memory* memory = memory_at(at);
+  if (memory != nullptr && at + bytes <= memory->end) memset(memory->written + (at - memory->begin), 1, bytes);
+  next_in_order = false;
+}
+
+void forget_memory(void* begin) {
+  for (int i = 0; i < memory_count; ++i) {
+    if (memories[i].begin != begin) continue;
+    free(memories[i].written);
+    memories[i] = memories[--memory_count];
+    memories[memory_count] = {};
+    last = memories;
+    return;
+  }
+}
+
 void check_plain(const void* address, size_t bytes, bool written) {
   if (in_stacks(address) || current == nullptr) return;
   const char* what = written ? "a plain store" : "a plain load";
@@ -168,6 +187,16 @@ extern "C" {
 void* emulated_global(const char* what, unsigned long long address, unsigned bytes, bool written) {
   if (address % bytes != 0) fault("%s: the address %#llx is no multiple of %u", what, address, bytes);
   return checked(what, reinterpret_cast<unsigned char*>(address), bytes, written);
+}
+
+// Reads nothing: what is there may be another kernel's to write yet. But it is there.
+void emulated_prefetch_bulk(unsigned long long from, unsigned bytes) {
+  constexpr const char* kWhat = "cp.async.bulk.prefetch";
+  if (from % 16 != 0 || bytes % 16 != 0)
+    fault("%s of %u bytes from %#llx: both must be multiples of 16", kWhat, bytes, from);
+  auto* address = reinterpret_cast<const unsigned char*>(from);
+  const Memory* memory = memory_at(address);
+  if (memory == nullptr || address + bytes > memory->end) outside(kWhat, address, bytes, false);
 }
 
 void emulated_read_only(const char* what, unsigned long long address) {

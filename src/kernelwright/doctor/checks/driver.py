@@ -104,7 +104,15 @@ def hidden_gpus(machine: Machine) -> str | None:
         for entry in value.split(",")
         if not re.fullmatch(r"\s*(\d+|GPU-[0-9a-fA-F-]+|MIG-(GPU-)?[0-9a-fA-F/-]+)\s*", entry)
     ]
-    return f"CUDA_VISIBLE_DEVICES={value!r}: {wrong[0]!r} is neither a number nor a UUID" if wrong else None
+    if wrong:
+        return f"CUDA_VISIBLE_DEVICES={value!r}: {wrong[0]!r} is neither a number nor a UUID"
+    there = len(driver.gpus_on_the_bus(machine))
+    beyond = [entry for entry in value.split(",") if entry.strip().isdecimal() and int(entry) >= there > 0]
+    if beyond:
+        return (
+            f"CUDA_VISIBLE_DEVICES={value!r}: {beyond[0].strip()} is not there, the machine has {there}, counted from 0"
+        )
+    return None
 
 
 @check("KW-014")

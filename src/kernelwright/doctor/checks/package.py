@@ -107,6 +107,28 @@ def why(capability: int) -> str:
     return "its own code" if first == shown else f"code for {first}, the nearest of its family in this wheel"
 
 
+def chosen(machine: Machine, capability: int) -> tuple[str | None, str | None, str]:
+    """(code, kind, why) of what a GPU gets; an image that the environment asks for is taken or refused, no other."""
+    asked = machine.variables.get(_environment.ARCH)
+    if not asked:
+        return (*(served(capability) or (None, None)), why(capability))
+    says, codes = f"{_environment.ARCH}={asked}", _files.read(_files.TARGETS)["codes"]
+    if asked not in {image["code"] for image in _images()}:
+        return None, None, f"{says}, which this wheel does not have"
+    if not _can_run(asked, codes[asked], capability):
+        return None, None, f"{says}, which does not run on {capability // 10}.{capability % 10}"
+    return asked, codes[asked]["kind"], says
+
+
+def _can_run(name: str, code: dict[str, Any], capability: int) -> bool:
+    """NVIDIA's rule, which is wider than what the table promises: the same family, and no newer than the GPU."""
+    native = _number(code["runs_on"][0])
+    if code["kind"] == "ptx":
+        return native <= capability
+    of_family = name[-1].isdigit() and native // 10 == capability // 10 and native <= capability
+    return of_family or f"{capability // 10}.{capability % 10}" in code["runs_on"]
+
+
 def _number(capability: str) -> int:
     major, minor = capability.split(".")
     return int(major) * 10 + int(minor)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.doctor.html._page import Markup, cause, page, rows, table, tag
+from kernelwright.doctor.operators._all import FAILED, RIGHT, runs
 from kernelwright.doctor.report.text import facts
 
 if TYPE_CHECKING:
@@ -31,19 +32,20 @@ def _warns(found: dict[str, Any]) -> bool:
     return bool(found["grade"] != "fails")
 
 
-def _operator(each: dict[str, Any]) -> list[object]:
-    if "right" in each:
-        return [tag("td", tag("code", each["name"])), tag("td", "right", kind="good"), each["right"]]
-    if "error" in each:
-        return [tag("td", tag("code", each["name"])), tag("td", "FAILED", kind="bad"), each["error"]]
-    return [tag("td", tag("code", each["name"])), "left out", "not in this build"]
+_KINDS = {RIGHT: "good", FAILED: "bad"}
+
+
+def _operator(ran: tuple[str, str, str]) -> list[object]:
+    name, state, words = ran
+    shown = tag("td", state, kind=_KINDS[state]) if state in _KINDS else state
+    return [tag("td", tag("code", name)), shown, words]
 
 
 def _parts(told: dict[str, Any]) -> Iterator[Markup]:
     build = told["build"]
     yield tag("h1", "kernelwright ", build.get("version", ""))
     failed = sum(found["grade"] == "fails" for found in told["findings"])
-    failed += sum("error" in each for each in told["operators"])
+    failed += sum(state == FAILED for _, state, _ in runs(told))
     result = ("SUCCESS", "good") if told["success"] else (f"FAILED: {failed} of the checks and operators", "bad")
     yield tag("p", tag("span", result[0], kind=f"word {result[1]}", id="result"))
     if told["findings"]:
@@ -54,7 +56,7 @@ def _parts(told: dict[str, Any]) -> Iterator[Markup]:
         gpus = [_gpu(number, gpu) for number, gpu in enumerate(told["gpus"])]
         yield table(["", "GPU", "compute capability", "memory", "code"], gpus)
     yield tag("h2", "One run of each operator against its reference")
-    yield table(["operator", "result", ""], map(_operator, told["operators"]))
+    yield table(["operator", "result", ""], map(_operator, runs(told)))
     yield tag("h2", "This installation and this machine")
     yield rows(facts(told))
 

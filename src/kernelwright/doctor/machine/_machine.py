@@ -20,10 +20,10 @@ T = TypeVar("T")
 _MOST = 8_000_000  # bytes of one file: what is read here is never longer, what pretends to be may be endless
 _PATIENCE = 1.0  # seconds for a program that only prints its version
 
-QUICK = {"driver": 5.0, "torch": 0.5}
+QUICK = {"driver": 5.0, "operators": 5.0, "torch": 0.5}
 """Seconds for each probe. torch takes some to import: an import that fails is over long before."""
-THOROUGH = QUICK | {"torch": 60.0}
-"""The same where somebody wants to wait for torch."""
+THOROUGH = QUICK | {"operators": 60.0, "torch": 60.0}
+"""The same where somebody wants to wait for torch, and for a driver that compiles."""
 
 
 def _ask(command: Sequence[str]) -> str | None:
@@ -142,6 +142,11 @@ class Machine:
     def driver(self) -> dict[str, Any]:
         """What the child process that loaded libcuda says: see `_probes.DRIVER`."""
         return self.probe("driver")
+
+    @cached_property
+    def operators(self) -> dict[str, Any]:
+        """What the child process that ran the operators on GPUs says: see `operators._child`."""
+        return self.probe("operators")
 
     @cached_property
     def torch(self) -> dict[str, Any]:

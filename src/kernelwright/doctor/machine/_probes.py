@@ -71,14 +71,23 @@ except OSError:
 print(json.dumps(told))
 """
 
-_PROGRAMS = {"driver": DRIVER, "torch": TORCH}
+# This package as this process imports it, whose path may be of its own making. See operators/_child.py.
+OPERATORS = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from kernelwright.doctor.operators._child import main
+main()
+"""
+
+_PROGRAMS = {"driver": DRIVER, "operators": OPERATORS, "torch": TORCH}
 
 
 class Probes:
     """The child processes, each started once and waited for only where its answer is wanted: the rest goes on beside.
 
     `patience` has the seconds from the start after which one is ended. Calling it with a name gives the answer,
-    {"error": …} where the child crashed, hung or printed nothing; "unasked" where none could be started at all.
+    {"error": …} where the child crashed, hung or printed nothing, with its last words in "before"; "unasked" where none
+    could be started at all.
     """
 
     def __init__(self, patience: Mapping[str, float]) -> None:
@@ -108,7 +117,7 @@ class Probes:
 def _begin(program: str) -> tuple[subprocess.Popen[str] | None, str]:
     try:
         process = subprocess.Popen(
-            [sys.executable, "-c", program],
+            [sys.executable, "-c", program, json.dumps([str(place) for place in sys.path])],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -135,14 +144,24 @@ def _end(process: subprocess.Popen[str]) -> None:
 def _answer(process: subprocess.Popen[str], patience: float, began: float) -> dict[str, Any]:
     try:
         out, err = process.communicate(timeout=max(0.0, began + patience - time.monotonic()))
-    except subprocess.TimeoutExpired:
+    except subprocess.TimeoutExpired as late:
         _end(process)
-        return {"error": f"no answer within {patience:g} s", "hung": True}
+        return {"error": f"no answer within {patience:g} s", "hung": True, "before": _last_words(late.stdout)}
+    told = _last_words(out)
     if process.returncode < 0:
-        return {"error": f"the process was ended by signal {-process.returncode}", "crashed": True}
-    try:
-        told = json.loads(out.strip().splitlines()[-1])
-    except (ValueError, IndexError):
+        return {"error": f"the process was ended by signal {-process.returncode}", "crashed": True, "before": told}
+    if not told:
         lines = (err or out).strip().splitlines()
         return {"error": lines[-1] if lines else f"exit code {process.returncode} and no word"}
-    return told if isinstance(told, dict) else {"error": "an answer that is none"}
+    return told
+
+
+def _last_words(out: str | bytes | None) -> dict[str, Any]:
+    """The last line that is an answer as a whole; the one after it may have been cut short."""
+    text = out.decode(errors="replace") if isinstance(out, bytes) else out or ""
+    for line in reversed(text.splitlines()[-2:]):
+        with contextlib.suppress(ValueError):
+            told = json.loads(line)
+            if isinstance(told, dict):
+                return told
+    return {}

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 
 USAGE = """usage: python -m kernelwright [doctor] [--json] [--redact] [--self] [--torch] [--html FILE]
 
-Says what this installation and this machine are, runs each operator once, and names what is wrong with its fix.
+Says what this installation and this machine are, runs each operator once on the CPU and on one GPU of each kind, and
+names what is wrong with its fix.
 --self leaves the machine out: the files of this installation and its operators alone decide.
---torch waits for the import of torch; without it an import that takes its time is not waited for.
+--torch waits for the import of torch, and for a driver that has to compile the operators for its GPU; without it
+neither is waited for where it takes its time.
 --html writes the report as a page to FILE too: one file, nothing in it is fetched.
 Exit code 0: all is well. 1: an operator fails. 2: the command line is wrong. From 10 on, by where the first cause lies:
 {areas}."""
@@ -55,6 +57,7 @@ def _look(*, only_self: bool, patient: bool) -> dict[str, Any]:
     machine = Machine(_environment.everything(), probe=probes)
     try:
         if not only_self:
+            probes.start("operators")
             probes.start("driver")
             if python.torch(machine) is not None:
                 probes.start("torch")

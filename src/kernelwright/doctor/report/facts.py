@@ -8,11 +8,13 @@ import platform
 import sys
 from typing import TYPE_CHECKING, Any
 
-from kernelwright import _environment, _files, _library, errors, ops
+from kernelwright import _environment, _files, _library
 from kernelwright.doctor._check import Finding, Grade
 from kernelwright.doctor.causes import all_causes
 from kernelwright.doctor.checks import all_checks, examine, package
 from kernelwright.doctor.machine import driver, extensions, jetson, python, system, toolkit
+from kernelwright.doctor.operators._all import FAILED, on_gpus, runs
+from kernelwright.doctor.operators._run import on_cpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,13 +78,8 @@ def _driver(machine: Machine) -> dict[str, Any]:
 
 def _gpus(machine: Machine) -> list[dict[str, Any]]:
     def served(gpu: dict[str, Any]) -> dict[str, Any]:
-        capability = int(gpu.get("capability", 0))
-        image = package.served(capability)
-        return {
-            "image": image[0] if image else None,
-            "kind": image[1] if image else None,
-            "why": package.why(capability),
-        }
+        image, kind, why = package.chosen(machine, int(gpu.get("capability", 0)))
+        return {"image": image, "kind": kind, "why": why}
 
     return [{**gpu, **served(gpu)} for gpu in machine.driver.get("gpus", [])]
 
@@ -183,25 +180,6 @@ def _beside(machine: Machine) -> None:
             machine.once(look)
 
 
-def operators() -> list[dict[str, Any]]:
-    """A tiny run of each operator on the CPU, against plain Python."""
-
-    def one(name: str) -> dict[str, Any]:
-        try:
-            library = _library.opened()
-            if name not in library.ops:
-                return {"name": name, "left_out": True}
-            return {"name": name, "right": ops.record(name).selfcheck(library)}
-        except Exception as error:  # noqa: BLE001
-            return {
-                "name": name,
-                "error": f"{type(error).__name__}: {error}",
-                "own": isinstance(error, errors.SelfCheckFailed),
-            }
-
-    return [one(name) for name in ops.names()]
-
-
 def _finding(found: Finding) -> dict[str, Any]:
     cause = all_causes()[found.code]
     return {
@@ -218,13 +196,15 @@ def _finding(found: Finding) -> dict[str, Any]:
 def gather(machine: Machine, *, only_self: bool = False) -> dict[str, Any]:
     """The whole report as data; `only_self`: without what depends on the machine, such as its driver or torch."""
     told: dict[str, Any] = {"schema": SCHEMA}
-    ran = operators()  # before the parts: some of those wait for a child process
+    ran = on_cpu()  # before the parts: some of those wait for a child process
     if not only_self:
         _beside(machine)
     told |= {name: _part(make, machine) for name, make in _PARTS.items() if name in _OWN or not only_self}
     told["operators"] = ran
+    if not only_self:
+        told["operators_on_gpus"] = _part(on_gpus, machine)
     told["findings"] = [_finding(found) for found in examine(machine, package.OWN_FILES if only_self else all_checks())]
     failed = any(found["grade"] == Grade.FAILS.value for found in told["findings"])
-    broken = any("error" in each for each in told["operators"])
+    broken = any(state == FAILED for _, state, _ in runs(told))
     told["success"] = not (failed or broken)
     return told

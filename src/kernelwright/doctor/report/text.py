@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kernelwright import _environment
+from kernelwright.doctor.operators._all import FAILED, runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -133,10 +134,6 @@ _PARTS: dict[str, Callable[[Any], Iterator[tuple[str, str]]]] = {
 }
 
 
-def _operator(each: dict[str, Any]) -> str:
-    return str(each.get("right") or each.get("error") or "is left out of this build")
-
-
 def facts(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """(word, what is so) of this installation and this machine."""
     for name, show in _PARTS.items():
@@ -151,8 +148,8 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
     """The whole report; the last line is SUCCESS or FAILED."""
     for word, text in facts(told):
         yield f"{word:<12} {text}"
-    for each in told["operators"]:
-        yield f"{each['name']:<12} {_operator(each)}"
+    for name, _, words in runs(told):
+        yield f"{name:<12} {words}"
     for found in told["findings"]:
         yield ""
         yield f"{found['grade'].upper()} {found['code']}  {found['title']}"
@@ -160,7 +157,7 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
         yield f"  why: {found['why']}"
         yield f"  fix: {found['fix']}"
     yield ""
-    for each in told["operators"]:
-        if "error" in each:
-            yield f"FAILED {each['name']}: {each['error']}"
+    for name, state, words in runs(told):
+        if state == FAILED:
+            yield f"FAILED {name}: {words}"
     yield "SUCCESS" if told["success"] else "FAILED"

@@ -11,6 +11,7 @@ import mmap
 import os
 import stat
 import tempfile
+import warnings
 import zipfile
 import zlib
 from contextlib import contextmanager
@@ -150,4 +151,9 @@ def _wheel(path: Path, archive: zipfile.ZipFile) -> Opened:
 
 
 def _opener(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Callable[[], IO[bytes]]:
-    return lambda: archive.open(info)
+    def opened() -> IO[bytes]:
+        with warnings.catch_warnings():  # Python 3.13's, of the first of two members at one place: told by _zip.members
+            warnings.filterwarnings("ignore", "Overlapped entries", UserWarning)
+            return archive.open(info)
+
+    return opened
