@@ -17,13 +17,11 @@ from kernelwright import __main__ as report
 from kernelwright import _environment, _files, _library, ops
 from kernelwright.doctor.report.command import exit_code
 from kernelwright.doctor.report.facts import gather
-from kernelwright.doctor.report.redact import redacted
 from kernelwright.doctor.report.text import lines
 from tests.python.made_up import H100, WORKSTATION
 from tests.python.support import REPORT, WITHOUT_TORCH, copy_package, run
 
 SITE = Path(kernelwright.__path__[0]).parent
-HOMES = "/" + "home"  # in one word it would be a path of somebody's machine
 
 
 def test_report():
@@ -162,22 +160,6 @@ def test_of_itself_alone(tmp_path):
     done = run(REPORT, "--self", package=package)
     assert "FAILS KW-070" in done.stdout
     assert done.returncode > 9
-
-
-def test_nobodys_name_is_left(monkeypatch):
-    monkeypatch.setattr("socket.gethostname", lambda: "buildbox")
-    monkeypatch.setattr("getpass.getuser", lambda: "ada")
-    monkeypatch.setattr("pathlib.Path.home", lambda: Path("/srv/people/ada"))
-    told = {"a": ["/srv/people/ada/x on buildbox by ada", 3], "b": f"{HOMES}/grace/y: Canada buildboxes"}
-    assert redacted(told) == {"a": ["<home>/x on <host> by <user>", 3], "b": f"{HOMES}/<user>/y: Canada buildboxes"}
-
-
-@pytest.mark.parametrize("name", ["gpu7", "gpu7.cs.example.edu"])
-def test_redacted_hosts(monkeypatch, name):
-    """Of a host that knows its domain its short name too, and the other way round."""
-    monkeypatch.setattr("socket.gethostname", lambda: name)
-    assert redacted("gpu7, gpu7.cs.example.edu:/x, ada@gpu7.") == "<host>, <host>:/x, ada@<host>."
-    assert redacted("gpu71 mygpu7 gpu7-2") == "gpu71 mygpu7 gpu7-2"
 
 
 def test_what_the_program_does_not_know(capsys):

@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
+import re
+import struct
+import sys
 from pathlib import Path
 
 import pytest
 
 from kernelwright import __main__ as program
 from kernelwright import _files
-from kernelwright.doctor.xray import _fatbin, _host, _unpack
-from kernelwright.doctor.xray._view import View
+from kernelwright.doctor.xray import _elf, _fatbin, _host, _images, _unpack
+from kernelwright.doctor.xray._view import Damaged, View
 from kernelwright.doctor.xray.facts import examine
 from tests.python.cuda_files import Image, Library, container, cubin, ptx, ptx_file, sass, wheel
 from tests.python.made_up import WORKSTATION
@@ -202,6 +206,80 @@ def test_lz4_gives_back_what_was_packed(seed):
         assert _unpack.lz4(packed, len(data) + 100) == data
         most = random.randint(0, len(data))
         assert _unpack.head("lz4", packed, most) == data[:most]
+
+
+def counted_elsewhere(cubin: bytes) -> bytes:
+    """The same file as one with too many sections for its header: their number stands in the first section's own."""
+    data = bytearray(cubin)
+    (at,), (count, names) = struct.unpack_from("<Q", data, 40), struct.unpack_from("<HH", data, 60)
+    struct.pack_into("<HH", data, 60, 0, 0xFFFF)
+    struct.pack_into("<Q", data, at + 32, count)
+    struct.pack_into("<I", data, at + 40, names)
+    return bytes(data)
+
+
+def narrowed(cubin: bytes) -> bytes:
+    """The names of a cubin's kernels in a file of 32 bits, as CUDA wrote them for such hosts."""
+    symbols = _elf.Elf(View(cubin)).symbols(".symtab")
+    names, table = b"\0", b""
+    for one in symbols:
+        table += struct.pack("<IIIBBH", len(names), 0, 0, one.kind, one.other, 1)
+        names += one.name.encode() + b"\0"
+    strings = b"\0.symtab\0.strtab\0"
+    start = 52 + 3 * 40
+    rows = [(0,) * 10,
+            (1, 2, 0, 0, start, len(table), 2, 0, 4, 16),
+            (9, 3, 0, 0, start + len(table), len(names) + len(strings), 0, 0, 1, 0)]  # fmt: skip
+    rows = [rows[0], rows[1], (len(names) + 9, *rows[2][1:])]
+    rows[1] = (len(names) + 1, *rows[1][1:])
+    header = b"\x7fELF\x01\x01\x01\x33\x07" + bytes(7)
+    header += struct.pack("<HHIIIIIHHHHHH", 2, 190, 1, 0, 0, 52, 75, 52, 0, 0, 40, 3, 2)
+    return header + b"".join(struct.pack("<10I", *row) for row in rows) + table + names + strings
+
+
+@pytest.mark.parametrize("form", [counted_elsewhere, narrowed])
+def test_images_in_a_rare_form_of_elf(monkeypatch, form):
+    """Their kernels' names need pyelftools; without it they are left out, with a word."""
+    code, image = next((code, path.read_bytes()) for code, path in cubins())
+    rare = form(image)
+    assert rare != image
+    with pytest.raises(Damaged):
+        list(_elf.Elf(View(rare)).symbols(".symtab"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "elftools.elf.elffile", None)
+        with pytest.raises(_unpack.CannotUnpack, match=r"kernelwright\[xray\]"):
+            _images.kernels("sass", rare)
+    pytest.importorskip("elftools", reason="the extra xray is not installed")
+    assert _images.kernels("sass", rare) == _images.kernels("sass", image) != [], code
+    for cut in range(1, len(rare), max(1, len(rare) // 300)):
+        with contextlib.suppress(Damaged):
+            _images.kernels("sass", rare[:cut])
+
+
+def cubins():
+    """(code, file) of the installed cubins, the smallest first."""
+    images = [image for image in _files.read(_files.MANIFEST)["images"] if image["path"].endswith(".cubin")]
+    for image in sorted(images, key=lambda image: image["size"]):
+        yield image["code"], _files.locate(image["path"])
+
+
+def test_lz4_by_the_extra_is_the_same(seed):
+    """What our own code unpacks, and what it says of what cannot be."""
+    pytest.importorskip("lz4", reason="the extra xray is not installed")
+    random.seed(seed)
+    for _ in range(200):
+        data = random.choice([b"", random.randbytes(9), b"ab" * 5000, random.randbytes(3000) * 2])
+        packed, size = bytearray(lz4_block(data)), len(data)
+        if packed and random.random() < 0.5:
+            packed[random.randrange(len(packed))] ^= 1 << random.randrange(8)
+        size = max(0, size + random.choice([0, 0, -1, 1, 1000]))
+        try:
+            own = _unpack.head("lz4", bytes(packed), size)
+        except Damaged as error:
+            with pytest.raises(Damaged, match=re.escape(str(error))):
+                _unpack.whole("lz4", bytes(packed), size)
+        else:
+            assert _unpack.whole("lz4", bytes(packed), size) == own
 
 
 def test_the_command(tmp_path, capsys):

@@ -42,8 +42,8 @@ class Sign:
 
 @cache
 def _compiled(text: str) -> re.Pattern[str]:
-    r"""Logs are searched in lower case, and so are the letters of the pattern (those behind a `\\` mean something else):
-    `re.IGNORECASE` takes four times as long.
+    r"""Logs are searched in lower case, and so are the letters of the pattern (those behind a `\\` mean something
+    else): `re.IGNORECASE` takes four times as long.
     """
     small = re.sub(r"\\.|[A-Z]", lambda found: found[0] if len(found[0]) > 1 else found[0].lower(), text)
     return re.compile(small, re.MULTILINE)

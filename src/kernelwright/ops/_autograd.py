@@ -42,19 +42,23 @@ def _redispatch(
     below = torch._C._after_autograd_keyset  # noqa: SLF001 - it has no public name; torch.library does the same
     redispatch = target.redispatch
     keyset_of, keys = torch._C.DispatchKeySet, torch._C.DispatchKey  # noqa: SLF001 - as above
+
+    def again(rest: Any, args: tuple[Any, ...]) -> Any:
+        try:
+            return redispatch(rest, *args)
+        except NotImplementedError:
+            refuse(*args)
+            raise
+
+    if not hasattr(keyset_of, "raw_repr"):  # torch 2.4: nothing tells quickly what else is in a set
+        return lambda keyset, args: again(keyset & below, args)
     # Of sets with one key and nothing else: no mode, subclass, transform or lazy view wants to see the call.
     alone = {keyset_of(getattr(keys, key)).raw_repr(): kernel for key, kernel in kernels.items()}.get
 
     def run(keyset: Any, args: tuple[Any, ...]) -> Any:
         rest = keyset & below
         kernel = alone(rest.raw_repr())
-        if kernel is not None:
-            return kernel(*args)
-        try:
-            return redispatch(rest, *args)
-        except NotImplementedError:
-            refuse(*args)
-            raise
+        return again(rest, args) if kernel is None else kernel(*args)
 
     return run
 

@@ -22,6 +22,7 @@ CAUSES = (
             ),
             sign(r"no supported (cuda |gpu |cuda gpu )?arch\w* (was|were) (detected|found)"),
             sign(r"\bcuda_architectures is empty for target"),
+            sign(r"cuda_architectures is set to ['\"]?native\W{1,3}but no gpu was detected"),
             sign(r"cmake_cuda_architectures: .{0,80}do not all work with this compiler"),
             sign(r"failed to detect a default cuda architecture", 2),
             sign(r"arch_list\[-1\] \+= ['\"]\+ptx['\"]"),

@@ -170,6 +170,7 @@ CAUSES = (
         unless=(sign(r"metal|rocm|amd|tpu|mps"),),
         yields_to=(
             *(f"KW-{number:03}" for number in (*range(1, 10), 12, 14, 16, *range(20, 22), 30, 32, 33, 50)),
+            "KW-090",
             "KW-100",
         ),
     ),

@@ -7,7 +7,7 @@ from kernelwright.doctor._cause import Area, Cause, number, sign
 
 _CUDA_LIBRARIES = (
     r"lib(cudart|cublas|cublasLt|cudnn\w*|cusparse\w*|cusolver\w*|cufft\w*|curand|nvrtc(-builtins)?|nccl|nvJitLink|nvToolsExt|cupti|"
-    r"nvinfer\w*|cufile|nvshmem\w*)"
+    r"nvinfer\w*|cufile|nvshmem\w*|cudss|cutensor\w*|cudla|npp\w{1,6}|nvjpeg)"
 )
 
 CAUSES = (
@@ -35,7 +35,7 @@ CAUSES = (
             sign(r"cannot dlopen some gpu libraries|could not open \S*lib(cudnn|cublas|cudart|nvrtc)"),
             sign(r"failed to open libnvrtc"),
             sign(
-                r"\b(cudart|cublas(lt)?|cudnn\w*|cufft|curand|cusparse|cusolver|nvrtc(-builtins)?|nvinfer\w*|nvcuda)(32|64)_\w+\.dll\b.{0,80}(not found|could not|cannot|failed)|(could not|couldn't|cannot|failed to|unable to) (load|find|open|locate)\b.{0,80}\b(cudart|cublas(lt)?|cudnn\w*|cufft|curand|cusparse|cusolver|nvrtc(-builtins)?|nvinfer\w*)(32|64)_"
+                r"\b(cudart|cublas(lt)?|cudnn\w*|cufft|curand|cusparse|cusolver|nvrtc(-builtins)?|nvinfer\w*|nvcuda)(32|64)_\w+\.dll\b.{0,80}(not found|could not|cannot|failed|is missing)|(could not|couldn't|cannot|failed to|unable to) (load|find|open|locate)\b.{0,80}\b(cudart|cublas(lt)?|cudnn\w*|cufft|curand|cusparse|cusolver|nvrtc(-builtins)?|nvinfer\w*)(32|64)_"
             ),
             sign(r"\bunable to load cuda\b", 2),
         ),

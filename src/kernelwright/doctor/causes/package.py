@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from kernelwright.doctor._cause import Area, Cause
+from kernelwright.doctor._cause import Area, Cause, sign
 
 CAUSES = (
     Cause(
@@ -33,6 +33,14 @@ CAUSES = (
         area=Area.PACKAGE,
         why="Alpine and others use musl; kernelwright's library, torch and NVIDIA's driver are made for glibc.",
         fix="Use an image with glibc, such as one of Debian or Ubuntu.",
+        signs=(
+            sign(r"error relocating \S+: \w+: symbol not found"),
+            sign(r"error loading shared library \S+: no such file or directory \(needed by"),
+            sign(
+                r"\bld-linux-\S+\.so\.\d+: no such file.{0,60}\b(musl|alpine)|\b(musl|alpine)\b.{0,60}ld-linux-\S+: no such file",
+                2,
+            ),
+        ),
     ),
     Cause(
         code="KW-074",

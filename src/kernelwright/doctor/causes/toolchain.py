@@ -107,10 +107,11 @@ CAUSES = (
     ),
     Cause(
         code="KW-043",
-        title="nvcc was told to accept a compiler it cannot read",
+        title="nvcc is given a compiler that it cannot read",
         area=Area.TOOLCHAIN,
-        why="-allow-unsupported-compiler silences the check, not the reason for it: the newer headers use types and built-ins that "
-        "nvcc's front end does not know (_Float32, __builtin_ia32_…, new C++ syntax).",
+        why="-allow-unsupported-compiler silences the check, not the reason for it, and some releases let a compiler pass that they "
+        "cannot read: its headers use types and built-ins that nvcc's front end does not know (_Float32, __builtin_ia32_…, new C++ "
+        "syntax).",
         fix="Take the flag away and give nvcc an older GCC: export CUDAHOSTCXX=g++-<version> NVCC_CCBIN=g++-<version>.",
         signs=(
             sign(r"different exception specifi(er|cation)"),
@@ -172,7 +173,7 @@ CAUSES = (
                 2,
             ),
             sign(
-                r"undefined (reference to|symbol:?) ['\"`]?(_*cuda(malloc|free|memcpy|launch|get|set|register|stream|event|device)\w*|cu(blas|dnn|sparse|solver|fft|rand)\w+|nvrtc\w+|cu(init|module|launch|device|ctx|mem)\w+)",
+                r"undefined (reference to|symbol:?) ?['\"`«\u2018„“]? ?(_*cuda(malloc|free|memcpy|launch|get|set|register|stream|event|device)\w*|cu(blas|dnn|sparse|solver|fft|rand)\w+|nvrtc\w+|cu(init|module|launch|device|ctx|mem)\w+)",
                 2,
             ),
             sign(
@@ -216,6 +217,7 @@ CAUSES = (
             ),
             sign(r"failed to find c compiler|\bcl\.exe (was )?not found|(cannot|could not|unable to) find cl\.exe"),
             sign(r"error checking compiler version for \S+ .{0,10}(winerror 2|no such file|cannot find)", 2),
+            sign(r"createprocess(\(\))? ?(failed)?: (error 2\b|.{0,20}cannot find the file specified)", 2),
             sign(
                 r"(no such file or directory|not found):? ['\"]?(gcc|g\+\+|cc|c\+\+|[a-z0-9_]+-linux-gnu-(gcc|g\+\+)|clang(\+\+)?)['\"]?(\s|$|:)"
             ),

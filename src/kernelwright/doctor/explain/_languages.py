@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What the C library, GCC, ld and bash say in other languages, as they say it in English: signs are written in that.
+"""What the C library, GCC, ld, bash and Windows say in other languages, as they say it in English: signs are written
+in that.
 
-The sentences are those of their catalogues (libc, gcc, binutils, bash), in lower case; older releases' words too.
+The sentences are those of their catalogues (libc, gcc, binutils, bash, Windows), in lower case; older releases' too.
 """
 
 from __future__ import annotations
@@ -90,6 +91,42 @@ _SAID = {
     ),
     "cannot allocate memory": ("无法分配内存", "ne peut allouer de la mémoire", "メモリを確保できません"),
     "killed": ("已杀死", "getötet"),
+    "undefined reference to": (
+        "référence indéfinie vers",
+        "référence indéfinie à",
+        "nicht definierter verweis auf",
+        "referencia sin definir a",
+        "riferimento non definito a",
+        "referência não definida para",
+        "неопределённая ссылка на",
+        "неопределенная ссылка на",
+        "未定义的引用",
+        "未定義參考到",
+        "に対する定義されていない参照",
+        "niezdefiniowane odwołanie do",
+    ),
+    "the system cannot find the file specified": (
+        "das system kann die angegebene datei nicht finden",
+        "le fichier spécifié est introuvable",
+        "el sistema no puede encontrar el archivo especificado",
+        "impossibile trovare il file specificato",
+        "o sistema não pode encontrar o arquivo especificado",
+        "не удается найти указанный файл",
+        "系统找不到指定的文件",
+        "系統找不到指定的檔案",
+        "指定されたファイルが見つかりません",
+        "지정된 파일을 찾을 수 없습니다",
+    ),
+    "is not recognized as": (
+        "ist entweder falsch geschrieben oder",
+        "n'est pas reconnu en tant que",
+        "no se reconoce como un comando",
+        "non è riconosciuto come comando",
+        "não é reconhecido como um comando",
+        "не является внутренней или внешней",
+        "不是内部或外部命令",
+        "不是內部或外部命令",
+    ),
     "cannot find -l": ("找不到 -l", "ne peut trouver -l"),
     "fatal error:": (
         "致命错误:",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MOST = 8_000_000  # bytes of one file: what is read here is never longer, what pretends to be may be endless
+_WILD = re.compile(r"[*?\[]")
 _PATIENCE = 1.0  # seconds for a program that only prints its version
 
 QUICK = {"driver": 5.0, "operators": 5.0, "torch": 0.5}
@@ -115,6 +117,19 @@ class Machine:
 
     def find(self, pattern: str) -> list[str]:
         """Files that a pattern matches, as paths on that machine, sorted."""
+        directory, _, name = pattern.rpartition("/")
+        if _WILD.search(name):
+            return self._glob(pattern)
+        # Many names are looked for in the same directories, whose own pattern is matched once.
+        places = self._directories(directory) if _WILD.search(directory) else [directory]
+        return [f"{place}/{name}" for place in places if self.exists(f"{place}/{name}")]
+
+    def _directories(self, pattern: str) -> list[str]:
+        if pattern not in self._seen:
+            self._seen[pattern] = self._glob(pattern)
+        return cast("list[str]", self._seen[pattern])
+
+    def _glob(self, pattern: str) -> list[str]:
         try:
             found = sorted(self.root.glob(pattern.lstrip("/")))
         except (OSError, ValueError, RuntimeError, NotImplementedError, IndexError):  # links in a circle, odd patterns

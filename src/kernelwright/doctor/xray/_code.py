@@ -106,7 +106,7 @@ def kernels(view: View, modules: Iterable[Module]) -> tuple[dict[str, list[str]]
                 skipped[f"an image claims {image.unpacked} bytes"] += 1
                 continue
             try:
-                whole = _beginning(view, image, image.unpacked)
+                whole = _unpack.whole(image.packing, view.take(image.offset, image.size), image.unpacked)
                 found[name_of(image)] |= set(_images.kernels(image.kind, whole))
             except (Damaged, _unpack.CannotUnpack) as error:
                 skipped[str(error)] += 1

@@ -54,10 +54,16 @@ class Symbol:
     weak: bool = False
 
 
+class Unusual(Damaged):
+    """A form of ELF that is right and rare: of 32 bits, or with more sections than its header can count."""
+
+
 class Elf:
     """The header is read at once, everything else when it is asked for."""
 
     def __init__(self, view: View) -> None:
+        if view.take(0, 6) == MAGIC + b"\x01\x01":
+            raise Unusual("it is an ELF file of 32 bits")
         if view.take(0, 6) != MAGIC + b"\x02\x01":
             raise Damaged("it is not a 64-bit little-endian ELF file")
         self.view = view
@@ -71,6 +77,8 @@ class Elf:
     def sections(self) -> dict[str, Section]:
         """By name, the last of a name; none where they were stripped away."""
         entry, count = self._sections
+        if not count and self._sections_at:
+            raise Unusual("it has more sections than its header can count")
         if not count:
             return {}
         if entry != 64:

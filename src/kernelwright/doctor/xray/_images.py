@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import io
 import re
 import struct
 from dataclasses import dataclass
 
-from kernelwright.doctor.xray import _elf
+from kernelwright.doctor.xray import _elf, _unpack
 from kernelwright.doctor.xray._view import Damaged, View
 
 HEAD = 1 << 16  # bytes: notes and names stand at the beginning
@@ -73,5 +74,28 @@ def kernels(kind: str, image: bytes) -> list[str]:
     """The names of the kernels of a whole image, as the compiler wrote them."""
     if kind == "ptx":
         return sorted({name.decode() for name in _PTX_KERNEL.findall(image)})
-    symbols = _elf.Elf(View(image)).symbols(".symtab")
+    try:
+        symbols = list(_elf.Elf(View(image)).symbols(".symtab"))
+    except _elf.Unusual:
+        symbols = _by_pyelftools(image)
     return sorted({one.name for one in symbols if one.kind == _FUNCTION and one.other & _KERNEL})
+
+
+def _by_pyelftools(image: bytes) -> list[_elf.Symbol]:
+    """It finds the sections in every form of ELF. What is wrong with a damaged file it says in many ways."""
+    try:
+        from elftools.elf.elffile import ELFFile
+    except ImportError:
+        raise _unpack.CannotUnpack("pip install 'kernelwright[xray]' brings what reads this form of ELF") from None
+    try:
+        elf = ELFFile(io.BytesIO(image))
+        table = elf.get_section_by_name(".symtab")
+        if table is None:
+            return []
+        # Its own symbols lack the bit that a kernel has.
+        wide, names = elf.elfclass == 64, View(table.stringtable.data())
+        entries = struct.iter_unpack("<IBBHQQ" if wide else "<IIIBBH", table.data())
+        rows = ((one[0], one[1], one[2]) if wide else (one[0], one[3], one[4]) for one in entries)
+        return [_elf.Symbol(names.text(at), info & 15, other, defined=True) for at, info, other in rows]
+    except Exception as error:  # noqa: BLE001
+        raise Damaged(f"pyelftools cannot read it: {error}") from None
