@@ -89,7 +89,8 @@ inline int slots_at_once(const Norm& a, const Device& device, int64_t units) {
 inline int slots_for_many(const Norm& a, int64_t units, Plan* plan) {
   if (plan->shape == kShifted && units > 3 * kWarp) {
     plan->shape = kLongShifted;
-    return kLongSlots;
+    // Where RMS norm needs a cluster anyhow, one thread more for each seven is the faster way.
+    return !a.centered && units > kLongSlots * kMaxThreads[0][kLongShifted] ? kLongSlots - 1 : kLongSlots;
   }
   if (plan->shape == kRow && (a.centered ? units > 1024 : (units > 3072 && units <= 4096) || units > 8192)) {
     plan->shape = kLong;
@@ -116,7 +117,8 @@ inline void plan_row(const Norm& a, const Device& device, int64_t units, int slo
   }
   // Small blocks make way for the next ones sooner; where rows are few, more multiprocessors read at once.
   const bool few = a.rows <= device.multiprocessors && !one_block(a);
-  const int block = (threads > 1024 && plan->shape < kShifted) || few ? 256 : 512;
+  const bool small = plan->shape < kShifted || (plan->shape == kShiftedAdd && !a.centered);
+  const int block = (threads > 1024 && small) || few ? 256 : 512;
   while ((threads >> plan->cluster_log2) > block && (2 << plan->cluster_log2) <= max_cluster) ++plan->cluster_log2;
   const int64_t share = whole_warps(ratio_up(threads, int64_t{1} << plan->cluster_log2));
   plan->threads = static_cast<int>(share < most ? share : most);
@@ -178,7 +180,7 @@ inline Plan plan_for(const Norm& a, const Device& device, uint32_t features) {
   // With a residual, rows read twice are the faster way from where that is half as large.
   plan.large = bytes > int64_t{add && !a.centered ? 2 : 4} * device.l2;
   // From where that pays is known only where KW_FEATURE_WGMMA is.
-  plan.keep = plan.large || ((features & KW_FEATURE_WGMMA) != 0 && bytes > device.l2 / 2);
+  plan.keep = plan.large || ((features & KW_FEATURE_WGMMA) != 0 && bytes > device.l2 / 4);
   if (alignment.whole && units <= kWarp) {
     plan.shape = with(kNarrow);
     plan_narrow(a, device, units, kSlots, &plan);
