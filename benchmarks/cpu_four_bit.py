@@ -2,10 +2,11 @@
 """Times the 4-bit operators on the CPU: `python benchmarks/cpu_four_bit.py --out FILE`.
 
 NF4 in blocks of 64, float32 scales and quantized ones, beside torch's product with a dense weight, dequantize + that
-product, bitsandbytes where it is installed, and two ceilings of the same run: `read` sums a float32 tensor, `copy`
-allocates and fills one from another. Everybody takes turns over as many weights as --megabytes hold, so that they come
-from memory; times are medians in microseconds. `rate` is the packed weight and its scales a second (of dequantize and
-quantize: and the floats), as a share of `read` or `copy`. Results are compared before they are timed.
+product, bitsandbytes where it is installed, and two ceilings: `read` sums a float32 tensor, of a product as many bytes
+as its packed weight and scales, `copy` allocates and fills one from another. Everybody takes turns, in another order
+each time, over as many weights as --megabytes hold, so that they come from memory; times are medians in microseconds.
+`rate` is the time of `read` as a share of a product's (quantize and dequantize: their bytes a second, as a share of
+`copy`). Results are compared before they are timed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import random
 import statistics
 import sys
 import time
@@ -56,7 +58,7 @@ def weights(n: int, k: int, dtype: Any, sets: int) -> list[dict[str, Any]]:
     return made
 
 
-def products(x: Any, held: list[dict[str, Any]], dense: list[Any]) -> dict[str, Call]:
+def products(x: Any, held: list[dict[str, Any]], dense: list[Any], bytes_: int) -> dict[str, Call]:
     import torch
 
     import kernelwright as kw
@@ -67,7 +69,9 @@ def products(x: Any, held: list[dict[str, Any]], dense: list[Any]) -> dict[str, 
         w = held[i]
         return kw.dequantize_4bit(w["packed"], w["absmax"], w["shape"], BLOCK, "nf4", x.dtype)
 
+    to_read = [torch.ones(bytes_ // 4) for _ in held]
     calls: dict[str, Call] = {
+        "read": lambda i: to_read[i].sum(),
         "kernelwright": lambda i: kw.matmul_4bit(x, held[i]["packed"], held[i]["absmax"], n),
         "nested": lambda i: kw.matmul_4bit(x, held[i]["packed"], held[i]["nested"], n),
         "dequantize+torch": lambda i: torch.nn.functional.linear(x, back(i)),
@@ -111,14 +115,18 @@ def tensors(held: list[dict[str, Any]], dense: list[Any]) -> dict[str, Call]:
 
 
 def timed(calls: dict[str, Call], sets: int, seconds: float) -> dict[str, float]:
-    """Medians, in microseconds; each call takes the next weight."""
+    """Medians, in microseconds; each turn takes the next weight. What a call leaves to do for who comes next (memory
+    given back, caches full of other things) falls on everybody alike."""
     samples: dict[str, list[float]] = {name: [] for name in calls}
+    order = list(calls)
     for call in calls.values():
         call(0)
     turn, start = itertools.count(1), time.perf_counter()
     while time.perf_counter() - start < seconds or len(next(iter(samples.values()))) < 3:
         i = next(turn) % sets
-        for name, call in calls.items():
+        random.shuffle(order)
+        for name in order:
+            call = calls[name]
             before = time.perf_counter()
             call(i)
             samples[name].append((time.perf_counter() - before) * 1e6)
@@ -146,13 +154,13 @@ def measure(n: int, k: int, rows: list[int], dtype: Any, options: Any) -> Iterat
     yield f"ceilings beside {n}x{k}", {f"{name}, MB/s": round(rate) for name, rate in rates.items()}
     for m in rows:
         x = torch.randn(m, k).to(dtype)
-        calls = products(x, held, dense)
+        calls = products(x, held, dense, packed_bytes)
         exact = torch.nn.functional.linear(x.float(), _dense_of(held[0]))
         error = float((calls["kernelwright"](0).float() - exact).abs().max() / exact.abs().max())
         if error > MOST_ERROR:
             raise SystemExit(f"{m} rows of {n}x{k}: off by {error:.2g} of the largest result")
         us = timed(calls, sets, options.seconds)
-        yield f"matmul {m}x{k}x{n}", {"us": us, "rate": round(packed_bytes / us["kernelwright"] / rates["read"], 3)}
+        yield f"matmul {m}x{k}x{n}", {"us": us, "rate": round(us["read"] / us["kernelwright"], 3)}
     us = timed(tensors(held, dense), sets, options.seconds)
     moved = packed_bytes + n * k * dense[0].element_size()
     for name in ("dequantize", "quantize"):

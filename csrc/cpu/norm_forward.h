@@ -64,14 +64,19 @@ void run_rows(const Norm& args, In in, Scale scale, int64_t begin, int64_t end) 
     const Unit unit = Unit::of(in, args, row);
     in.turn(args.cols);
     T* const y = static_cast<T*>(args.y) + row * args.y_stride;
-    T* const sum = In::kStoresSum ? static_cast<T*>(args.sum) + row * args.sum_stride : nullptr;
-    Writer<T, In, Unit, Scale>{in, unit, scale, y, sum}.run(args.cols);
+    using Again = typename In::Second;
+    T* const sum = Again::kStoresSum ? static_cast<T*>(args.sum) + row * args.sum_stride : nullptr;
+    Writer<T, Again, Unit, Scale>{in.second(), unit, scale, y, sum}.run(args.cols);
   }
 }
 
 template <class T, class Unit, class Scale>
 void with_input(const Norm& args, Scale scale, int64_t begin, int64_t end) {
-  if (args.residual) return run_rows<T, Unit>(args, Added<T>{}, scale, begin, end);
+  if constexpr (sizeof(T) == sizeof(float)) {
+    if (args.residual) return run_rows<T, Unit>(args, AddedOnce{}, scale, begin, end);
+  } else {
+    if (args.residual) return run_rows<T, Unit>(args, Added<T>{}, scale, begin, end);
+  }
   return run_rows<T, Unit>(args, Plain<T>{}, scale, begin, end);
 }
 

@@ -66,7 +66,7 @@ template <class In>
 Moments moments(const In& in, int64_t cols) {
   const float estimate = estimate_mean(in, cols);
   double totals[2] = {};
-  sum_row(in, DeviationSums{all(-estimate)}, cols, totals);
+  sum_row(in.first(), DeviationSums{all(-estimate)}, cols, totals);
   return moments_of(estimate, totals[0], totals[1], cols);
 }
 

@@ -12,13 +12,14 @@ namespace {
 // Elements added in float32 before they go to a double: bounds the error of long rows, and costs nothing.
 constexpr int64_t kBlock = 4096;
 
-// What h is made of.
+// What h is made of. `first()` is what the first pass over a row reads, `second()` what the second does.
 //
 // Of every 4 * kLanes elements, ahead(i) fetches half as many of the next row: the first of the two passes over a row
 // brings the one half, and after `turn` the second pass the other, so that memory is as busy in both. Into the second
 // cache: a row, its result, weight and bias fill the first.
 template <class T>
 struct Plain {
+  using Second = Plain;
   static constexpr bool kStoresSum = false;
   const T* x;
   const T* next;
@@ -29,6 +30,8 @@ struct Plain {
   }
   void turn(int64_t cols) { next += cols / 2; }
   void ahead(int64_t i) const { fetch<2 * kLanes, 2>(next + i / 2); }
+  const Plain& first() const { return *this; }
+  Plain second() const { return *this; }
   Vec at(int64_t i) const { return load(x + i); }
   Vec part(int64_t i, int64_t n) const { return load_part(x + i, n); }
   Two two(int64_t i) const { return load_two(x + i); }
@@ -36,6 +39,7 @@ struct Plain {
 
 template <class T>
 struct Added {
+  using Second = Added;
   static constexpr bool kStoresSum = true;
   const T* x;
   const T* residual;
@@ -56,12 +60,55 @@ struct Added {
     fetch<2 * kLanes, 2>(next + i / 2);
     fetch<2 * kLanes, 2>(next_residual + i / 2);
   }
+  const Added& first() const { return *this; }
+  Added second() const { return *this; }
   Vec at(int64_t i) const { return add(load(x + i), load(residual + i)); }
   Vec part(int64_t i, int64_t n) const { return add(load_part(x + i, n), load_part(residual + i, n)); }
   Two two(int64_t i) const {
     const Two a = load_two(x + i), b = load_two(residual + i);
     return {add(a.a, b.a), add(a.b, b.b)};
   }
+};
+
+// In float32 the sum is exactly what is stored, so that the first pass writes it, at its own place after its last use,
+// and the second reads one row instead of two: four rows at once, two of them written, were more than the first cache
+// holds.
+struct AddedOnce : Added<float> {
+  float* sum;
+
+  struct First : Added<float> {
+    float* sum;
+
+    Vec at(int64_t i) const {
+      const Vec h = Added<float>::at(i);
+      store(sum + i, h);
+      return h;
+    }
+    Vec part(int64_t i, int64_t n) const {
+      const Vec h = Added<float>::part(i, n);
+      store_part(sum + i, h, n);
+      return h;
+    }
+    Two two(int64_t i) const { return {at(i), at(i + kLanes)}; }
+  };
+
+  struct Second {
+    static constexpr bool kStoresSum = false;
+    const float* sum;
+    Added<float> added;
+
+    void ahead(int64_t i) const { added.ahead(i); }
+    Vec at(int64_t i) const { return load(sum + i); }
+    Vec part(int64_t i, int64_t n) const { return load_part(sum + i, n); }
+    Two two(int64_t i) const { return load_two(sum + i); }
+  };
+
+  void go_to(const Norm& args, int64_t row) {
+    Added<float>::go_to(args, row);
+    sum = static_cast<float*>(args.sum) + row * args.sum_stride;
+  }
+  First first() const { return {*this, sum}; }
+  Second second() const { return {sum, *this}; }
 };
 
 // The vector with all but its first n lanes 0.

@@ -28,7 +28,7 @@ struct RmsUnit {
   template <class In>
   static RmsUnit of(const In& in, const Norm& args, int64_t row) {
     double squares = 0;
-    sum_row(in, SquareSum{}, args.cols, &squares);
+    sum_row(in.first(), SquareSum{}, args.cols, &squares);
     const auto rstd = static_cast<float>(rstd_of(squares / static_cast<double>(args.cols), args.eps));
     if (args.rstd) args.rstd[row] = rstd;
     return {all(rstd)};

@@ -89,6 +89,26 @@ kernelwright.rms_norm
 
 
 @pytest.mark.torch
+def test_a_torch_that_numbers_no_sets_of_dispatch_keys():
+    """As 2.4, which is here by this alone: each call then goes through the dispatcher a second time."""
+    done = run(
+        """
+import torch
+if hasattr(torch._C.DispatchKeySet, "raw_repr"):
+    del torch._C.DispatchKeySet.raw_repr
+import kernelwright
+x, weight = torch.randn(5, 33, requires_grad=True), torch.rand(33)
+torch.testing.assert_close(kernelwright.rms_norm(x, weight), torch.nn.functional.rms_norm(x, (33,), weight, 1e-6))
+kernelwright.rms_norm(x, weight).sum().backward()
+found, x.grad = x.grad, None
+torch.nn.functional.rms_norm(x, (33,), weight, 1e-6).sum().backward()
+torch.testing.assert_close(found, x.grad)
+"""
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.torch
 def test_first_use_in_threads_and_again():
     """Twenty threads ask at once; the operators are registered once, and everybody gets the same function."""
     done = run(

@@ -8,7 +8,7 @@
 
 namespace kw::matmul_4bit_plan {
 
-// As in csrc/cuda/include/matmul_4bit_panel.cuh, matmul_4bit_panel_copy.cuh and matmul_4bit_panel_x.cuh.
+// As in csrc/cuda/include/matmul_4bit_panel_place.cuh and matmul_4bit_panel_x.cuh.
 constexpr int kPanelKinds = 4;
 constexpr int64_t kPanelCols[kPanelKinds] = {8, 16, 32, 64};  // rows of x of a group
 constexpr int64_t kPanelRows = 256;                           // of the weight, of a block

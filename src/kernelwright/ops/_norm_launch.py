@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import TYPE_CHECKING, Any
 
+from kernelwright.ops._scratch import scratch, scratch_bytes
 from kernelwright.ops._tensors import dtype_codes, placement, rows
 
 if TYPE_CHECKING:
@@ -51,11 +51,11 @@ def launcher(norm: str, library: Library, key: str, *, centered: bool) -> Callab
     function = library.functions[name]
     codes = dtype_codes(library, _DTYPES)
     place = placement(library, key)
-    contiguous = torch.contiguous_format
+    empty_like, contiguous = torch.empty_like, torch.contiguous_format
     statistics = [None] * (1 + centered)  # backward computes them again: cheaper than writing and reading them
 
     def launch(x: Tensor, residual: Tensor | None, parameters: Parameters, total: Tensor | None, eps: float) -> Tensor:
-        y = torch.empty_like(x, memory_format=contiguous)
+        y = empty_like(x, memory_format=contiguous)
         cols, count = x.shape[-1], x.numel()
         if count == 0:
             return y
@@ -82,26 +82,6 @@ def launcher(norm: str, library: Library, key: str, *, centered: bool) -> Callab
     return launch
 
 
-def _workspace(norm: str, library: Library) -> Callable[..., tuple[Tensor | None, int | None, int]]:
-    """workspace(h, device, rows, cols, needed): scratch memory for a call, its address and size."""
-    import torch
-
-    name = f"kw_{norm}_backward_workspace"
-    function = library.functions[name]
-
-    def workspace(h: Tensor, device: int, count: int, cols: int, needed: bool) -> tuple[Tensor | None, int | None, int]:
-        if not needed:
-            return None, None, 0
-        size = ctypes.c_int64()
-        status = function(device, count, cols, ctypes.byref(size))
-        if status:
-            library.fail(name, status)
-        scratch = torch.empty(size.value, dtype=torch.uint8, device=h.device)
-        return scratch, scratch.data_ptr(), size.value
-
-    return workspace
-
-
 def backward_launcher(norm: str, library: Library, key: str, *, centered: bool) -> Callable[..., tuple[Tensor, ...]]:
     """launch(grad, h, parameters, grad_sum, eps, wanted): the derivatives of h and of each parameter."""
     import torch
@@ -109,7 +89,7 @@ def backward_launcher(norm: str, library: Library, key: str, *, centered: bool) 
     name = f"kw_{norm}_backward"
     function = library.functions[name]
     codes = dtype_codes(library, _DTYPES)
-    place, workspace = placement(library, key), _workspace(norm, library)
+    place, needed = placement(library, key), scratch_bytes(library, f"kw_{norm}_backward_workspace")
     contiguous = torch.contiguous_format
     statistics = [None] * (1 + centered)
 
@@ -132,7 +112,8 @@ def backward_launcher(norm: str, library: Library, key: str, *, centered: bool) 
         grad_sum, sum_stride = (None, 0) if grad_sum is None else rows(grad_sum)
         grad_sum_at = None if grad_sum is None else grad_sum.data_ptr()
         device, stream = place(h)
-        _scratch, scratch_at, scratch_size = workspace(h, device, count // cols, cols, True in wanted)
+        scratch_size = needed(device, count // cols, cols) if True in wanted else 0
+        _scratch, scratch_at = scratch(h, device, scratch_size)
         # fmt: off
         status = function(
             device, stream, to_h.data_ptr(), cols, *found_at, grad.data_ptr(), grad_stride, grad_sum_at, sum_stride,

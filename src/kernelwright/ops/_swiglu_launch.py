@@ -24,9 +24,7 @@ def empty_like(tensor: Tensor) -> Tensor:
 
 
 def empty(shape: tuple[Any, ...], like: Tensor) -> Tensor:
-    import torch
-
-    return torch.empty(shape, dtype=like.dtype, device=like.device)
+    return like.new_empty(shape)
 
 
 def _halves(x: Tensor) -> tuple[int, int]:

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import threading
-from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import InvalidArgument, Unsupported
@@ -15,6 +13,7 @@ from kernelwright.ops import _four_bit_reference as reference
 from kernelwright.ops import _four_bit_selfcheck as selfcheck
 from kernelwright.ops._four_bit_launch import scale_pointers
 from kernelwright.ops._record import Backward, Op, Overload
+from kernelwright.ops._scratch import scratch, scratch_bytes
 from kernelwright.ops._tensors import dtype_codes, placement, refuse_tangents, require_dtype, rows
 
 if TYPE_CHECKING:
@@ -115,41 +114,6 @@ def _fake_nested(
 # --- the kernels ----------------------------------------------------------------
 
 
-def _scratch_bytes(library: Library, device: int, *sizes: int) -> int:
-    """How much scratch memory a call needs."""
-    size = ctypes.c_int64()
-    library.call("kw_matmul_4bit_workspace", device, *sizes, ctypes.addressof(size))
-    return size.value
-
-
-class _Kept(threading.local):
-    """Scratch memory of a thread's calls on the CPU: each is over before the next begins, and asking torch for memory
-    takes as long as everything else that is done for its sake."""
-
-    memory: Tensor | None = None
-    size, address = 0, 0
-
-
-_MOST_KEPT = 1 << 20
-_kept = _Kept()
-
-
-def _scratch(x: Tensor, device: int, size: int) -> tuple[Tensor | None, int | None]:
-    """So much of it, and its address; the CPU's number is negative."""
-    if not size:
-        return None, None
-    here = device < 0 and size <= _MOST_KEPT
-    if here and size <= _kept.size:
-        return _kept.memory, _kept.address
-    import torch
-
-    memory = torch.empty(size, dtype=torch.uint8, device=x.device)
-    address = memory.data_ptr()
-    if here:
-        _kept.memory, _kept.size, _kept.address = memory, size, address
-    return memory, address
-
-
 def by_torch(y: Tensor, x: Tensor, packed: Tensor, *rest: Any) -> None:
     """The same into `y` with the whole weight dequantized: what is faster for many rows of x."""
     import torch
@@ -186,8 +150,7 @@ def _bind(library: Library, key: str) -> Callable[..., Tensor]:
     numbers = dtype_codes(library, ("float32", "float16", "bfloat16"))
     types = {name: library.constants[f"KW_{name.upper()}"] for name in four_bit.VALUES}
     place, function = placement(library, key), library.functions["kw_matmul_4bit"]
-    # Of a device and sizes always the same; asking costs more than a microsecond. A model has a few dozen.
-    scratch_bytes = lru_cache(maxsize=1024)(partial(_scratch_bytes, library))
+    needed = scratch_bytes(library, "kw_matmul_4bit_workspace")
 
     def run(x: Tensor, packed: Tensor, *rest: Any) -> Tensor:
         *scales, bias, n, blocksize, quant_type = rest
@@ -199,7 +162,7 @@ def _bind(library: Library, key: str) -> Callable[..., Tensor]:
             k, m = x.shape[-1], count // n
             sizes = m, n, k, blocksize, number
             if key == "CUDA":
-                many = k and _has_many_rows(x, m, lambda: scratch_bytes(place(x)[0], *sizes))
+                many = k and _has_many_rows(x, m, lambda: needed(place(x)[0], *sizes))
             else:
                 many = k and _has_many_rows_on_a_cpu(library, x, m)
             if many:
@@ -209,8 +172,8 @@ def _bind(library: Library, key: str) -> Callable[..., Tensor]:
             packed = packed.contiguous()
             bias = bias if bias is None else bias.contiguous()
             device, stream = place(x)
-            scratch_size = scratch_bytes(device, *sizes)
-            _memory, scratch_at = _scratch(x, device, scratch_size)
+            scratch_size = needed(device, *sizes)
+            _memory, scratch_at = scratch(x, device, scratch_size)
             _kept, pointers = scale_pointers(scales)
             # fmt: off
             status = function(

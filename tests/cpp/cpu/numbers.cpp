@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What every operator's functions give for the same inputs, as lines of numbers: test_cpp.py compares those of two
-// processors. Of rows this is one that vectors divide and one that leaves a rest; of products a few rows.
+// processors. Of rows this is one that vectors divide and one that leaves a rest; of products a few rows and more.
 #include <kernelwright/dequantize_4bit.h>
 #include <kernelwright/layer_norm.h>
 #include <kernelwright/matmul_4bit.h>
@@ -79,25 +79,33 @@ void swiglu(const Format& f, int64_t cols) {
   show("swiglu.dup", f, dweight.data, kRows * cols);
 }
 
-// A weight of 16 rows of 64 in 4 bits and back, and its product with kRows rows.
+// The product of a weight with m rows.
+void product(const Format& f, int32_t type, const uint8_t* packed, const float* absmax, int64_t m, int64_t n,
+             int64_t k) {
+  int64_t bytes = 0;
+  ok(kw_matmul_4bit_workspace(KW_CPU, m, n, k, kBlock, f.dtype, &bytes));
+  CHECK(bytes <= static_cast<int64_t>(sizeof workspace.data), "%lld", static_cast<long long>(bytes));
+  ok(kw_matmul_4bit(KW_CPU, nullptr, y.data, n, dy.data, k, packed, absmax, nullptr, nullptr, nullptr, nullptr,
+                    bias.data, bytes ? workspace.data : nullptr, bytes, m, n, k, kBlock, type, f.dtype));
+  show("matmul_4bit.y", f, y.data, m * n);
+}
+
+// A weight of 16 rows of three blocks in 4 bits and back, and its products: a matrix unit has those of more rows than
+// a few.
 void four_bit(const Format& f, int32_t type) {
-  constexpr int64_t n = 16, k = kBlock, count = n * k;
-  uint8_t packed[count / 2], codes[n];
-  float absmax[n], absmax2[1], map[256], offset = 1.5F;
+  constexpr int64_t n = 16, k = 3 * kBlock, count = n * k, blocks = count / kBlock;
+  uint8_t packed[count / 2], codes[blocks];
+  float absmax[blocks], absmax2[1], map[256], offset = 1.5F;
   for (int i = 0; i < 256; ++i) map[i] = static_cast<float>(i - 127) / 128.0F;
   ok(kw_quantize_4bit(KW_CPU, nullptr, packed, absmax, x.data, count, kBlock, type, f.dtype));
-  ok(kw_quantize_4bit_absmax(KW_CPU, nullptr, codes, absmax2, absmax, &offset, map, n));
+  ok(kw_quantize_4bit_absmax(KW_CPU, nullptr, codes, absmax2, absmax, &offset, map, blocks));
   show_bytes("quantize_4bit.packed", packed, count / 2);
-  show_bytes("quantize_4bit.absmax", codes, n);
+  show_bytes("quantize_4bit.absmax", codes, blocks);
   ok(kw_dequantize_4bit(KW_CPU, nullptr, y.data, packed, nullptr, codes, absmax2, map, &offset, count, kBlock, type,
                         f.dtype));
   show("dequantize_4bit.y", f, y.data, count);
-  int64_t bytes = 0;
-  ok(kw_matmul_4bit_workspace(KW_CPU, kRows, n, k, kBlock, f.dtype, &bytes));
-  CHECK(bytes <= static_cast<int64_t>(sizeof workspace.data), "%lld", static_cast<long long>(bytes));
-  ok(kw_matmul_4bit(KW_CPU, nullptr, y.data, n, dy.data, k, packed, absmax, nullptr, nullptr, nullptr, nullptr,
-                    bias.data, bytes ? workspace.data : nullptr, bytes, kRows, n, k, kBlock, type, f.dtype));
-  show("matmul_4bit.y", f, y.data, kRows * n);
+  constexpr int64_t kProducts[] = {1, kRows, 8, 11};
+  for (const int64_t m : kProducts) product(f, type, packed, absmax, m, n, k);
 }
 
 }  // namespace
