@@ -26,6 +26,7 @@ PRODUCTS = {
 FAULTS = {
     "reads_past_the_end": ["ld.global.u32 reads 4 bytes, 4 past the end of in (256 bytes)"],
     "reads_before_the_beginning": ["ld.global.u32 reads 4 bytes, 4 before the beginning of in (256 bytes)"],
+    "prefetches_past_the_end": ["cp.async.bulk.prefetch reads 272 bytes, 16 past the end of in (256 bytes)"],
     "plainly_reads_past_the_end": ["a plain load reads 4 bytes, 4 past the end of in (256 bytes)"],
     "reads_what_was_never_written": ["of out, where nothing was ever written"],
     "writes_its_input": ["a plain store writes to in, which is not to be written"],

@@ -124,7 +124,7 @@ def _bind(norm: Norm, reference: Reference, library: Library, key: str) -> Run:
 def _bind_residual(norm: Norm, reference: Reference, library: Library, key: str) -> Run:
     import torch
 
-    empty_like, contiguous = torch.empty_like, torch.contiguous_format
+    contiguous = torch.contiguous_format
     launch, double, check = launcher(norm.name, library, key, centered=norm.centered), checks.double(), checks.check
     name, names = norm.name, norm.parameters
 
@@ -132,7 +132,7 @@ def _bind_residual(norm: Norm, reference: Reference, library: Library, key: str)
         check(name, names, x, residual, parameters, eps)
         if x.dtype is double:
             return reference.residual(x, residual, parameters, eps)
-        total = empty_like(x, memory_format=contiguous)
+        total = torch.empty_like(x, memory_format=contiguous)
         return launch(x, residual, parameters, total, eps), total
 
     return run

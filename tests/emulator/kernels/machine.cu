@@ -42,6 +42,11 @@ BLOCK_KERNEL(reads_before_the_beginning) { put(p, threadIdx.x, value_at({p.in - 
 BLOCK_KERNEL(plainly_reads_past_the_end) { p.out[threadIdx.x] = p.in[threadIdx.x + 1]; }
 BLOCK_KERNEL(reads_what_was_never_written) { p.out[threadIdx.x] += p.in[after(p, threadIdx.x)]; }
 BLOCK_KERNEL(writes_its_input) { const_cast<float*>(p.in)[threadIdx.x] = 0.0f; }
+BLOCK_KERNEL(prefetches_past_the_end) {
+  put(p, threadIdx.x, p.in[after(p, threadIdx.x)]);
+  const u32 bytes = (p.count + 4) * sizeof(float);
+  if (threadIdx.x == 0) asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(p.in), "r"(bytes) : "memory");
+}
 BLOCK_KERNEL(loads_a_vector_off_16_bytes) {
   u32 word[4];
   kw::load<16>(p.in + 1, word);
@@ -157,7 +162,7 @@ __device__ __forceinline__ void through_cluster(const MachineParams& p) {
   }
   const u32 index = blockIdx.x * blockDim.x + threadIdx.x, to = (index + p.count - 1) % p.count;
   kw::store_async(&kept[to % blockDim.x], &barrier, to / blockDim.x, value_at(p, index));
-  if (kWaits) kw::barrier_wait(&barrier, 0);
+  if (kWaits) kw::barrier_wait_shared(&barrier, 0);
   put(p, index, kept[threadIdx.x]);
 }
 CLUSTER_KERNEL(right_cluster) { through_cluster<true, true>(p); }

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// Whether the kernels for few rows of x get a geometry that a device can run, in which each block has units and each
+// unit one block.
+#include "ops/matmul_4bit_rows_plan.h"
+
+#include "../check.h"
+
+using namespace kw::matmul_4bit_plan;
+
+// A whole GPU, one of few multiprocessors, and one with room for a block alone.
+static const kw::Device kDevices[] = {{0, 90, 132, 2048, 232448, 233472, 60 << 20},
+                                      {0, 90, 2, 2048, 232448, 233472, 1 << 20},
+                                      {0, 86, 84, 1536, 101376, 102400, 6 << 20}};
+
+static Rows plan(const kw::Device& device, int64_t m, int64_t n, int64_t k) {
+  kw::Matmul4bit a{};
+  a.m = m, a.n = n, a.k = k, a.blocksize = 64, a.dtype = KW_BFLOAT16;
+  return plan_rows(a, device);
+}
+
+CASE(every_shape) {
+  for (const auto& device : kDevices) {
+    for (int64_t m = 1; m <= kRowsMost; ++m) {
+      for (int64_t n = 1; n <= 30000; n += n < 3000 ? 1 : 997) {
+        for (const int64_t k : {128, 4096, 28672}) {
+          const Rows p = plan(device, m, n, k);
+          CHECK(kRowsKinds[p.kind].cols >= m && p.grid >= 1 && p.grid <= p.units && p.group >= 1 &&
+                    p.shared <= device.shared_per_block,
+                "m %lld, n %lld, k %lld on a device of %d multiprocessors", (long long)m, (long long)n, (long long)k,
+                device.multiprocessors);
+        }
+      }
+    }
+  }
+}
+
+// With one row of x a unit is 4 rows of the weight, and a warp works on two units whether the second is there or not.
+CASE(blocks_of_one_row) {
+  CHECK(plan(kDevices[0], 1, 400, 4096).grid == 100, "100 units are 100 blocks'");
+  CHECK(plan(kDevices[0], 1, 600, 4096).grid == 132, "150 units leave no multiprocessor idle");
+  CHECK(plan(kDevices[0], 1, 1600, 4096).grid == 200, "400 units are two a block");
+  CHECK(plan(kDevices[0], 1, 4096, 4096).grid == 264, "1024 units, and two blocks a multiprocessor");
+  CHECK(plan(kDevices[0], 2, 1600, 4096).grid == 200,
+        "a unit of two rows of x has 8 rows of the weight, and may be alone");
+}
+
+RUN_CASES()
