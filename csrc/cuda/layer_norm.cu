@@ -12,9 +12,7 @@
 //   scalar        narrow by elements, for rows that lie anyhow
 //   thin          a row is at most four elements a lane of a warp, with a residual
 //   pair          row for two long rows at once, with a residual
-#include "norm_backward_columns.cuh"
-#include "norm_backward_few.cuh"
-#include "norm_backward_row.cuh"
+#include "norm_backward_kernels.cuh"
 #include "norm_narrow.cuh"
 #include "norm_pair.cuh"
 #include "norm_row.cuh"
@@ -65,45 +63,4 @@ KW_MEASURED(float16, Float16)
 KW_MEASURED(bfloat16, BFloat16)
 #endif
 
-// Derivatives: rows on 16 bytes, rows that lie anyhow, a cluster's rows whose derivatives follow two rows after their
-// sums, and the sums over rows. The names are the launcher's: layer_norm_backward[_shifted|_late]_<type>. Blocks that
-// share a row and are no cluster take more registers.
-#ifdef KW_HAS_CLUSTER
-#define KW_HALF_THREADS 640
-#else
-#define KW_HALF_THREADS 512
-#endif
-#define KW_BACKWARD(name, threads, ...)                                                                               \
-  extern "C" __global__ void __launch_bounds__(threads, 1) layer_norm_backward_##name(const KwNormBackwardParams p) { \
-    kw::norm_backward<__VA_ARGS__>(p);                                                                                \
-  }
-#define KW_BACKWARDS(type, T, threads)          \
-  KW_BACKWARD(type, threads, kw::T, true, true) \
-  KW_BACKWARD(shifted_##type, 512, kw::T, true, false)
-
-KW_BACKWARDS(float32, Float32, 512)
-KW_BACKWARDS(float16, Float16, KW_HALF_THREADS)
-KW_BACKWARDS(bfloat16, BFloat16, KW_HALF_THREADS)
-#ifdef KW_HAS_WGMMA  // where these were measured
-KW_BACKWARD(late_float16, KW_HALF_THREADS, kw::Float16, true, true, 2)
-KW_BACKWARD(late_bfloat16, KW_HALF_THREADS, kw::BFloat16, true, true, 2)
-#endif
-
-// Few rows, in two kernels of which the second begins before the first has ended: layer_norm_backward_few_<type> and
-// layer_norm_backward_columns_<type>.
-#ifdef KW_HAS_PDL
-#define KW_FEW(type, T)                                                                                               \
-  extern "C" __global__ void __launch_bounds__(1024) layer_norm_backward_few_##type(const KwNormBackwardParams p) {   \
-    kw::norm_backward_few<kw::T, true>(p);                                                                            \
-  }                                                                                                                   \
-  extern "C" __global__ void __launch_bounds__(512) layer_norm_backward_columns_##type(const KwNormColumnsParams p) { \
-    kw::norm_backward_columns<kw::T, true>(p);                                                                        \
-  }
-KW_FEW(float32, Float32)
-KW_FEW(float16, Float16)
-KW_FEW(bfloat16, BFloat16)
-#endif
-
-extern "C" __global__ void __launch_bounds__(1024) layer_norm_backward_finish(const KwNormFinishParams p) {
-  kw::norm_backward_finish(p);
-}
+KW_NORM_BACKWARD(layer_norm, true, 640)

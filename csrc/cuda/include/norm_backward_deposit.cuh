@@ -14,7 +14,7 @@ template <class At>
 __device__ __forceinline__ void store_quad(const At& at, char* to, u32 index, const float (&sum)[4]) {
   constexpr int kCount = At::kCount;
   if (at.lane() >= at.p.group) return;
-  const u64 block_row = static_cast<u64>(blockIdx.x / at.p.parts) * at.p.cols;
+  const u64 block_row = static_cast<u64>(at.sums_row()) * at.p.cols;
   const u32 begin = at.column(index / kCount) + index % kCount;
   if (At::kRowsAligned && at.p.sums_kind == KW_SUMS_FLOAT32 && at.offset_of(to) == 0) {
     if (begin < at.p.cols) {
@@ -24,7 +24,7 @@ __device__ __forceinline__ void store_quad(const At& at, char* to, u32 index, co
   }
 #pragma unroll
   for (u32 i = 0; i < 4; ++i) {
-    if (begin + i < at.p.cols) store_sum(to, block_row + begin + i, sum[i], at.p.sums_kind);
+    if (begin + i < at.p.cols) store_sum(to, block_row + (begin + i), sum[i], at.p.sums_kind);
   }
 }
 

@@ -34,6 +34,8 @@ struct KwNormBackwardParams {
   int team_warps; /* warps of a block that share a row */
   int parts;      /* blocks that share a row: a cluster, or else each reads the others' columns too */
   int cluster;    /* they are a cluster */
+  int period;     /* a power of two; so many rows apart rows begin alike within 16 bytes, of all tensors */
+  int times;      /* that a block leaves sums, of rows that begin alike; if twice, `turns` and `rest` are of its rows */
 };
 
 struct KwNormColumnsParams {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "element.cuh"
+#include "norm_backward_edge.cuh"
 #include "norm_backward_params.h"
 #include "reduce.cuh"
 
@@ -12,19 +13,26 @@ namespace kw {
 constexpr u32 kThreadColumns = 16;
 constexpr u32 kWarpColumns = kThreadColumns * kWarp;
 
-// kAligned: all rows begin and end on 16 bytes. Else they lie anyhow: what is copied are the aligned vectors that hold
-// the thread's units, one more for each row of a warp than there are units, and a unit is made of its own vector and
-// the next.
+// How rows lie.
+//   kOn16     they begin and end on 16 bytes
+//   kInPhase  a row of each tensor begins as far off 16 bytes as that of the others: units are the aligned vectors
+//             that hold it, and all rows that a thread adds up begin alike
+//   kAnyhow   what is copied are the aligned vectors that hold the thread's units, one more for each row of a warp than
+//             there are units, and a unit is made of its own vector and the next
+enum class Lie { kOn16, kInPhase, kAnyhow };
+
 // kLag: the derivatives of a row follow its sums by so many rows.
-template <class T, bool kAligned, u32 kLag>
+template <class T, Lie kLie, u32 kLag>
 struct BackwardPlace {
+  static constexpr bool kAligned = kLie != Lie::kAnyhow;  // units are vectors of memory
+  static constexpr bool kEdges = kLie == Lie::kInPhase;   // of which the row's first and last may be parts
   using Piece = Unit<T, 16>;
   static constexpr u32 kNever = 0xffffffffu;  // a turn that no thread has
   static constexpr int kCount = Piece::kCount;
   static constexpr int kSlots = kThreadColumns / kCount;  // units a thread
   static constexpr u32 kLine = kWarp * 16;                // bytes that one instruction of a warp moves
   static constexpr u32 kStages = kLag + 2;
-  static constexpr bool kRowsAligned = kAligned;
+  static constexpr bool kRowsAligned = kLie == Lie::kOn16;
   static constexpr int kCopies = kSlots + (kAligned ? 0 : 1);
 
   const KwNormBackwardParams& p;
@@ -32,16 +40,46 @@ struct BackwardPlace {
   u32 team;          // of the block
   u32 first;         // this thread's first unit; the others follow `group` apart
   u32 turns;         // rows this thread has
+  u32 lead = 0;      // elements before the row in its first vector, if that is a unit
+  u32 time = 0;      // of leaving sums, that this one's rows are for
+  i64 begin = 0;     // this thread's first row, if kEdges
 
   __device__ __forceinline__ BackwardPlace(const KwNormBackwardParams& params, u32 memory)
       : p(params), buffer(memory + threadIdx.x / kWarp * warp_bytes() + lane() * 16) {
     team = threadIdx.x / kWarp / p.team_warps;
     const u32 warp_of_row = part() * p.team_warps + warp();
-    first = warp_of_row * kWarp * kSlots + lane() % p.group;
-    turns = p.turns + (first_row() < p.rest);
+    first = warp_of_row * kWarp * kSlots + place();
+    if constexpr (!kEdges) turns = p.turns + (first_row() < p.rest);
+  }
+
+  // Rows that begin alike: every so many-th, of which a block has some in turns, or else those that come next when all
+  // are in the order of where they begin.
+  __device__ __forceinline__ void begin_time(u32 which) {
+    const u32 group_of_blocks = blockIdx.x / p.parts;
+    if (p.times == 1) {
+      begin = row_of_lane();
+      turns = p.turns + (row_of_lane() < p.rest);
+    } else {
+      time = which;
+      const u32 rows = p.rows, rest = p.rest, mine = p.turns + (group_of_blocks < rest);
+      const u32 from = group_of_blocks * p.turns + (group_of_blocks < rest ? group_of_blocks : rest);
+      u32 before = 0, count = 0, of = 0;  // rows that begin otherwise, rows that begin alike, and how
+      while (before + count <= from) before += count, count = (rows + p.period - 1 - of++) / p.period;
+      const u32 left = before + count - from, first_time = mine < left ? mine : left;
+      begin = which == 0 ? (from - before) * p.period + of - 1 : of;
+      turns = which == 0 ? first_time : mine - first_time;
+    }
+    lead = offset_of(p.dy + first_row() * p.dy_pitch) / T::kSize;
+  }
+
+  __device__ __forceinline__ i64 row_of_lane() const {
+    const u32 group_of_blocks = blockIdx.x / p.parts, phase = group_of_blocks & (p.period - 1);
+    const u32 lanes = kWarp / p.group, slot = team * lanes + lane() / p.group;
+    return static_cast<i64>(group_of_blocks - phase) * (teams() * lanes) + slot * p.period + phase;
   }
 
   __device__ __forceinline__ i64 first_row() const {
+    if constexpr (kEdges) return begin;
     const i64 team_of_all = static_cast<i64>(blockIdx.x / p.parts) * teams() + team;
     return team_of_all * (kWarp / p.group) + lane() / p.group;
   }
@@ -55,20 +93,23 @@ struct BackwardPlace {
   __device__ __forceinline__ u32 warp_bytes() const { return weights_from() + kWarpColumns * 4; }
 
   static __device__ __forceinline__ u32 lane() { return threadIdx.x % kWarp; }
-  __device__ __forceinline__ u32 place() const { return lane() % p.group; }
+  // Powers of two: masks, for a division costs as much as three columns.
+  __device__ __forceinline__ u32 place() const { return kEdges ? lane() & (p.group - 1) : lane() % p.group; }
   __device__ __forceinline__ u32 warp() const { return threadIdx.x / kWarp - team * p.team_warps; }
   __device__ __forceinline__ u32 teams() const { return blockDim.x / kWarp / p.team_warps; }
-  __device__ __forceinline__ u32 part() const { return blockIdx.x % p.parts; }
+  __device__ __forceinline__ u32 part() const { return kEdges ? blockIdx.x & (p.parts - 1) : blockIdx.x % p.parts; }
   __device__ __forceinline__ u32 unit(int slot) const { return first + slot * p.group; }
   __device__ __forceinline__ u32 at(int slot) const { return slot * p.group * 16; }
-  __device__ __forceinline__ u32 column(int slot) const { return unit(slot) * kCount; }
-  __device__ __forceinline__ bool exists(int slot) const { return column(slot) < static_cast<u32>(p.cols); }
+  __device__ __forceinline__ u32 column(int slot) const { return unit(slot) * kCount - lead; }
+  __device__ __forceinline__ u32 end() const { return p.cols + lead; }
+  __device__ __forceinline__ bool exists(int slot) const { return unit(slot) * kCount < end(); }
   __device__ __forceinline__ bool has(u32 turn, int slot) const { return turn < turns && exists(slot); }
 
   // Those of `warps` warps of a row, from its `from`th on.
   __device__ __forceinline__ float columns(u32 from, u32 warps) const {
-    const int left = p.cols - static_cast<int>(from * kWarpColumns), most = warps * kWarpColumns;
-    return static_cast<float>(left < 0 ? 0 : left < most ? left : most);
+    const int left = end() - static_cast<int>(from * kWarpColumns), most = warps * kWarpColumns;
+    const int count = left < 0 ? 0 : left < most ? left : most;
+    return static_cast<float>(from == 0 ? count - static_cast<int>(lead) : count);
   }
   static __device__ __forceinline__ float inverse(float count) { return count > 0.0f ? 1.0f / count : 0.0f; }
 
@@ -79,6 +120,18 @@ struct BackwardPlace {
     for (int i = 0; i < p.parts; ++i) sum += columns(i * p.team_warps + index, 1);
     return sum;
   }
+
+  // What of a unit that exists is the row's.
+  __device__ __forceinline__ Part part_of(int slot) const {
+    const u32 left = end() - unit(slot) * kCount;
+    return {unit(slot) == 0 ? lead : 0, left < kCount ? left : kCount};
+  }
+  __device__ __forceinline__ bool is_part(int slot) const {
+    return kEdges && exists(slot) && (part_of(slot).begin > 0 || part_of(slot).end < kCount);
+  }
+
+  // Of `partials`.
+  __device__ __forceinline__ u32 sums_row() const { return blockIdx.x / p.parts * (kEdges ? p.times : 1) + time; }
 
   // Where the last row of a tensor ends.
   __device__ __forceinline__ const char* end_of(const char* tensor, i64 pitch) const {

@@ -4,20 +4,21 @@
 #pragma once
 
 #include "norm_backward_deposit.cuh"
-#include "norm_backward_moments.cuh"
-#include "norm_backward_stage.cuh"
+#include "norm_backward_merge.cuh"
 
 namespace kw {
 
 // kLag as BackwardPlace has it: two where it takes a cluster to make the sums over a row.
-template <class T, bool kCentered, bool kAligned, u32 kLag>
-class NormBackward : public BackwardStage<T, kAligned, kLag> {
-  using Stage = BackwardStage<T, kAligned, kLag>;
-  using Stage::at, Stage::buffer, Stage::column, Stage::columns, Stage::dy, Stage::end_turn, Stage::exists,
-      Stage::fetch, Stage::first;
-  using Stage::h, Stage::has, Stage::inverse, Stage::kCopies, Stage::kCount, Stage::kNever, Stage::kSlots;
+template <class T, bool kCentered, Lie kLie, u32 kLag>
+class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag> {
+  using Merge = BackwardMerge<T, kCentered, kLie, kLag>;
+  using Stage = BackwardStage<T, kLie, kLag>;
+  using Merge::begin_merge, Merge::done, Merge::end_merge, Merge::scratch;
+  using Stage::at, Stage::buffer, Stage::column, Stage::dy, Stage::end_turn, Stage::fetch, Stage::first;
+  using Stage::h, Stage::has, Stage::kCopies, Stage::kCount, Stage::kNever, Stage::kSlots;
+  using Stage::is_part, Stage::kAligned, Stage::kEdges, Stage::lead, Stage::part_of;
   using Stage::kStages, Stage::lane;
-  using Stage::next_row, Stage::p, Stage::part, Stage::read, Stage::stage_bytes, Stage::summed, Stage::team;
+  using Stage::next_row, Stage::p, Stage::part, Stage::read, Stage::stage_bytes, Stage::team;
   using Stage::turns, Stage::unit, Stage::warp, Stage::weights;
   using typename Stage::Piece;
   // Whether blocks that are no cluster may share a row.
@@ -27,9 +28,8 @@ class NormBackward : public BackwardStage<T, kAligned, kLag> {
   static constexpr bool kForeign = true;
 #endif
 
-  static constexpr u32 kSides = 2 * kLag;
+  static constexpr bool kEnds = kLie != Lie::kOn16;  // vectors may reach beyond rows
 
-  BackwardScratch<kCentered>& scratch;
   const char* dsum;  // rows that are done: kLag before the first
   char* dx;
   float dweight[kSlots][kCount], dbias[kSlots][kCount];
@@ -38,17 +38,39 @@ class NormBackward : public BackwardStage<T, kAligned, kLag> {
  public:
   __device__ __forceinline__ NormBackward(const KwNormBackwardParams& params, BackwardScratch<kCentered>& shared,
                                           u32 memory)
-      : Stage(params, memory), scratch(shared) {
-    const i64 before = this->first_row() - kLag * p.step;
-    dsum = p.dsum + before * p.dsum_pitch + first * 16;
-    dx = p.dx + before * p.dx_pitch + first * 16;
+      : Merge(params, shared, memory) {
+    if constexpr (!kEdges) begin_results();
   }
 
   __device__ __forceinline__ void run() {
-    count_columns();
-    begin_cluster();
+    if constexpr (!kEdges) this->count_columns();
+    this->begin_cluster();
     allow_next_kernel();
     wait_for_previous_kernel();
+    if constexpr (!kEdges) {
+      add_rows();
+    } else {
+#pragma unroll 1
+      for (u32 time = 0; time < p.times; ++time) {
+        this->begin_time(time);
+        this->begin_rows();
+        begin_results();
+        __syncthreads();  // all have done with what count_columns() made before
+        this->count_columns();
+        add_rows();
+        done += turns;
+      }
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void begin_results() {
+    const i64 before = this->first_row() - kLag * p.step;
+    dsum = p.dsum + before * p.dsum_pitch + first * 16 - lead * T::kSize;
+    dx = p.dx + before * p.dx_pitch + first * 16 - lead * T::kSize;
+  }
+
+  __device__ __forceinline__ void add_rows() {
     clear();
 #pragma unroll
     for (u32 stage = 2; stage < kStages; ++stage) {
@@ -59,7 +81,7 @@ class NormBackward : public BackwardStage<T, kAligned, kLag> {
     for (u32 stage = 0; stage < 2; ++stage) {
 #pragma unroll
       for (int s = 0; s < kCopies; ++s) {
-        if (!kAligned && stage == 0 && s == 0) {
+        if (kEnds && stage == 0 && s == 0) {
           this->fetch_beginning(buffer);
         } else {
           fetch(buffer + stage * stage_bytes(), stage, s);
@@ -78,7 +100,6 @@ class NormBackward : public BackwardStage<T, kAligned, kLag> {
     deposit(here, kCentered ? 2 * kThreadQuads : kThreadQuads);
   }
 
- private:
   __device__ __forceinline__ void clear() {
 #pragma unroll
     for (int s = 0; s < kSlots; ++s) {
@@ -88,39 +109,14 @@ class NormBackward : public BackwardStage<T, kAligned, kLag> {
     }
   }
 
-  __device__ __forceinline__ void count_columns() {
-    if constexpr (kCentered) {
-      const u32 i = threadIdx.x;
-      if (i < p.team_warps) {
-        scratch.warp_count[i] = summed(i);
-        scratch.warp_inverse[i] = inverse(scratch.warp_count[i]);
-      }
-      if (p.cluster && i < p.parts) scratch.block_count[i] = columns(i * p.team_warps, p.team_warps);
-      if (i == 0) {
-        scratch.block_inverse = p.cluster ? inverse(columns(part() * p.team_warps, p.team_warps)) : p.inverse_cols;
-      }
-      __syncthreads();
-    }
-  }
-
-  __device__ __forceinline__ void begin_cluster() {
-#ifdef KW_HAS_CLUSTER
-    if (!p.cluster) return;
-    if (threadIdx.x == 0) {
-#pragma unroll
-      for (u64& barrier : scratch.barrier) {
-        barrier_init(&barrier);
-        barrier_expect(&barrier, p.parts * sizeof(RowMoments<kCentered>));
-      }
-    }
-    cluster_arrive();
-#endif
-  }
-
   __device__ __forceinline__ void fetch_sum(u32 turn, int slot) {
     if (p.dsum == nullptr || !has(turn, slot)) return;
     if constexpr (kAligned) {
-      load<16>(dsum + at(slot), add[slot].word);
+      if (is_part(slot)) {
+        load_part<T::kSize>(dsum + at(slot), add[slot].word, part_of(slot));
+      } else {
+        load<16>(dsum + at(slot), add[slot].word);
+      }
     } else {
       load_first<T>(dsum + at(slot), p.cols - column(slot), p.dsum, this->end_of(p.dsum, p.dsum_pitch), add[0].word);
     }
@@ -135,16 +131,20 @@ class NormBackward : public BackwardStage<T, kAligned, kLag> {
       const bool summed = kLag == 1 ? ahead > 0 : any_of_warp(ahead - 1 < turns);
       if (summed) begin_merge(sums, ahead - 1);
       copies_wait<1>();
-      if (!kAligned && ahead == end_turn) this->read_end(stage_ahead);
+      if (kEnds && ahead == end_turn) this->read_end(stage_ahead);
       if constexpr (kCentered || !kAligned) __syncwarp();  // something of what other lanes copied is read
       const float pivot = kCentered ? this->pivot_of(stage_ahead) : 0.0f;
+      if constexpr (kEdges) {
+        if constexpr (kCentered) __syncwarp();  // all have the pivot
+        this->fill_around_row(stage_ahead, pivot);
+      }
       Sums<kCentered> next = thread_sums(stage_ahead, ahead, pivot);
       if (kLag == 1 ? summed : any_of_warp(turn < turns)) end_merge(sums, turn);
       const Slopes slopes = slopes_of(sums, p, turn < turns, [&] { return this->first_row() + turn * p.step; });
       differentiate(slopes, stage, turn, next);
       sums = next.moments(pivot, kCentered ? scratch.warp_inverse[warp()] : 0.0f);
       if (p.team_warps > 1) {
-        if (lane() == 0) scratch.warp[ahead % 2][threadIdx.x / kWarp] = sums;
+        if (lane() == 0) scratch.warp[(ahead + done) % 2][threadIdx.x / kWarp] = sums;
         barrier_of(team + 1, p.team_warps * kWarp);
       } else if constexpr (kCentered || !kAligned) {
         __syncwarp();  // all have read what its lane copies over next
@@ -176,7 +176,7 @@ class NormBackward : public BackwardStage<T, kAligned, kLag> {
 
   __device__ __forceinline__ void add_unit(Sums<kCentered>& sums, u32 column, const float (&y)[kCount],
                                            const float (&x)[kCount], const float (&w)[kCount], float pivot) const {
-    const float center = column < p.cols ? pivot : 0.0f;
+    const float center = column + lead < this->end() ? pivot : 0.0f;
 #pragma unroll
     for (u32 i = 0; i < kCount; ++i) {
       float off = x[i];
@@ -208,36 +208,6 @@ class NormBackward : public BackwardStage<T, kAligned, kLag> {
     }
   }
 
-  // From the warps' sums to the team's, which a block of a cluster tells the others.
-  __device__ __forceinline__ void begin_merge(RowMoments<kCentered>& sums, u32 turn) {
-    // Where the others have no use for it before the cluster has agreed, the first warp merges alone.
-    if (p.team_warps > 1 && (kLag == 1 || any_of_warp(warp() == 0))) {
-      sums = merged<kTeamWarps>(&scratch.warp[turn % 2][team * p.team_warps], p.team_warps, scratch.warp_count,
-                                kCentered ? scratch.block_inverse : 0.0f);
-    }
-#ifdef KW_HAS_CLUSTER
-    if (!p.cluster) return;
-    if (turn == 0) cluster_wait();
-    const u32 side = turn % kSides;
-    constexpr u32 kValues = sizeof(RowMoments<kCentered>) / sizeof(float);
-    const u32 which = lane() % kValues, to = lane() / kValues;
-    if (warp() != 0 || to >= p.parts) return;
-    float value = which == 0 ? sums.squares : sums.products;
-    if constexpr (kCentered) value = which < 2 ? value : which == 2 ? sums.slopes : sums.mean;
-    store_async(&scratch.block[side][part()].squares + which, &scratch.barrier[side], to, value);
-#endif
-  }
-
-  __device__ __forceinline__ void end_merge(RowMoments<kCentered>& sums, u32 turn) {
-#ifdef KW_HAS_CLUSTER
-    if (!p.cluster) return;
-    const u32 side = turn % kSides;
-    barrier_wait_shared(&scratch.barrier[side], turn / kSides % 2);
-    if (threadIdx.x == 0) barrier_expect(&scratch.barrier[side], p.parts * sizeof(RowMoments<kCentered>));
-    sums = merged<kParts>(scratch.block[side], p.parts, scratch.block_count, p.inverse_cols);
-#endif
-  }
-
   // Meanwhile the sums over the next row are exchanged between lanes.
   __device__ __forceinline__ void differentiate(const Slopes& of, u32 stage, u32 turn, Sums<kCentered>& next) {
 #pragma unroll
@@ -267,7 +237,13 @@ class NormBackward : public BackwardStage<T, kAligned, kLag> {
       Piece out;
       out.pack(x);
       if constexpr (kAligned) {
-        if (has(turn, s)) store<16>(dx + at(s), out.word);
+        if (has(turn, s)) {
+          if (is_part(s)) {
+            store_part<T::kSize>(dx + at(s), out.word, part_of(s));
+          } else {
+            store<16>(dx + at(s), out.word);
+          }
+        }
       } else {
         const u32 left = has(turn, s) ? p.cols - column(s) : 0;
         store_unaligned<T::kSize>(dx + at(s), out.word, left < kCount ? left : kCount, p.group);
@@ -281,11 +257,11 @@ class NormBackward : public BackwardStage<T, kAligned, kLag> {
   }
 };
 
-template <class T, bool kCentered, bool kAligned, u32 kLag = 1>
+template <class T, bool kCentered, Lie kLie, u32 kLag = 1>
 __device__ __forceinline__ void norm_backward(const KwNormBackwardParams& p) {
   extern __shared__ __align__(128) char norm_backward_memory[];  // a copy by a warp fills whole lines
   __shared__ BackwardScratch<kCentered> scratch;
-  NormBackward<T, kCentered, kAligned, kLag>(p, scratch, shared_address(norm_backward_memory)).run();
+  NormBackward<T, kCentered, kLie, kLag>(p, scratch, shared_address(norm_backward_memory)).run();
 }
 
 }  // namespace kw

@@ -9,10 +9,11 @@
 
 namespace kw {
 
-template <class T, bool kAligned, u32 kLag>
-struct BackwardStage : BackwardPlace<T, kAligned, kLag> {
-  using Place = BackwardPlace<T, kAligned, kLag>;
+template <class T, Lie kLie, u32 kLag>
+struct BackwardStage : BackwardPlace<T, kLie, kLag> {
+  using Place = BackwardPlace<T, kLie, kLag>;
   using Place::at, Place::buffer, Place::column, Place::first, Place::has, Place::kCount, Place::kLine, Place::kSlots;
+  using Place::end, Place::is_part, Place::kAligned, Place::kEdges, Place::lead;
   using Place::offset_of, Place::p, Place::place, Place::tensor_bytes, Place::turns, Place::unit, Place::weights_from;
   using typename Place::Piece;
 
@@ -20,9 +21,13 @@ struct BackwardStage : BackwardPlace<T, kAligned, kLag> {
   u32 end_turn;        // when this thread has a row that ends where the tensors end, or so near that 16 bytes hold both
 
   __device__ __forceinline__ BackwardStage(const KwNormBackwardParams& params, u32 memory) : Place(params, memory) {
+    if constexpr (!kEdges) begin_rows();
+  }
+
+  __device__ __forceinline__ void begin_rows() {
     const i64 row = this->first_row();
-    dy = p.dy + row * p.dy_pitch + first * 16;
-    h = p.h + row * p.h_pitch + first * 16;
+    dy = p.dy + row * p.dy_pitch + first * 16 - lead * T::kSize;
+    h = p.h + row * p.h_pitch + first * 16 - lead * T::kSize;
     end_turn = turns > 0 && row + (turns - 1) * p.step + kCount >= p.rows ? turns - 1 : Place::kNever;
   }
 
@@ -46,21 +51,27 @@ struct BackwardStage : BackwardPlace<T, kAligned, kLag> {
   }
 
   __device__ __forceinline__ void fetch_beginning_of(u32 to, const char* row, const char* tensor) const {
-    const u32 off = offset_of(row), before = off / T::kSize;
-    if (row - off >= tensor || turns == 0) return fetch_vector(to, 0, 0, row);
+    const u32 before = before_row(row);
+    if (vectors_of(row) >= tensor || turns == 0) return fetch_vector(to, 0, 0, row);
     u32 word[4];
-    load_elements<T>(row - off, before, before + p.cols, word);
+    load_elements<T>(vectors_of(row), before, before + p.cols, word);
     store_shared(to, word);
+  }
+
+  // Elements before the row in its first vector, and where that is.
+  __device__ __forceinline__ u32 before_row(const char* row) const { return kEdges ? lead : offset_of(row) / T::kSize; }
+  static __device__ __forceinline__ const char* vectors_of(const char* row) {
+    return kEdges ? row : row - offset_of(row);
   }
 
   // Zeros from the end of the row on; at the end of the tensors, of the whole vector.
   __device__ __forceinline__ void fetch_vector(u32 to, u32 turn, int slot, const char* row) const {
-    if constexpr (kAligned) {
+    if constexpr (kAligned && !kEdges) {
       copy_async(to, row + at(slot), has(turn, slot) ? 16 : 0);
     } else {
-      const int off = offset_of(row), left = p.cols * T::kSize + off - static_cast<int>(unit(slot) * 16);
+      const int left = (p.cols + before_row(row)) * T::kSize - static_cast<int>(unit(slot) * 16);
       const int fewest = turn == end_turn ? 16 : 0;
-      copy_async(to, row + at(slot) - off, turn >= turns || left < fewest ? 0 : left < 16 ? left : 16);
+      copy_async(to, vectors_of(row) + at(slot), turn >= turns || left < fewest ? 0 : left < 16 ? left : 16);
     }
   }
 
@@ -70,13 +81,13 @@ struct BackwardStage : BackwardPlace<T, kAligned, kLag> {
 #pragma unroll 1
     for (int i = 0; i < 2; ++i) {
       const char *row = i == 0 ? dy - 2 * p.dy_step : h - 2 * p.h_step, *tensor = i == 0 ? p.dy : p.h;
-      const u32 off = offset_of(row), end = p.cols * T::kSize + off, vector = end / 16 - first;
+      const u32 before = before_row(row), end = (p.cols + before) * T::kSize, vector = end / 16 - first;
       const u32 slot = vector / p.group;
       if (end % 16 == 0 || end / 16 < first || vector % p.group != 0 || slot > kSlots) continue;
-      if (slot == kSlots && place() != 0) continue;
-      const char* from = row - off + vector * 16;
+      if (slot == kSlots && (kAligned || place() != 0)) continue;
+      const char* from = vectors_of(row) + vector * 16;
       u32 word[4];
-      load_elements<T>(from, from < tensor ? off / T::kSize : 0, end % 16 / T::kSize, word);
+      load_elements<T>(from, from < tensor ? before : 0, end % 16 / T::kSize, word);
       store_shared(stage + i * tensor_bytes() + slot * kLine, word);
     }
   }
@@ -101,6 +112,20 @@ struct BackwardStage : BackwardPlace<T, kAligned, kLag> {
     }
   }
 
+  // What a row's first and last units have beside the row: nothing of dy, and of h what is no distance from `pivot`,
+  // which is one of T.
+  __device__ __forceinline__ void fill_around_row(u32 stage, float pivot) const {
+    Unit<T, T::kSize> other;
+    other.pack(&pivot);
+    if constexpr (T::kSize == 2) other.word[0] = byte_permute(other.word[0], 0, 0x1010);
+#pragma unroll
+    for (int s = 0; s < kSlots; ++s) {
+      if (!is_part(s)) continue;
+      fill_around<T::kSize>(stage + s * kLine, this->part_of(s), 0);
+      fill_around<T::kSize>(stage + tensor_bytes() + s * kLine, this->part_of(s), other.word[0]);
+    }
+  }
+
   // As float32, so that one kernel serves every type of them. Not unrolled: done once.
   __device__ __forceinline__ void keep_weights() const {
 #pragma unroll 1
@@ -118,6 +143,7 @@ struct BackwardStage : BackwardPlace<T, kAligned, kLag> {
 
   // Of kCount columns from `column` on, as far as there are so many.
   __device__ __forceinline__ void weights_at(u32 column, float (&weight)[kCount]) const {
+    if constexpr (kEdges) return each_weight(column, weight);
     const u32 left = column < p.cols ? p.cols - column : 0;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) weight[i] = 1.0f;
@@ -138,6 +164,24 @@ struct BackwardStage : BackwardPlace<T, kAligned, kLag> {
     }
   }
 
+  // The same where `column` may be before the first.
+  __device__ __forceinline__ void each_weight(u32 column, float (&weight)[kCount]) const {
+#pragma unroll
+    for (u32 i = 0; i < kCount; ++i) {
+      u32 word[1] = {0};
+      weight[i] = 1.0f;
+      if (column + i >= p.cols || p.weight_kind == KW_WEIGHT_NONE) continue;
+      if (T::kSize == 4 || p.weight_kind == KW_WEIGHT_FLOAT32) {
+        load<4>(p.weight + (column + i) * 4, word);
+        weight[i] = float_of_bits(word[0]);
+      } else {
+        Unit<T, T::kSize> one;
+        load<T::kSize>(p.weight + (column + i) * T::kSize, one.word);
+        one.unpack(&weight[i]);
+      }
+    }
+  }
+
   __device__ __forceinline__ void weights(int slot, float (&weight)[kCount]) const {
 #pragma unroll
     for (int i = 0; i < kCount; i += 4) {
@@ -151,7 +195,8 @@ struct BackwardStage : BackwardPlace<T, kAligned, kLag> {
   __device__ __forceinline__ float pivot_of(u32 stage) const {
     Piece piece;
     if constexpr (kAligned) {
-      load_shared(stage + tensor_bytes() - place() * 16, piece.word);
+      // A row's first vector may hold little of it.
+      load_shared(stage + tensor_bytes() - place() * 16 + (kEdges && first == place() ? 16 : 0), piece.word);
     } else {
       const u32 from = stage + tensor_bytes() - place() * 16;
       u32 low[4], high[4];
@@ -161,8 +206,14 @@ struct BackwardStage : BackwardPlace<T, kAligned, kLag> {
     }
     float x[kCount];
     piece.unpack(x);
-    if (!kAligned && p.cols < 4 + (first - place()) * kCount) return x[0];
-    return ((x[0] + x[1]) + (x[2] + x[3])) * 0.25f;
+    float pivot = ((x[0] + x[1]) + (x[2] + x[3])) * 0.25f;
+    if ((!kAligned || kEdges) && end() < 4 + (first - place()) * kCount) pivot = x[0];
+    if constexpr (kEdges) {
+      Unit<T, T::kSize> rounded;
+      rounded.pack(&pivot);
+      rounded.unpack(&pivot);
+    }
+    return pivot;
   }
 };
 

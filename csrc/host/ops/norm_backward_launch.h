@@ -11,7 +11,7 @@
 
 namespace kw {
 
-// By dtype and norm_backward_plan::Kind; float32 has none that is late.
+// By dtype and norm_backward_plan::Kind; float32 has none that is late, and only bfloat16 one that is phased.
 struct NormBackwardKernels {
   Kernel row[3][norm_backward_plan::kKinds];
   Kernel few[3], columns[3];
@@ -19,9 +19,11 @@ struct NormBackwardKernels {
 };
 
 // Its initialiser.
-#define KW_NORM_BACKWARD_KERNELS_OF(op, type)                                             \
-  {                                                                                       \
-    {op "_backward_shifted_" type}, {op "_backward_" type}, { op "_backward_late_" type } \
+#define KW_NORM_BACKWARD_KERNELS_OF(op, type)                                              \
+  {                                                                                        \
+    {op "_backward_shifted_" type}, {op "_backward_" type}, {op "_backward_late_" type}, { \
+      op "_backward_phased_" type                                                          \
+    }                                                                                      \
   }
 #define KW_NORM_BACKWARD_KERNELS(op)                                                                        \
   {{KW_NORM_BACKWARD_KERNELS_OF(op, "float32"), KW_NORM_BACKWARD_KERNELS_OF(op, "float16"),                 \
@@ -38,7 +40,7 @@ inline float* sums_of_dbias(const NormBackward& a, int64_t partials) {
   return static_cast<float*>(a.workspace) + partials * a.cols;
 }
 
-inline void set_tensors(const NormBackward& a, int64_t rows_a_turn, KwNormBackwardParams* p) {
+inline void set_tensors(const NormBackward& a, int64_t step, KwNormBackwardParams* p) {
   const int64_t size = size_of(a.dtype);
   p->dy = static_cast<const char*>(a.dy);
   p->h = static_cast<const char*>(a.h);
@@ -51,10 +53,10 @@ inline void set_tensors(const NormBackward& a, int64_t rows_a_turn, KwNormBackwa
   p->h_pitch = a.h_stride * size;
   p->dsum_pitch = a.dsum_stride * size;
   p->dx_pitch = a.dx_stride * size;
-  p->dy_step = p->dy_pitch * rows_a_turn;
-  p->h_step = p->h_pitch * rows_a_turn;
-  p->dsum_step = p->dsum_pitch * rows_a_turn;
-  p->dx_step = p->dx_pitch * rows_a_turn;
+  p->dy_step = p->dy_pitch * step;
+  p->h_step = p->h_pitch * step;
+  p->dsum_step = p->dsum_pitch * step;
+  p->dx_step = p->dx_pitch * step;
   p->rows = a.rows;
   p->cols = static_cast<int>(a.cols);
   p->weight_kind = a.weight == nullptr         ? KW_WEIGHT_NONE
@@ -66,20 +68,22 @@ inline void set_tensors(const NormBackward& a, int64_t rows_a_turn, KwNormBackwa
 
 inline KwNormBackwardParams norm_backward_params(const NormBackward& a, const norm_backward_plan::Plan& plan) {
   KwNormBackwardParams p{};
-  set_tensors(a, plan.rows_a_turn, &p);
-  const bool wanted = a.dweight != nullptr || a.dbias != nullptr, last = plan.partials == 1;
+  set_tensors(a, plan.step(), &p);
+  const bool wanted = a.dweight != nullptr || a.dbias != nullptr, last = plan.sums() == 1;
   p.dweight = static_cast<char*>(last ? a.dweight : wanted ? a.workspace : nullptr);
   if (a.centered && wanted) {
-    p.dbias = last ? static_cast<char*>(a.dbias) : reinterpret_cast<char*>(sums_of_dbias(a, plan.partials));
+    p.dbias = last ? static_cast<char*>(a.dbias) : reinterpret_cast<char*>(sums_of_dbias(a, plan.sums()));
   }
-  p.step = plan.rows_a_turn;
-  p.turns = static_cast<int>(a.rows / plan.rows_a_turn);
-  p.rest = a.rows % plan.rows_a_turn;
+  p.step = plan.step();
+  p.turns = static_cast<int>(a.rows / plan.rows_at_once());
+  p.rest = a.rows % plan.rows_at_once();
   p.sums_kind = last ? a.weight_dtype : KW_SUMS_FLOAT32;
   p.group = plan.group;
   p.team_warps = plan.team_warps;
   p.parts = plan.parts;
   p.cluster = plan.cluster;
+  p.period = plan.period;
+  p.times = plan.times;
   return p;
 }
 
@@ -156,8 +160,8 @@ inline kw_status launch_norm_backward(const char* name, Module& module, NormBack
   how.overlap = true;
   const KwNormBackwardParams params = norm_backward_params(a, plan);
   KW_TRY(launch(context, kernels.row[a.dtype][plan.kind], how, stream, &params, sizeof params));
-  if (!wanted || plan.partials == 1) return KW_OK;
-  return launch_norm_backward_finish(context, kernels, stream, a, plan.partials);
+  if (!wanted || plan.sums() == 1) return KW_OK;
+  return launch_norm_backward_finish(context, kernels, stream, a, plan.sums());
 }
 
 inline kw_status norm_backward_workspace(Module& module, int32_t device, int64_t rows, int64_t cols, bool centered,

@@ -21,7 +21,7 @@ constexpr int kScratch = 3 << 10;  // bytes of shared memory a block has or lose
 
 // How rows lie, and when their derivatives follow: with the row after, or, where a cluster has to agree on their sums,
 // one later.
-enum Kind { kShifted, kAligned, kLate, kKinds };
+enum Kind { kShifted, kAligned, kLate, kPhased, kKinds };
 
 // `parts` blocks share a row: a cluster, or else each reads all of it. In a block, teams of warps have a row each.
 struct Plan {
@@ -32,8 +32,14 @@ struct Plan {
   int teams = 1;
   int parts = 1;
   int shared = 0;           // bytes a block
-  int64_t partials = 0;     // groups of `parts` blocks, and rows of sums that they leave
+  int period = 1;           // rows so far apart begin alike within 16 bytes
+  int times = 1;            // that a group of blocks leaves sums
+  int64_t partials = 0;     // groups of `parts` blocks
   int64_t rows_a_turn = 1;  // that all blocks together do
+
+  int64_t sums() const { return partials * times; }  // rows of sums that are left
+  int64_t rows_at_once() const { return times > 1 ? partials : rows_a_turn; }
+  int64_t step() const { return times > 1 ? period : rows_a_turn; }  // from a thread's row to its next
 };
 
 // What decides: of a call, or of one that might come.
@@ -42,6 +48,7 @@ struct Shape {
   int size;  // bytes of an element
   bool aligned, centered;
   bool adds = false;  // there is a dsum
+  int period = 0;     // where they are not aligned: as Plan has it; 0: the tensors' rows do not begin alike
 };
 
 inline int64_t ratio_up(int64_t n, int64_t d) { return (n + d - 1) / d; }
@@ -90,6 +97,7 @@ inline void set_teams(const Shape& s, const Device& device, int warps, Plan* pla
       blocks_at_once(device, plan->parts, plan->cluster, a_multiprocessor < 1 ? 1 : a_multiprocessor);
   const int64_t at_once = blocks < plan->parts ? 1 : blocks / plan->parts, all = ratio_up(wanted, plan->teams);
   plan->partials = at_once < all ? at_once : all;
+  if (plan->times == 1 && plan->partials > plan->period) plan->partials -= plan->partials % plan->period;
   plan->rows_a_turn = plan->partials * plan->teams * rows_a_team;
 }
 
@@ -110,9 +118,35 @@ inline void set_late(const Shape& s, const Device& device, Plan* plan) {
   plan->parts = parts;
 }
 
+// Rows off 16 bytes as if they were on them, a few elements longer. Clusters are too few for each to have rows that
+// begin alike. Not where blocks are fewer than beginnings, nor where a row may have no whole vector.
+inline bool set_phased(Shape s, const Device& device, Plan* plan) {
+  constexpr int64_t kFewestCols = 64;
+  if (s.period == 0 || s.size != 2 || s.cols < kFewestCols) return false;
+  s.cols += kVector / s.size - 1;
+  s.aligned = true;
+  Plan phased;
+  set_lanes(s, &phased);
+  const int warps = least(kTeamWarps, warps_of_block(s, phased.group, device, true));
+  phased.parts = parts_for(s.cols, warps);
+  if (phased.parts > kClusterParts) return false;
+  phased.kind = kPhased;
+  phased.cluster = phased.parts > 1;
+  phased.period = s.period;
+  phased.times = phased.cluster && s.period > 1 ? 2 : 1;
+  phased.team_warps = static_cast<int>(ratio_up(ratio_up(s.cols, kWarpColumns), phased.parts));
+  set_teams(s, device, warps, &phased);
+  constexpr int64_t kMostRows = int64_t{1} << 31;  // that a kernel can put in order
+  if (phased.partials < s.period || (phased.times > 1 && s.rows > kMostRows)) return false;
+  *plan = phased;
+  return true;
+}
+
 inline Plan plan_for(Shape s, const Device& device, uint32_t features) {
   const bool clusters = (features & KW_FEATURE_CLUSTER) != 0;
   Plan plan;
+  // Measured only where KW_FEATURE_WGMMA is.
+  if (!s.aligned && (features & KW_FEATURE_WGMMA) != 0 && set_phased(s, device, &plan)) return plan;
   set_lanes(s, &plan);
   int warps = warps_of_block(s, plan.group, device, clusters);
   if (clusters && parts_for(s.cols, warps) > kClusterParts) {
@@ -122,7 +156,7 @@ inline Plan plan_for(Shape s, const Device& device, uint32_t features) {
   plan.kind = s.aligned ? kAligned : kShifted;
   plan.parts = parts_for(s.cols, warps);
   plan.cluster = clusters && plan.parts > 1 && plan.parts <= kClusterParts;
-  // Measured only where KW_FEATURE_WGMMA is. Not where little is done with a row: there memory is the limit.
+  // Again only where it was measured. Not where little is done with a row: there memory is the limit.
   const bool late = (features & KW_FEATURE_WGMMA) != 0 && s.size == 2 && (s.centered || s.adds);
   if (late && plan.cluster && s.aligned) set_late(s, device, &plan);
   plan.team_warps = static_cast<int>(ratio_up(ratio_up(s.cols, kWarpColumns), plan.parts));
@@ -143,22 +177,43 @@ inline bool aligned(const NormBackward& a) {
   return off % kVector == 0;
 }
 
+// Shape's. Rows of all tensors have to begin alike. Only bfloat16 has such a kernel.
+inline int period_of(const NormBackward& a) {
+  const void* data[] = {a.dx, a.dy, a.h, a.dsum};
+  const int64_t stride[] = {a.dx_stride, a.dy_stride, a.h_stride, a.dsum_stride};
+  const int64_t size = size_of(a.dtype);
+  if (a.dtype != KW_BFLOAT16) return 0;
+  for (int i = 1; i < 4; ++i) {
+    if (data[i] == nullptr) continue;
+    const uintptr_t apart = reinterpret_cast<uintptr_t>(data[i]) - reinterpret_cast<uintptr_t>(data[0]);
+    if (apart % kVector != 0 || (a.rows > 1 && (stride[i] - stride[0]) * size % kVector != 0)) return 0;
+  }
+  int period = 1;
+  while (a.rows > 1 && stride[0] * size * period % kVector != 0) period *= 2;
+  return period;
+}
+
 inline Plan plan_for(const NormBackward& a, const Device& device, uint32_t features) {
-  return plan_for({a.rows, a.cols, static_cast<int>(size_of(a.dtype)), aligned(a), a.centered, a.dsum != nullptr},
-                  device, features);
+  return plan_for(
+      {a.rows, a.cols, static_cast<int>(size_of(a.dtype)), aligned(a), a.centered, a.dsum != nullptr, period_of(a)},
+      device, features);
 }
 
 // Enough for every type and alignment. One row of sums needs none: it is the result.
 inline int64_t workspace_bytes(int64_t rows, int64_t cols, bool centered, const Device& device, uint32_t features) {
-  const Shape shapes[] = {{rows, cols, 2, true, centered},
-                          {rows, cols, 2, true, centered, true},
-                          {rows, cols, 4, true, centered},
-                          {rows, cols, 2, false, centered},
-                          {rows, cols, 4, false, centered}};
   int64_t most = 0;
-  for (const Shape& shape : shapes) {
-    const int64_t partials = plan_for(shape, device, features).partials;
-    if (partials > 1 && partials > most) most = partials;
+  for (int size = 2; size <= 4; size += 2) {
+    const Shape shapes[] = {{rows, cols, size, true, centered},
+                            {rows, cols, size, true, centered, true},
+                            {rows, cols, size, false, centered},
+                            {rows, cols, size, false, centered, false, 1},
+                            {rows, cols, size, false, centered, false, 2},
+                            {rows, cols, size, false, centered, false, 4},
+                            {rows, cols, size, false, centered, false, 8}};
+    for (const Shape& shape : shapes) {
+      const int64_t sums = plan_for(shape, device, features).sums();
+      if (sums > 1 && sums > most) most = sums;
+    }
   }
   return most * cols * static_cast<int64_t>(sizeof(float)) * (centered ? 2 : 1);
 }

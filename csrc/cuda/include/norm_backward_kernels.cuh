@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// The kernels of a norm's derivatives. Their names are the launcher's (csrc/host/ops/norm_backward_launch.h), which
+// also chooses among them:
+//
+//   op_backward_type           rows on 16 bytes
+//   op_backward_phased_type    rows that begin alike in all tensors, of bfloat16
+//   op_backward_late_type      a cluster's rows, whose derivatives follow two rows after their sums
+//   op_backward_shifted_type   rows that lie anyhow
+//   op_backward_few_type       few rows, in two kernels of which the second begins before the first has ended
+//   op_backward_columns_type   the second
+//   op_backward_finish         the sums over rows
+#pragma once
+
+#include "norm_backward_columns.cuh"
+#include "norm_backward_few.cuh"
+#include "norm_backward_row.cuh"
+
+#define KW_BACKWARD(op, name, threads, ...)                                                                     \
+  extern "C" __global__ void __launch_bounds__(threads, 1) op##_backward_##name(const KwNormBackwardParams p) { \
+    kw::norm_backward<__VA_ARGS__>(p);                                                                          \
+  }
+
+// Measured only where wgmma is. Phased are bfloat16's rows alone: every further kernel makes the wheel 20 KB larger.
+#ifdef KW_HAS_WGMMA
+#define KW_BACKWARD_MEASURED(op, centered, threads)                                  \
+  KW_BACKWARD(op, late_float16, threads, kw::Float16, centered, kw::Lie::kOn16, 2)   \
+  KW_BACKWARD(op, late_bfloat16, threads, kw::BFloat16, centered, kw::Lie::kOn16, 2) \
+  KW_BACKWARD(op, phased_bfloat16, 512, kw::BFloat16, centered, kw::Lie::kInPhase)
+#else
+#define KW_BACKWARD_MEASURED(op, centered, threads)
+#endif
+
+#ifdef KW_HAS_PDL
+#define KW_BACKWARD_FEW(op, type, T, centered)                                                                  \
+  extern "C" __global__ void __launch_bounds__(1024) op##_backward_few_##type(const KwNormBackwardParams p) {   \
+    kw::norm_backward_few<kw::T, centered>(p);                                                                  \
+  }                                                                                                             \
+  extern "C" __global__ void __launch_bounds__(512) op##_backward_columns_##type(const KwNormColumnsParams p) { \
+    kw::norm_backward_columns<kw::T, centered>(p);                                                              \
+  }
+#else
+#define KW_BACKWARD_FEW(op, type, T, centered)
+#endif
+
+#define KW_BACKWARD_TYPE(op, type, T, centered, threads)                  \
+  KW_BACKWARD(op, type, threads, kw::T, centered, kw::Lie::kOn16)         \
+  KW_BACKWARD(op, shifted_##type, 512, kw::T, centered, kw::Lie::kAnyhow) \
+  KW_BACKWARD_FEW(op, type, T, centered)
+
+// `half`: threads of a block, of 16-bit types. Blocks that share a row and are no cluster take more registers.
+#ifdef KW_HAS_CLUSTER
+#define KW_BACKWARD_HALF(half) half
+#else
+#define KW_BACKWARD_HALF(half) 512
+#endif
+#define KW_NORM_BACKWARD(op, centered, half)                                                            \
+  KW_BACKWARD_TYPE(op, float32, Float32, centered, 512)                                                 \
+  KW_BACKWARD_TYPE(op, float16, Float16, centered, KW_BACKWARD_HALF(half))                              \
+  KW_BACKWARD_TYPE(op, bfloat16, BFloat16, centered, KW_BACKWARD_HALF(half))                            \
+  KW_BACKWARD_MEASURED(op, centered, half)                                                              \
+  extern "C" __global__ void __launch_bounds__(1024) op##_backward_finish(const KwNormFinishParams p) { \
+    kw::norm_backward_finish(p);                                                                        \
+  }

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+// From a thread's sums over a row to those of all that share the row: warps of a block, blocks of a cluster.
+#pragma once
+
+#include "norm_backward_moments.cuh"
+#include "norm_backward_stage.cuh"
+
+namespace kw {
+
+template <class T, bool kCentered, Lie kLie, u32 kLag>
+struct BackwardMerge : BackwardStage<T, kLie, kLag> {
+  using Stage = BackwardStage<T, kLie, kLag>;
+  using Stage::columns, Stage::inverse, Stage::lane, Stage::p, Stage::part, Stage::summed, Stage::team, Stage::warp;
+  static constexpr u32 kSides = 2 * kLag;
+
+  BackwardScratch<kCentered>& scratch;
+  u32 done = 0;  // rows of times before
+
+  __device__ __forceinline__ BackwardMerge(const KwNormBackwardParams& params, BackwardScratch<kCentered>& shared,
+                                           u32 memory)
+      : Stage(params, memory), scratch(shared) {}
+
+  __device__ __forceinline__ void count_columns() {
+    if constexpr (kCentered) {
+      const u32 i = threadIdx.x;
+      if (i < p.team_warps) {
+        scratch.warp_count[i] = summed(i);
+        scratch.warp_inverse[i] = inverse(scratch.warp_count[i]);
+      }
+      if (p.cluster && i < p.parts) scratch.block_count[i] = columns(i * p.team_warps, p.team_warps);
+      if (i == 0) {
+        scratch.block_inverse = p.cluster ? inverse(columns(part() * p.team_warps, p.team_warps)) : p.inverse_cols;
+      }
+      __syncthreads();
+    }
+  }
+
+  __device__ __forceinline__ void begin_cluster() {
+#ifdef KW_HAS_CLUSTER
+    if (!p.cluster) return;
+    if (threadIdx.x == 0) {
+#pragma unroll
+      for (u64& barrier : scratch.barrier) {
+        barrier_init(&barrier);
+        barrier_expect(&barrier, p.parts * sizeof(RowMoments<kCentered>));
+      }
+    }
+    cluster_arrive();
+#endif
+  }
+
+  // From the warps' sums to the team's, which a block of a cluster tells the others.
+  __device__ __forceinline__ void begin_merge(RowMoments<kCentered>& sums, u32 turn) {
+    turn += done;
+    // Where the others have no use for it before the cluster has agreed, the first warp merges alone.
+    if (p.team_warps > 1 && (kLag == 1 || any_of_warp(warp() == 0))) {
+      sums = merged<kTeamWarps>(&scratch.warp[turn % 2][team * p.team_warps], p.team_warps, scratch.warp_count,
+                                kCentered ? scratch.block_inverse : 0.0f);
+    }
+#ifdef KW_HAS_CLUSTER
+    if (!p.cluster) return;
+    if (turn == 0) cluster_wait();
+    const u32 side = turn % kSides;
+    constexpr u32 kValues = sizeof(RowMoments<kCentered>) / sizeof(float);
+    const u32 which = lane() % kValues, to = lane() / kValues;
+    if (warp() != 0 || to >= p.parts) return;
+    float value = which == 0 ? sums.squares : sums.products;
+    if constexpr (kCentered) value = which < 2 ? value : which == 2 ? sums.slopes : sums.mean;
+    store_async(&scratch.block[side][part()].squares + which, &scratch.barrier[side], to, value);
+#endif
+  }
+
+  __device__ __forceinline__ void end_merge(RowMoments<kCentered>& sums, u32 turn) {
+    turn += done;
+#ifdef KW_HAS_CLUSTER
+    if (!p.cluster) return;
+    const u32 side = turn % kSides;
+    barrier_wait_shared(&scratch.barrier[side], turn / kSides % 2);
+    if (threadIdx.x == 0) barrier_expect(&scratch.barrier[side], p.parts * sizeof(RowMoments<kCentered>));
+    sums = merged<kParts>(scratch.block[side], p.parts, scratch.block_count, p.inverse_cols);
+#endif
+  }
+};
+
+}  // namespace kw
