@@ -177,6 +177,7 @@ class Clock:
     """Calls everybody once a round and says how long a row of ones would have taken."""
 
     kind, name, sets = "cpu", "a clock", staticmethod(lambda _: 3)
+    calls = staticmethod(lambda _bytes, _flops: 11)  # at least: whole rounds of the sets are 12
 
     def __init__(self, memory=1 << 40):
         self.memory, self.clean = lambda: memory, lambda: None

@@ -85,6 +85,9 @@ class Guards:
     def empty_like(self, like: torch.Tensor, *, dtype: Any = None, device: Any = None, **_: Any) -> torch.Tensor:
         return self.empty(like.shape, dtype=dtype or like.dtype, device=device or like.device)
 
+    def new_empty(self, like: torch.Tensor, *size: Any, dtype: Any = None, device: Any = None) -> torch.Tensor:
+        return self.empty(*size, dtype=dtype or like.dtype, device=device or like.device)
+
     def empty(self, *size: Any, dtype: Any, device: Any) -> torch.Tensor:
         shape = tuple(size[0] if len(size) == 1 and not isinstance(size[0], int) else size)
         raw = dtype == torch.uint8  # scratch memory: aligned, as the C functions ask for it
@@ -104,11 +107,13 @@ class Guards:
 
 @contextlib.contextmanager
 def guarded(monkeypatch: Any) -> Any:
-    """Within: torch.empty and torch.empty_like give memory full of NaN, misaligned, between sentinels that are checked at the end."""
+    """Within: torch.empty, torch.empty_like and a tensor's new_empty give memory full of NaN, misaligned, between
+    sentinels that are checked at the end."""
     guards = Guards()
     with monkeypatch.context() as patch:
         patch.setattr(torch, "empty", guards.empty)
         patch.setattr(torch, "empty_like", guards.empty_like)
+        patch.setattr(torch.Tensor, "new_empty", lambda like, *size, **kind: guards.new_empty(like, *size, **kind))
         yield guards
     guards.check()
 

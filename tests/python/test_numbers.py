@@ -36,7 +36,7 @@ def check(op, overload, args, what, monkeypatch):
         assert a.dtype == like[number], f"{what}: output {number} is of {a.dtype}"
         assert a.is_contiguous(), f"{what}: output {number} has strides {a.stride()}"
         assert not a.numel() or a.data_ptr() in places, (
-            f"{what}: output {number} was not allocated with torch.empty or torch.empty_like"
+            f"{what}: output {number} was not allocated where its surroundings are watched"
         )
         tensors.assert_near(a, b, bound, f"{what}, output {number}", strict=op.overload(overload).terms is None)
     for index, b in zip(targets, expected_written, strict=True):

@@ -115,9 +115,10 @@ class Probes:
 
 
 def _begin(program: str) -> tuple[subprocess.Popen[str] | None, str]:
+    options = ["-B"] if sys.dont_write_bytecode else []  # who asked that nothing be written means children too
     try:
         process = subprocess.Popen(
-            [sys.executable, "-c", program, json.dumps([str(place) for place in sys.path])],
+            [sys.executable, *options, "-c", program, json.dumps([str(place) for place in sys.path])],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
