@@ -110,10 +110,14 @@ def guarded(monkeypatch: Any) -> Any:
     """Within: torch.empty, torch.empty_like and a tensor's new_empty give memory full of NaN, misaligned, between
     sentinels that are checked at the end."""
     guards = Guards()
+
+    def new_empty(like: torch.Tensor, *size: Any, **kind: Any) -> torch.Tensor:  # a function becomes a method
+        return guards.new_empty(like, *size, **kind)
+
     with monkeypatch.context() as patch:
         patch.setattr(torch, "empty", guards.empty)
         patch.setattr(torch, "empty_like", guards.empty_like)
-        patch.setattr(torch.Tensor, "new_empty", lambda like, *size, **kind: guards.new_empty(like, *size, **kind))
+        patch.setattr(torch.Tensor, "new_empty", new_empty)
         yield guards
     guards.check()
 
