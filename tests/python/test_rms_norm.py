@@ -48,6 +48,7 @@ REFUSALS = [
     ("infinite eps", lambda f: f(f32(2, 4), eps=float("inf")), ValueError, "eps is inf"),
     ("in place without a residual", lambda f: f(f32(2, 4), inplace=True), ValueError, "residual is None"),
     ("in place, weight with gradients", lambda f: f(f32(2, 4), f32(4).requires_grad_(), f32(2, 4), inplace=True), errors.Unsupported, "'weight' requires them"),
+    ("in place, repeated rows, negated on access", lambda f: f(f32(2, 4), None, torch._neg_view(f32(4)).expand(2, 4), inplace=True), errors.InvalidArgument, "may lie in one place"),
     ("in place, repeated rows", lambda f: f(f32(2, 4), None, f32(4).expand(2, 4), inplace=True), errors.InvalidArgument, "may lie in one place"),
     ("sparse", lambda f: f(f32(2, 4).to_sparse()), NotImplementedError, "x is a tensor of layout torch.sparse_coo"),
     ("no tensor", lambda f: f([1.0, 2.0]), RuntimeError, "Expected a value of type 'Tensor' for argument 'x'"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kernelwright import errors
+from kernelwright.ops._tensors import refuse_overlap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -117,10 +118,17 @@ def refuse_gradients(
     torch: Any, target: Any, shown: str, refuse: Callable[..., None], kernels: Kernels
 ) -> Callable[..., Any]:
     """For an overload without; torch's own fallback would give silently wrong gradients."""
-    names = [argument.name for argument in target._schema.arguments]  # noqa: SLF001
+    arguments = target._schema.arguments  # noqa: SLF001
+    names, op = [argument.name for argument in arguments], target.name().partition("::")[2].partition(".")[0]
+    written = [i for i, a in enumerate(arguments) if a.alias_info is not None and a.alias_info.is_write]
     wanted, redispatch = _wants_gradients(torch), _redispatch(torch, target, refuse, kernels)
+    tensor = torch.Tensor
 
     def run(keyset: Any, *args: Any) -> Any:
+        for place in written:
+            value = args[place]
+            if isinstance(value, tensor) and value.is_neg():  # torch hands the kernel a copy, which it then copies back
+                refuse_overlap(op, names[place], value)
         index = wanted(args)
         if index is not None:
             raise errors.Unsupported(
