@@ -48,7 +48,9 @@ SICK = [
         driver={"library": "x", "level": 13000, "init": 100, "gpus": []})),
     ("KW-002", "docker", BARE.but(files={"/.dockerenv": "", **module()})),
     ("KW-004", "550.54.15", WORKSTATION.but(files=module("550.54.15"))),
-    ("KW-006", "/stubs", WORKSTATION.but(variables={"LD_LIBRARY_PATH": "/usr/lib:/usr/local/cuda/lib64/stubs"})),
+    ("KW-006", "/stubs", WORKSTATION.but(
+        files={"/usr/local/cuda/lib64/stubs/libcuda.so.1": ""},
+        variables={"LD_LIBRARY_PATH": "/usr/local/cuda/lib64/stubs"})),
     ("KW-007", "/usr/lib", WORKSTATION.but(variables={"IN_NIX_SHELL": "impure"}, driver=NO_DRIVER)),
     ("KW-008", "Windows", BARE.but(kernel="5.15.146.1-microsoft-standard-WSL2")),
     ("KW-009", "999", WORKSTATION.but(driver={"library": "x", "level": 13000, "init": 999, "gpus": []})),
@@ -148,7 +150,10 @@ def test_a_sick_machine(tmp_path, code, evidence, machine):
     assert evidence in found[0].evidence
 
 
-@pytest.mark.parametrize("machine", [WORKSTATION, ORIN], ids=["workstation", "orin"])
+STUBS_LATER = WORKSTATION.but(variables={"LD_LIBRARY_PATH": "/usr/lib:/usr/local/cuda/lib64/stubs"})
+
+
+@pytest.mark.parametrize("machine", [WORKSTATION, ORIN, STUBS_LATER], ids=["workstation", "orin", "stubs later"])
 def test_a_healthy_machine(tmp_path, machine):
     served = {90: {"linux-x86_64"}, 87: {"linux-aarch64", "l4t-r36"}}
     capability = machine.driver["gpus"][0]["capability"]
