@@ -84,6 +84,10 @@ def _ask(error: errors.KernelwrightError, words: str) -> tuple[str, str] | None:
     asked = _ASKED.get(type(error))
     if asked is None:
         return None
+    if isinstance(error, errors.NoDriver):  # what was opened in its place has told its name: no file tells more
+        named = _named(words)
+        if named is not None and named.code == "KW-006":
+            return named.code, ""
     return _found(asked) or (asked[-1], "")
 
 

@@ -51,6 +51,8 @@ SICK = [
     ("KW-006", "/stubs", WORKSTATION.but(
         files={"/usr/local/cuda/lib64/stubs/libcuda.so.1": ""},
         variables={"LD_LIBRARY_PATH": "/usr/local/cuda/lib64/stubs"})),
+    ("KW-006", "gives 34: /opt/x/libcuda.so.1", WORKSTATION.but(
+        driver={"library": "/opt/x/libcuda.so.1", "init": 34, "gpus": []})),
     ("KW-007", "/usr/lib", WORKSTATION.but(variables={"IN_NIX_SHELL": "impure"}, driver=NO_DRIVER)),
     ("KW-008", "Windows", BARE.but(kernel="5.15.146.1-microsoft-standard-WSL2")),
     ("KW-009", "999", WORKSTATION.but(driver={"library": "x", "level": 13000, "init": 999, "gpus": []})),

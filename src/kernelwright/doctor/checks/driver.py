@@ -13,6 +13,8 @@ from kernelwright.doctor.machine import driver, system
 if TYPE_CHECKING:
     from kernelwright.doctor.machine._machine import Machine
 
+_STUB = 34  # CUDA_ERROR_STUB_LIBRARY
+
 
 def _reachable(machine: Machine) -> bool:
     return "error" not in machine.driver
@@ -53,6 +55,8 @@ def stub(machine: Machine) -> str | None:
     places = driver.libraries(machine)
     if places and "/stubs" in machine.resolved(places[0]):
         return f"{places[0]} comes first, and is the toolkit's stub"
+    if machine.driver.get("init") == _STUB:
+        return f"cuInit gives {_STUB}: {machine.driver.get('library')} says itself that it is a stub"
     return None  # a directory of stubs that holds none of that name, or comes later, harms nobody
 
 
@@ -85,7 +89,7 @@ def does_not_start(machine: Machine) -> str | None:
     if told.get("hung") or told.get("crashed"):
         return f"a process that opened libcuda.so.1: {told['error']}"
     status = told.get("init", 0)
-    if status in {0, 100}:  # 100: there is no GPU, which is nobody's fault
+    if status in {0, 100, _STUB}:  # 100: there is no GPU, which is nobody's fault; a stub is KW-006
         return None
     module = driver.kernel_module(machine) or "not loaded"
     return f"cuInit gives {status} (library {told.get('library')}, kernel module {module})"
