@@ -147,7 +147,7 @@ class QuantState:
         _check_parts(parts)
         state2 = offset = None
         if "nested_absmax" in parts:
-            offset = torch.tensor(float(parts["nested_offset"]), device=device)
+            offset = torch.tensor(float(parts["nested_offset"]), dtype=torch.float32, device=device)
             state2 = cls(
                 parts["nested_absmax"].to(device),
                 code=parts["nested_quant_map"].to(device),
@@ -167,7 +167,7 @@ class QuantState:
 
 
 def _bytes_of(values: Mapping[str, Any]) -> Tensor:
-    return torch.tensor(list(json.dumps(values).encode()), dtype=torch.uint8)
+    return torch.tensor(list(json.dumps(values).encode()), dtype=torch.uint8, device="cpu")
 
 
 def _unpacked(given: Mapping[str, Any]) -> dict[str, Any]:
