@@ -212,6 +212,18 @@ def test_state_dict_goes_round(layer, device):
         assert other.quant_state is other.weight.quant_state
 
 
+def test_emptied_and_loaded(layer, device):
+    """How torch brings a model from meta to a device before its values are there."""
+    made, _ = layer
+    x = torch.randn(2, 96, device=device)
+    state, y = made.state_dict(), made(x)
+    with pytest.raises(NotImplementedError, match="to_empty"):
+        copy.deepcopy(made).to("meta").to(device)
+    torch.nn.Sequential(made.to("meta")).to_empty(device=device)
+    assert str(made.load_state_dict(state)) == "<All keys matched successfully>"
+    assert torch.equal(made(x), y)
+
+
 @pytest.mark.parametrize("default", ["float64", "bfloat16", "meta"])
 def test_what_torch_makes_by_default_is_nothing_to_a_layer(layer, device, default):
     """A script may have set another type, or be within a device that makes models without memory."""

@@ -98,11 +98,15 @@ class QuantState:
 
     def to(self, device: Any) -> QuantState:
         """Moves every tensor, in place as bitsandbytes does; returns itself."""
-        self.absmax = self.absmax.to(device)
-        self.code = None if self.code is None else self.code.to(device)
-        self.offset = None if self.offset is None else self.offset.to(device)
+        return self._change(lambda tensor: tensor.to(device))
+
+    def _change(self, function: Callable[[Tensor], Tensor]) -> QuantState:
+        """Replaces every tensor by what `function` makes of it; returns itself."""
+        self.absmax = function(self.absmax)
+        self.code = None if self.code is None else function(self.code)
+        self.offset = None if self.offset is None else function(self.offset)
         if self.state2 is not None:
-            self.state2.to(device)
+            self.state2._change(function)  # noqa: SLF001 - of another of this class
         return self
 
     def copy(self) -> QuantState:
