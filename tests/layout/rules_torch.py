@@ -121,10 +121,10 @@ def _used(tree: Tree) -> Iterator[tuple[str, str, set[str], bool]]:
         imported = {name for _, name, _, _ in _imports(module)}
         # The objects of another library cannot be told from torch's; it has an oldest torch of its own.
         alone = all(_is_torch(n) or n.partition(".")[0] in sys.stdlib_module_names | {"kernelwright"} for n in imported)
-        python = known.union(*(_of_python(name) for name in imported))
+        python, asked = known.union(*(_of_python(name) for name in imported)), _asked(module)
         for line, name in _taken(module):
             sure = alone and name[1:] not in python if name.startswith(".") else not name.startswith(_OURS)
-            yield f"{path}:{line}", name, _asked(module), sure
+            yield f"{path}:{line}", name, asked, sure
 
 
 def what_it_takes_from_torch_is_recorded(tree: Tree) -> Iterator[str]:
