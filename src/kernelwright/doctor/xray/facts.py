@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.doctor._check import Finding, Grade
-from kernelwright.doctor.causes import all_causes
+from kernelwright.doctor._told import told as finding
 from kernelwright.doctor.xray import (
     _code,
     _elf,
@@ -148,18 +148,6 @@ def _general(wheel: dict[str, Any] | None, files: list[dict[str, Any]], problems
     return told
 
 
-def _finding(found: Finding) -> dict[str, Any]:
-    cause = all_causes()[found.code]
-    return {
-        "code": found.code,
-        "grade": found.grade.value,
-        "title": cause.title,
-        "evidence": found.evidence,
-        "why": cause.why,
-        "fix": cause.fix,
-    }
-
-
 def _together(parts: list[dict[str, Any]], *, all_needed: bool) -> str:
     """One outcome of many. Of libraries with GPU code any one may be the one that is loaded."""
     outcomes = {one["outcome"] for one in parts}
@@ -182,7 +170,7 @@ def _verdict(found: _Found, place: _place.Place, table: dict[str, Any]) -> dict[
     for one in judged:
         if one not in deciding:  # such as a build for other makers' GPUs: it matters only where it is loaded
             one["findings"] = [replace(each, grade=Grade.WARNS) for each in one["findings"]]
-    parts = [one | {"findings": [_finding(each) for each in one["findings"]]} for one in judged]
+    parts = [one | {"findings": [finding(each) for each in one["findings"]]} for one in judged]
     outcome = _together(deciding, all_needed=not libraries)
     return {"place": place.name, "outcome": outcome, "has_gpus": bool(place.gpus), "parts": parts}
 
@@ -206,6 +194,6 @@ def examine(path: Path, machine: Machine, targets: Sequence[str] = (), *, kernel
             "files": files,
             "others": found.others,
             "problems": found.problems[:_MOST_TOLD],
-            "findings": [_finding(one) for one in _general(wheel, files, found.problems)],
+            "findings": [finding(one) for one in _general(wheel, files, found.problems)],
             "verdicts": [_verdict(found, place, table) for place in places],
         }
