@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from kernelwright.doctor._cause import Area, Cause
+from kernelwright.doctor._cause import Area, Cause, sign
 
 CAUSES = (
     Cause(
@@ -27,5 +27,14 @@ CAUSES = (
         area=Area.LIBRARIES,
         why="What it says of its own contents cannot be so: it was cut short, or somebody wrote it to harm what reads it.",
         fix="Download it again and compare its hash with the index's; do not install it otherwise.",
+        signs=(sign(r"\.so[.\d]*['\"]?: (file too short|invalid elf header)", 2),),
+        yields_to=("KW-035", "KW-036"),
+    ),
+    Cause(
+        code="KW-114",
+        title="nothing in it is a library or GPU code",
+        area=Area.LIBRARIES,
+        why="It is another kind of file, or a directory or archive of others: whether something runs cannot be told by it.",
+        fix="ls -lR <it> shows what is there: give xray the wheel, the .so, the cubin, or the directory into which the package was installed.",
     ),
 )
