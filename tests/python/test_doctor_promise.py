@@ -61,6 +61,8 @@ CHECKED = {
     "a stale cache of compiled code": ("KW-089",),
     "the power mode and the cold start of a Jetson": ("KW-038",),
     "visible devices and MIG": ("KW-012",),
+    "an image that is asked for by name": ("KW-078",),
+    "the toolkit's headers and the C library's": ("KW-114",),
     "a file for another processor": ("KW-036",),
     "libraries of the right version": ("KW-050", "KW-054"),
 }

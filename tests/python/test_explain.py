@@ -75,7 +75,7 @@ def test_records():
         }, cause.title
         assert not cause.title.endswith(".")
         assert cause.why.endswith(".")
-        assert cause.fix.endswith((".", ")"))
+        assert cause.then.endswith((".", ")", ""))
         assert set(cause.yields_to) <= set(causes) - {code}
 
 

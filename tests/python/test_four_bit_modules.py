@@ -212,6 +212,43 @@ def test_state_dict_goes_round(layer, device):
         assert other.quant_state is other.weight.quant_state
 
 
+def test_emptied_and_loaded(layer, device):
+    """How torch brings a model from meta to a device before its values are there."""
+    made, _ = layer
+    x = torch.randn(2, 96, device=device)
+    state, y = made.state_dict(), made(x)
+    with pytest.raises(NotImplementedError, match="to_empty"):
+        copy.deepcopy(made).to("meta").to(device)
+    torch.nn.Sequential(made.to("meta")).to_empty(device=device)
+    assert str(made.load_state_dict(state)) == "<All keys matched successfully>"
+    assert torch.equal(made(x), y)
+
+
+@pytest.mark.parametrize("default", ["float64", "bfloat16", "meta"])
+def test_what_torch_makes_by_default_is_nothing_to_a_layer(layer, device, default):
+    """A script may have set another type, or be within a device that makes models without memory."""
+    from kernelwright import nn
+
+    made, plain = layer
+    x, settings = torch.randn(2, 96, device=device), {"quant_type": made.quant_state.quant_type}
+    before, expected = torch.get_default_dtype(), made.double()(x.double())
+    try:
+        if default != "meta":
+            torch.set_default_dtype(getattr(torch, default))
+        with torch.device("meta" if default == "meta" else device):
+            again = nn.Linear4bit(96, 40, device="cpu", compress_statistics=made.quant_state.nested, **settings)
+            again.load_state_dict(plain.float().state_dict(), assign=True)
+            again = again.to(device)
+            other = nn.Linear4bit(96, 40, **settings)
+            other.load_state_dict(again.state_dict(), assign=True)
+            found = [each.double()(x.double()) for each in (again, other)]
+    finally:
+        torch.set_default_dtype(before)
+    assert torch.equal(found[0], expected)
+    assert torch.equal(found[1], expected)
+    same(dict(other.state_dict()), dict(made.state_dict()))
+
+
 def test_loading_is_strict(layer, device):
     from kernelwright import nn
 

@@ -75,7 +75,9 @@ class Cause:
     area: Area
     why: str
     fix: str
-    """One command or one act, and only then what else there is."""
+    """One command that can be pasted. What a log or a machine has to say first stands in it as <package>."""
+    then: str = ""
+    """What comes after it, and what else there is where the command is not for this system."""
     signs: tuple[Sign, ...] = ()
     needs: tuple[Sign, ...] = field(default=())
     """At least one of these must stand somewhere in the log too; without it the signs mean something else."""

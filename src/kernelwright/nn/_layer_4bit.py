@@ -61,8 +61,11 @@ class Layer4bit(torch.nn.Module):
         result = super()._apply(fn, recurse)
         state = self._known_state()
         if state is not None:
-            if state.absmax.device != self.weight.device:
-                state = state.copy().to(self.weight.device)
+            device = self.weight.device
+            if state.absmax.is_meta and not self.weight.is_meta:  # to_empty(): the state is to be loaded too
+                state = state.copy()._change(lambda t: torch.empty_like(t, device=device))  # noqa: SLF001
+            elif state.absmax.device != device:
+                state = state.copy().to(device)
             if isinstance(self.weight, Params4bit):
                 self.weight.quant_state = state
             self.quant_state = state

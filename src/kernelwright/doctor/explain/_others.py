@@ -14,9 +14,9 @@ _OTHER_MAKERS = re.compile(
     r"\bhip(fft|blas\w*|sparse)? error|\bhiperror|/opt/rocm|\+rocm\d|\brocm (devices|version|error)|rocm module"
     r"|\brocm-smi|amdgcn|\bgfx\d{3,4}\w?\b|\bamdgpu\b|miopen|\bhipcc\b"
     r"|hip_(fatbin|platform)|\.hip\b"
-    r"|amd (instinct|radeon)|\bhsa_\w|\bmps backend|\bmps device|'mps[:']|mtl(library|compiler|device)\w*|\bos: macos|\bmacos-\d|\bapple m\d"
-    r"|\.dylib\b|\bclbuildprogram|pyopencl|\bcl_(invalid|build|out_of)_\w+|\bsycl\b|level[- _]zero|\boneapi\b|torch_npu"
-    r"|\bascend\b"
+    r"|amd (instinct|radeon)|\bhsa_\w|\bmps backend|\bmps device|'mps[:']|mtl(library|compiler|device)\w*|\bos: macos"
+    r"|\bmacos-\d|\bapple m\d|\.dylib\b|\bclbuildprogram|pyopencl|\bcl_(invalid|build|out_of)_\w+|\bsycl\b"
+    r"|level[- _]zero|\boneapi\b|torch_npu|\bascend\b"
 )
 _NVIDIA = re.compile(
     r"nvidia[- ](smi|geforce|rtx|tesla|[abhltv]\d+\b)|geforce|\brtx \d{4}|libcuda\.|\bnvcc\b|cuda(_| )(runtime )?error"

@@ -32,7 +32,8 @@ def _answer_as_text(answer: Answer) -> str:
     cause = answer.cause
     shown = "\n".join(f"  line {line.number}: {line.text[:300]}" for line in answer.lines)
     head = f"{cause.code}  {cause.title}  (confidence: {answer.confidence.value})"
-    return f"{head}\n{shown}\n  why: {cause.why}\n  fix: {cause.fix}"
+    then = f"\n  then: {cause.then}" if cause.then else ""
+    return f"{head}\n{shown}\n  why: {cause.why}\n  fix: {cause.fix}{then}"
 
 
 def _as_json(found: Explanation) -> str:
@@ -44,6 +45,7 @@ def _as_json(found: Explanation) -> str:
             "lines": [{"number": line.number, "text": line.text} for line in answer.lines],
             "why": answer.cause.why,
             "fix": answer.cause.fix,
+            "then": answer.cause.then,
         }
         for answer in found.answers
     ]

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.doctor._check import Finding, Grade
-from kernelwright.doctor.causes import all_causes
+from kernelwright.doctor._told import told as finding
 from kernelwright.doctor.xray import (
     _code,
     _elf,
@@ -160,19 +160,7 @@ def _nothing(given: _sources.Opened, wheel: dict[str, Any] | None, found: _Found
     if found.subjects or found.problems or _tag.is_pure(given, wheel):
         return []
     names = [item.name for item in given.items]
-    return [Finding("KW-114", Grade.FAILS, _kinds.nothing_in(given.kind, names, found.kind_of_other))]
-
-
-def _finding(found: Finding) -> dict[str, Any]:
-    cause = all_causes()[found.code]
-    return {
-        "code": found.code,
-        "grade": found.grade.value,
-        "title": cause.title,
-        "evidence": found.evidence,
-        "why": cause.why,
-        "fix": cause.fix,
-    }
+    return [Finding("KW-117", Grade.FAILS, _kinds.nothing_in(given.kind, names, found.kind_of_other))]
 
 
 def _together(parts: list[dict[str, Any]], *, all_needed: bool) -> str:
@@ -197,7 +185,7 @@ def _verdict(found: _Found, place: _place.Place, table: dict[str, Any], *, pure:
     for one in judged:
         if one not in deciding:  # such as a build for other makers' GPUs: it matters only where it is loaded
             one["findings"] = [replace(each, grade=Grade.WARNS) for each in one["findings"]]
-    parts = [one | {"findings": [_finding(each) for each in one["findings"]]} for one in judged]
+    parts = [one | {"findings": [finding(each) for each in one["findings"]]} for one in judged]
     outcome = _together(deciding, all_needed=not libraries)
     if pure and not judged and not found.problems:
         outcome = _judge.ORDER[0]
@@ -224,7 +212,7 @@ def examine(path: Path, machine: Machine, targets: Sequence[str] = (), *, kernel
             "files": files,
             "others": found.others,
             "problems": found.problems[:_MOST_TOLD],
-            "findings": list(map(_finding, [*_general(wheel, files, found.problems), *_nothing(given, wheel, found)])),
+            "findings": list(map(finding, [*_general(wheel, files, found.problems), *_nothing(given, wheel, found)])),
             "verdicts": [_verdict(found, place, table, pure=pure) for place in places],
         }
 
@@ -243,6 +231,6 @@ def unreadable(path: Path, machine: Machine, targets: Sequence[str], problem: st
         "files": [],
         "others": 0,
         "problems": [problem],
-        "findings": list(map(_finding, _general(None, [], [problem]))),
+        "findings": list(map(finding, _general(None, [], [problem]))),
         "verdicts": [_verdict(found, place, table, pure=False) for place in places],
     }

@@ -119,6 +119,7 @@ def _findings(findings: list[tuple[dict[str, Any], str]], *, say_where: bool) ->
         for evidence, names in where.items():
             yield f"    found: {evidence}" + (f" (in {_some(names)})" if say_where else "")
         yield f"    fix: {every[0][0]['fix']}"
+        yield from [f"    then: {every[0][0]['then']}"] if every[0][0]["then"] else []
 
 
 def _short(part: dict[str, Any]) -> str:
