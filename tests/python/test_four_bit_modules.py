@@ -212,6 +212,22 @@ def test_state_dict_goes_round(layer, device):
         assert other.quant_state is other.weight.quant_state
 
 
+@pytest.mark.parametrize("quantized", [False, True])
+def test_what_is_loaded_is_a_copy(layer, device, quantized):
+    """As torch's load_state_dict makes it: the checkpoint may be a file that is mapped, or be loaded twice."""
+    from kernelwright import nn
+
+    made, _ = layer
+    state, x = made.state_dict(), torch.randn(2, 96, device=device)
+    y = made(x)
+    other = nn.Linear4bit(96, 40, device=device)
+    other = other.to(device) if quantized else other
+    other.load_state_dict(state)
+    for value in state.values():
+        value.zero_()
+    assert torch.equal(other(x), y)
+
+
 def test_emptied_and_loaded(layer, device):
     """How torch brings a model from meta to a device before its values are there."""
     made, _ = layer

@@ -92,6 +92,22 @@ def test_which_layers(made, skip, expected, device):
     torch.testing.assert_close(model(ids), after, rtol=1e-5, atol=1e-5)
 
 
+def test_torchs_own_encoder(device):
+    """In evaluation it would give its layers' weights to a kernel that knows no codes."""
+    from kernelwright import nn
+
+    layer = torch.nn.TransformerEncoderLayer(64, 4, 128, dropout=0, batch_first=True, device=device)
+    model = torch.nn.TransformerEncoder(layer, 2)
+    nn.quantize_(model)
+    assert quantized(model) == [f"layers.{i}.linear{j}" for i in range(2) for j in (1, 2)]
+    x, hidden = torch.randn(2, 5, 64, device=device), torch.zeros(2, 5, dtype=torch.bool, device=device)
+    hidden[1, 3:] = True
+    for mask in (None, hidden):
+        learning = model.train()(x, src_key_padding_mask=mask).detach()
+        with torch.no_grad():
+            torch.testing.assert_close(model.eval()(x, src_key_padding_mask=mask), learning)
+
+
 def test_settings_reach_the_layers():
     from kernelwright import nn
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -125,8 +126,9 @@ class Layer4bit(torch.nn.Module):
             self.quant_state = self._checked(QuantState.from_dict(parts, device=old.device)) if parts else state
             return False
         if parts:
-            data = weight if assign else weight.clone()
-            made = Params4bit.from_prequantized(data, parts, device=device)
+            if not assign:
+                weight, parts = weight.clone(), copy.deepcopy(parts)
+            made = Params4bit.from_prequantized(weight, parts, device=device)
             self._checked(made.quant_state)
             self.quant_storage = made.quant_storage
         elif tuple(weight.shape) == self._unpacked_shape() and isinstance(old, Params4bit) and (state or assign):

@@ -56,6 +56,7 @@ def quantize_(
         parent, _, last = name.rpartition(".")
         made = _quantized(old, device, blocksize, compute_dtype=compute_dtype, **settings)
         setattr(model.get_submodule(parent), last, made)
+    _keep_to_layers(model)
     return model
 
 
@@ -124,6 +125,16 @@ def _quantized(old: torch.nn.Linear, device: Any, blocksize: int, **settings: An
     if old.bias is not None:
         made.bias = torch.nn.Parameter(old.bias.detach().to(where), requires_grad=old.bias.requires_grad)
     return made.train(old.training)
+
+
+def _keep_to_layers(model: torch.nn.Module) -> None:
+    """In evaluation torch's encoder gives its layers' weights to one kernel of its own, which knows no codes."""
+    encoders = (torch.nn.TransformerEncoder, torch.nn.TransformerEncoderLayer)
+    for module in [module for module in model.modules() if isinstance(module, encoders)]:
+        if any(isinstance(each, Linear4bit) for each in module.modules()):
+            # What each of the two asks first whether that kernel will do; the encoder makes nested tensors for it.
+            name = "use_nested_tensor" if isinstance(module, encoders[0]) else "activation_relu_or_gelu"
+            setattr(module, name, False)
 
 
 def _shared(model: torch.nn.Module) -> set[Any]:
