@@ -250,10 +250,10 @@ def asked(capsys, path, *options):
 @pytest.mark.parametrize(
     ("name", "content", "code", "words"),
     [
-        ("notes.txt", b"hello\n", "KW-117", "it is a text; no wheel, ELF library"),
-        ("x.bin", bytes(range(200, 256)) * 9, "KW-117", "504 bytes that begin with c8 c9 ca cb"),
-        ("src.tar.gz", b"\x1f\x8b\x08" + bytes(99), "KW-117", "packed by gzip"),
-        ("empty", b"", "KW-117", "it is empty"),
+        ("notes.txt", b"hello\n", "KW-120", "it is a text; no wheel, ELF library"),
+        ("x.bin", bytes(range(200, 256)) * 9, "KW-120", "504 bytes that begin with c8 c9 ca cb"),
+        ("src.tar.gz", b"\x1f\x8b\x08" + bytes(99), "KW-120", "packed by gzip"),
+        ("empty", b"", "KW-120", "it is empty"),
         ("empty.so", b"", "KW-112", "empty.so is called a library and is empty"),
         ("lfs.so", b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "KW-112", "a pointer of Git LFS"),
         ("a-1-py3-none-any.whl", b"<!DOCTYPE html><p>404", "KW-112", "no archive: it is a page"),
@@ -272,13 +272,13 @@ def test_what_is_nothing_to_judge(tmp_path, capsys, name, content, code, words):
 
 def test_directories_and_archives_without_libraries(tmp_path, capsys):
     (tmp_path / "none").mkdir()
-    assert asked(capsys, tmp_path / "none")[:2] == (2, ["KW-117"])
+    assert asked(capsys, tmp_path / "none")[:2] == (2, ["KW-120"])
     (tmp_path / "none" / "a.py").write_text("1\n")
     result, codes, told = asked(capsys, tmp_path / "none")
-    assert (result, codes) == (2, ["KW-117"])
+    assert (result, codes) == (2, ["KW-120"])
     assert "the directory has 1 files (a.py)" in told["findings"][0]["evidence"]
     for_windows = wheel(tmp_path / "a-1-cp311-cp311-win_amd64.whl", {"a/_c.pyd": b"MZ" + bytes(99)})
-    assert asked(capsys, for_windows)[:2] == (2, ["KW-117"])
+    assert asked(capsys, for_windows)[:2] == (2, ["KW-120"])
 
 
 def test_a_sound_thing_without_gpu_code_is_no_error(tmp_path, capsys):

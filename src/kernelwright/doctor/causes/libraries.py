@@ -46,7 +46,7 @@ CAUSES = (
             sign(r"loadlibrary failed with error 12[67]\b.{0,200}cuda"),
             sign(r"\bcuda was(n'?t| not) able to be loaded|failed to create cudaexecutionprovider", 2),
         ),
-        unless=(sign(r"undefined symbol|using the following names|version '?lib"),),
+        unless=(sign(r"undefined symbol|using the following names|version '?lib|init failure|driver is too old"),),
         yields_to=("KW-028", "KW-035"),
     ),
     Cause(
@@ -61,6 +61,7 @@ CAUSES = (
             sign(
                 r"\b(cudnn|cublas|nccl|cusparse|cusolver|cufft|nvjitlink|nvrtc|tensorrt|cuda)\b.{0,60}\bbut (the )?(\w+ )?(was|were|is) (compiled|built|linked) (with|against|for)"
             ),
+            sign(r"linked against (cu\w+|nccl|tensorrt) [\d.]+ but loaded"),
             sign(r"(outdated|incompatible|mismatched) (cu\w+|nccl|nvjitlink|tensorrt) (installation|library|version)"),
             sign(r"libcu\w+\.so\S*: undefined symbol"),
             sign(r"failed to (load|open) (\S*builtins\S*|builtins)\b"),

@@ -35,7 +35,7 @@ CAUSES = (
         yields_to=("KW-035", "KW-036"),
     ),
     Cause(
-        code="KW-117",
+        code="KW-120",
         title="nothing in it is a library or GPU code",
         area=Area.LIBRARIES,
         why="It is another kind of file, or a directory or archive of others: whether something runs cannot be told by it.",

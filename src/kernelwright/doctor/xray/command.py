@@ -30,7 +30,7 @@ a Jetson under one L4T release; more than one may be given), and why not. Nothin
 --html writes what is told as a page to FILE too: one file, nothing in it is fetched.
 --kernels lists the kernels' names too; pip install 'kernelwright[xray]' brings what unpacks them all.
 Exit code 0: it runs wherever it was judged (GPU code is not, where there is no GPU). 1: not everywhere, or not all of
-it could be read. 2: nothing in it can be judged: it is damaged (KW-112), something else (KW-117), or not there."""
+it could be read. 2: nothing in it can be judged: it is damaged (KW-112), something else (KW-120), or not there."""
 
 
 class _WrongUse(ValueError):

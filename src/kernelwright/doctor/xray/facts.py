@@ -160,7 +160,7 @@ def _nothing(given: _sources.Opened, wheel: dict[str, Any] | None, found: _Found
     if found.subjects or found.problems or _tag.is_pure(given, wheel):
         return []
     names = [item.name for item in given.items]
-    return [Finding("KW-117", Grade.FAILS, _kinds.nothing_in(given.kind, names, found.kind_of_other))]
+    return [Finding("KW-120", Grade.FAILS, _kinds.nothing_in(given.kind, names, found.kind_of_other))]
 
 
 def _together(parts: list[dict[str, Any]], *, all_needed: bool) -> str:
