@@ -25,7 +25,7 @@ _ASKED: dict[type[errors.KernelwrightError], tuple[str, ...]] = {
     ),
     errors.DriverTooOld: ("KW-004", "KW-032", "KW-076"),
     errors.NoDevice: ("KW-012", "KW-002", "KW-014", "KW-104", "KW-102", "KW-103", "KW-001", "KW-015"),
-    errors.NoImage: ("KW-074",),
+    errors.NoImage: ("KW-078", "KW-074"),
     errors.ImageMissing: ("KW-070",),
     errors.ImageCorrupt: ("KW-030", "KW-032", "KW-071"),
     errors.PackageIncomplete: ("KW-070",),

@@ -92,6 +92,7 @@ WSL = next(machine for code, _, machine in test_doctor_checks.SICK if code == "K
 REFUSED = {
     "a driver that is too old": ({"KW_STANDIN_VERSION": "12010"}, None, "DriverTooOld", "KW-076"),
     "a GPU without code": ({"KW_STANDIN_DEVICES": "3.5"}, None, "NoImage", "KW-074"),
+    "an image that the wheel lacks": ({"KERNELWRIGHT_ARCH": "sm_1"}, None, "NoImage", "KW-078"),
     "hidden GPUs": (
         {"KW_STANDIN_DEVICES": ""}, WORKSTATION.but(variables={"CUDA_VISIBLE_DEVICES": ""}), "NoDevice", "KW-012"),
     "a kernel module that is not loaded": ({"KW_STANDIN_DEVICES": ""}, NOT_LOADED, "NoDevice", "KW-001"),
