@@ -159,7 +159,7 @@ def _together(parts: list[dict[str, Any]], *, all_needed: bool) -> str:
     return _judge.UNKNOWN if _judge.UNKNOWN in outcomes and worst == "runs" else worst
 
 
-def _verdict(found: _Found, place: _place.Place, table: dict[str, Any]) -> dict[str, Any]:
+def _verdict(found: _Found, place: _place.Place, table: dict[str, Any], package: str) -> dict[str, Any]:
     """Of all files. Where GPU code lies in libraries, these decide; where it lies in files of its own, all do."""
     names = (name for one in found.subjects for name in (PurePosixPath(one.name).name, one.facts.get("soname")))
     beside = frozenset(name for name in names if name)
@@ -170,7 +170,7 @@ def _verdict(found: _Found, place: _place.Place, table: dict[str, Any]) -> dict[
     for one in judged:
         if one not in deciding:  # such as a build for other makers' GPUs: it matters only where it is loaded
             one["findings"] = [replace(each, grade=Grade.WARNS) for each in one["findings"]]
-    parts = [one | {"findings": [finding(each) for each in one["findings"]]} for one in judged]
+    parts = [one | {"findings": [finding(each, package) for each in one["findings"]]} for one in judged]
     outcome = _together(deciding, all_needed=not libraries)
     return {"place": place.name, "outcome": outcome, "has_gpus": bool(place.gpus), "parts": parts}
 
@@ -181,6 +181,7 @@ def examine(path: Path, machine: Machine, targets: Sequence[str] = (), *, kernel
     table = _place.table()
     with _sources.opened(path) as given:
         wheel = _tag.facts(given)
+        package = given.path.name.partition("-")[0] if wheel else ""
         found = _read(given, machine, kernels=kernels)
         files = [one.facts for one in found.subjects]
         every = [module for one in found.subjects for module in one.modules]
@@ -194,6 +195,6 @@ def examine(path: Path, machine: Machine, targets: Sequence[str] = (), *, kernel
             "files": files,
             "others": found.others,
             "problems": found.problems[:_MOST_TOLD],
-            "findings": [finding(one) for one in _general(wheel, files, found.problems)],
-            "verdicts": [_verdict(found, place, table) for place in places],
+            "findings": [finding(one, package) for one in _general(wheel, files, found.problems)],
+            "verdicts": [_verdict(found, place, table, package) for place in places],
         }
