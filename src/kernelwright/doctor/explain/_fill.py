@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 _MOST = 2_000_000  # characters of the log's end: there a build says what failed
 _NAME = r"([A-Za-z0-9][A-Za-z0-9._-]{0,60}[A-Za-z0-9])"
 _SAID = (
-    "failed building (?:editable )?(?:wheel )?for", "building wheel for", "could not build wheels for", "failed to build",
-    "no matching distribution found for", "satisfies the requirement", r"projects \(",
+    "failed building (?:editable )?(?:wheel )?for", "building wheel for", "could not build wheels for",
+    "failed to build", "no matching distribution found for", "satisfies the requirement", r"projects \(",
 )  # fmt: skip
 _BEHIND = r"(?=$|, which is|[\s'\"=<>\[()])"
 _PACKAGE = re.compile(rf"(?:{'|'.join(_SAID)}) ?['\"]?{_NAME}{_BEHIND}", re.IGNORECASE | re.MULTILINE)
