@@ -57,7 +57,7 @@ def sign(pattern: str, weight: int = 3) -> Sign:
 def number(*codes: int) -> Sign:
     """CUDA's errors by their numbers, where a program prints no more than that."""
     found = "|".join(map(str, codes))
-    words = r"error|errno|returned|returns?|failed with|exit(ed)? with|code|status|result|errcode"
+    words = r"err|init failure|error|errno|returned|returns?|failed with|exit(ed)? with|code|status|result|errcode"
     return sign(
         rf"(\bcuda\w*|\bcu[a-z]\w+|\bnvrtc)\b.{{0,40}}\b({words})\W{{0,4}}((code|number|value|is)\W{{0,3}})?({found})\b"
         rf"|\bcuda\w*error: \[({found})\]",

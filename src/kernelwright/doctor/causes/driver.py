@@ -243,7 +243,8 @@ CAUSES = (
                 r"(cuda error|failed to initialize cuda|cuda failure|cuda initialization)\W{1,4}initialization error", 2
             ),
             sign(r"fabric ?manager.{0,120}(do(es)?n'?o?t? (not )?match|mismatch)"),
-            sign(r"cudaerrorunknown\b|cuda error: unknown error", 2),
+            sign(r"cudaerrorunknown\b|cuda error: unknown error|\bcuda version: err!", 2),
+            sign(r"unexpected error from cudagetdevicecount\(\).{0,160}\berror (2|3|999): "),
             sign(r"cuda ?(error|check)\b.{0,120}: (initialization|unknown) error\b", 2),
             number(802, 999),
             sign(r"(driver|cuda) (library )?init(ialization)? fail(ed|ure)\W{1,3}(?!100\b)\d+"),

@@ -113,7 +113,8 @@ CAUSES = (
                 r"lib(cudnn|cusparselt|nvinfer|cudss|nvtoolsext|cupti|nvdla\w*)\S*\.so\S*: cannot open shared object", 2
             ),
         ),
-        needs=(_ON_A_JETSON,),
+        # Empty files are those that a container's runtime would have laid the host's libraries over.
+        needs=(_ON_A_JETSON, sign(r"/aarch64-\S+: file too short")),
     ),
     Cause(
         code="KW-037",

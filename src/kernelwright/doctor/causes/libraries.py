@@ -42,8 +42,11 @@ CAUSES = (
                 r"\b(cudart|cublas(lt)?|cudnn\w*|cufft|curand|cusparse|cusolver|nvrtc(-builtins)?|nvinfer\w*|nvcuda)(32|64)_\w+\.dll\b.{0,80}(not found|could not|cannot|failed|is missing)|(could not|couldn't|cannot|failed to|unable to) (load|find|open|locate)\b.{0,80}\b(cudart|cublas(lt)?|cudnn\w*|cufft|curand|cusparse|cusolver|nvrtc(-builtins)?|nvinfer\w*)(32|64)_"
             ),
             sign(r"\bunable to load cuda\b", 2),
+            sign(r"could not satisfy dependency " + _CUDA_LIBRARIES),
+            sign(r"loadlibrary failed with error 12[67]\b.{0,200}cuda"),
+            sign(r"\bcuda was(n'?t| not) able to be loaded|failed to create cudaexecutionprovider", 2),
         ),
-        unless=(sign(r"undefined symbol|using the following names|version '?lib"),),
+        unless=(sign(r"undefined symbol|using the following names|version '?lib|init failure|driver is too old"),),
         yields_to=("KW-028", "KW-035"),
     ),
     Cause(
@@ -58,6 +61,7 @@ CAUSES = (
             sign(
                 r"\b(cudnn|cublas|nccl|cusparse|cusolver|cufft|nvjitlink|nvrtc|tensorrt|cuda)\b.{0,60}\bbut (the )?(\w+ )?(was|were|is) (compiled|built|linked) (with|against|for)"
             ),
+            sign(r"linked against (cu\w+|nccl|tensorrt) [\d.]+ but loaded"),
             sign(r"(outdated|incompatible|mismatched) (cu\w+|nccl|nvjitlink|tensorrt) (installation|library|version)"),
             sign(r"libcu\w+\.so\S*: undefined symbol"),
             sign(r"failed to (load|open) (\S*builtins\S*|builtins)\b"),
@@ -147,6 +151,7 @@ CAUSES = (
             sign(r"error while loading shared libraries:", 2),
             sign(r"\blib(?!cu|torch|c10|nv|bitsandbytes)[\w+-]+\.so[.\d]*: cannot open shared object file", 2),
         ),
+        unless=(sign(r"file too short|invalid elf header|wrong elf class|undefined symbol|version .{0,40}not found"),),
         yields_to=("KW-001", "KW-020", "KW-028", "KW-032", "KW-035", "KW-050", "KW-089"),
     ),
 )

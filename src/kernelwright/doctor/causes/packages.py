@@ -53,8 +53,11 @@ CAUSES = (
                 r"(flash.?attn|flash ?attention\S*|xformers|apex|exllama\w*) (is|are) not (installed|available|built)",
                 1,
             ),
-            sign(r"no module named ['\"]?\w+(\.\w+)*\._?(c|ext|cuda|C_\w+|_ext\w*|cpp_ext\w*)(?![\w.]\w)"),
+            sign(
+                r"no module named ['\"]?(?!torch\.utils\.)\w+(\.\w+)*\._?(c|ext|cuda|C_\w+|_ext\w*|cpp_ext\w*)(?![\w.]\w)"
+            ),
             sign(r"no module named ['\"]?\w+(_cuda|_cpp|_ext|_kernels?|_cu12|_cuda_lib|_backend)(?![\w.]\w)"),
+            sign(r"no module named ['\"]?(fused_\w+|amp_c)\b"),
             sign(r"nameerror: name ['\"]_(c|ext|cuda|backend)['\"] is not defined"),
             sign(r"cannot import name ['\"]_(c|ext|cuda|backend)\w*['\"] from"),
             sign(r"failed to load custom c\+\+ ops|custom c\+\+ ops .{0,40}(mode only|not (available|found|loaded))"),
@@ -95,6 +98,7 @@ CAUSES = (
                 r"\b(torchvision|torchaudio|xformers|triton|vllm|fastai|torchtext|torchdata|bitsandbytes|flash-attn|auto-gptq|lightning\S*|\w+) \S+ (requires|depends on) (torch|triton|numpy|nvidia-\S+?)[=<>!~ ]=?\S* ?.{0,30}, but you have",
                 2,
             ),
+            sign(r"\b[\w-]+ \d\S* requires (torch|triton|nvidia-)\S*[^,]{0,120}, which is not installed", 2),
             sign(r"resolutionimpossible|because these package versions have conflicting dependencies"),
             sign(r"we can conclude that .{0,200}(are incompatible|unsatisfiable|cannot be used)"),
             sign(r"the conflict is caused by"),
@@ -157,7 +161,7 @@ CAUSES = (
                 2,
             ),
         ),
-        unless=(sign(r"torch\._C\b|partially initialized"),),
+        unless=(sign(r"torch\._C\b|torch\.utils\.cpp_extension\b|partially initialized"),),
     ),
     Cause(
         code="KW-101",

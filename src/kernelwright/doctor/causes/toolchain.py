@@ -39,6 +39,7 @@ CAUSES = (
             sign(r"tell cmake where to find the compiler by setting .{0,60}cudacxx", 2),
             sign(r"couldn't find cuda library root|no cuda toolset found|looking for a cuda compiler - notfound"),
             sign(r"^cuda not found$", 2),
+            sign(r"unknown cmake command ['\"]cuda_\w+", 2),
             sign(
                 r"cuda_home is none|\bnvcc\b.{0,20}(does not exist|doesn't exist|could not be found|cannot be found)|no nvcc\b"
             ),
@@ -230,7 +231,7 @@ CAUSES = (
             sign(r"\b(gcc|g\+\+|cc1plus|[a-z0-9_]+-linux-gnu-(gcc|g\+\+))['\"]?: (command )?(not found|no such file)"),
             sign(r"command '\S*(gcc|g\+\+|cc|clang)' failed: no such file or directory"),
             sign(r"no cmake_cxx?_compiler could be found"),
-            sign(r"fatal error: '?python\.h'?(:| file)"),
+            sign(r"fatal error( c1083)?: .{0,60}\bpython\.h\b"),
             sign(r"(unable|failed) to (find|locate) .{0,30}(c\+\+|host|gcc|c) compiler"),
             sign(r"error: command '(gcc|g\+\+|cc)' (failed|not found)", 1),
             sign(r"cannot execute ['`]?cc1plus"),
@@ -311,7 +312,7 @@ CAUSES = (
             sign(r"fatal error: \S+\.(h|hh|hpp|hxx|cuh|inc): no such file or directory", 2),
             sign(r"(nvrtc|jit) compilation (failed|error)|NVRTC_ERROR_COMPILATION|nvrtc: error"),
             sign(r"error compiling objects for extension"),
-            sign(r"nvcc error while (executing|compiling)", 2),
+            sign(r"nvcc error while (executing|compiling)|failed to compile\. cc_cmd:", 2),
             sign(r"failed building wheel for", 1),
             sign(r"failed to build installable wheels|could not build wheels for|failed to build '?\w+", 2),
         ),

@@ -52,7 +52,7 @@ CAUSES = (
         "builds out of pyproject.toml.",
         signs=(
             sign(r"torch not compiled with cuda enabled"),
-            sign(r"torch\S*[ =:]+\d+\.\d+(\.\d+)?\S*\+cpu\b|^['\"]?\d+\.\d+\.\d+\+cpu['\"]?$", 2),
+            sign(r"\btorch(-|[ =:]+)\d+\.\d+(\.\d+)?\S*\+cpu\b|^['\"]?\d+\.\d+\.\d+\+cpu['\"]?$", 2),
             sign(r"(torch|pytorch)\b.{0,60}\b(cpu[- ]only|without (cuda|gpu) support|cpu (build|version|wheel))"),
             sign(r"\btorch\b.{0,60}(not (compiled|built|linked) with|compiled without|built without) (cuda|gpu)", 2),
             sign(r"torch\.version\.cuda\W{1,6}none\b"),
@@ -80,7 +80,7 @@ CAUSES = (
                 r"configuration file provided by ['\"]torch['\"]|did not find one.{0,20}torch|findtorch\.cmake|torchconfig\.cmake"
             ),
             sign(
-                r"(ModuleNotFoundError|ImportError): no module named ['\"](torch|packaging|wheel|numpy|setuptools|ninja|psutil)\b"
+                r"(ModuleNotFoundError|ImportError): no module named ['\"]?(torch(\.utils\.cpp_extension)?(?!\.)|packaging|wheel|numpy|setuptools|ninja|psutil)\b"
             ),
             sign(r"depends on '?\w+'?, but doesn'?t declare it as a build dependency"),
             sign(r"extra build requirement '?torch'? was declared", 2),
@@ -173,8 +173,18 @@ CAUSES = (
                 r"condahttperror|unavailableinvalidchannel|http (000|40[34]|5\d\d) .{0,20}(connection|not found|error).{0,20}for url"
             ),
         ),
-        needs=(sign(r"\bpip\b|\buv\b|simple/|index|wheel|\.whl|retrying|conda|channel|https?://"),),
-        unless=(sign(r"(client|server) error.{0,160}huggingface\.co|gated ?repo"),),  # rights to a model
+        needs=(
+            sign(
+                r"\bpip\d?\b(?!/)|\buv\b|/simple\b|pypi|\bindex(es)?\b[ :]|\.whl\b|\bwheels?\b|\bretrying \(|\b(conda|mamba|poetry|pdm)\b"
+                r"|repodata|channel|download\.pytorch|\bnix\b"
+            ),
+        ),
+        # Models, services and their rights are no packages.
+        unless=(
+            sign(
+                r"huggingface|hf-mirror|modelscope|gated ?repo|/resolve/main|registry\.npmjs|crates\.io|\bapi\.\w|localhost"
+            ),
+        ),
     ),
     Cause(
         code="KW-027",

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from kernelwright.doctor._cause import Area, Cause
+from kernelwright.doctor._cause import Area, Cause, sign
 
 CAUSES = (
     Cause(
@@ -31,5 +31,15 @@ CAUSES = (
         why="What it says of its own contents cannot be so: it was cut short, or somebody wrote it to harm what reads it.",
         fix="python -m pip download --no-cache-dir --no-deps <package>",
         then="And compare its hash with the index's; do not install it otherwise.",
+        signs=(sign(r"\.so[.\d]*['\"]?: (file too short|invalid elf header)", 2),),
+        yields_to=("KW-035", "KW-036"),
+    ),
+    Cause(
+        code="KW-120",
+        title="nothing in it is a library or GPU code",
+        area=Area.LIBRARIES,
+        why="It is another kind of file, or a directory or archive of others: whether something runs cannot be told by it.",
+        fix="find <path> -name '*.whl' -o -name '*.so*' -o -name '*.cubin' -o -name '*.ptx'",
+        then="Give xray one of those, or the directory into which the package was installed.",
     ),
 )

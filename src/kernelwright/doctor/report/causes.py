@@ -25,7 +25,7 @@ Made from the doctor's records by `python -m kernelwright causes`. A code keeps 
 **check** by `python -m kernelwright` on the machine (*check, warns*: kernelwright works all the same), **log** by
 `python -m kernelwright explain < log`, **x-ray** by `python -m kernelwright xray FILE`."""
 
-_OF_XRAY = ("KW-110", "KW-111", "KW-112")
+_OF_XRAY = ("KW-110", "KW-111", "KW-112", "KW-120")
 
 
 def _seen(cause: Cause) -> str:

@@ -17,6 +17,7 @@ OUTCOMES = {
     "unknown": "UNKNOWN: no GPU to judge by",
 }
 NOTHING = "UNKNOWN: nothing in it can be judged"
+PURE = "RUNS: nothing in it is compiled"
 GETS = {
     "runs": "gets {codes}",
     "compiles": "gets {codes}; the driver compiles what is PTX",
@@ -28,7 +29,9 @@ _SHOWN = 5  # of a long list
 
 
 def outcome_of(verdict: dict[str, Any]) -> str:
-    return OUTCOMES[verdict["outcome"]] if verdict["parts"] else NOTHING
+    if verdict["parts"]:
+        return OUTCOMES[verdict["outcome"]]
+    return PURE if verdict["outcome"] == "runs" else NOTHING
 
 
 def plain(text: str) -> str:
