@@ -204,6 +204,8 @@ CAUSES = (
             sign(r"fatal error: ['\"]?third_party/gpus/cuda/|could not find any \S+ matching version"),
             sign(r"(cicc|ptxas|fatbinary|nvlink|cudafe\+\+|libdevice)\S*['\"]?:? .{0,20}(not found|no such file)"),
             sign(r"libdevice not found"),
+            sign(r"\b(ptxas|nvlink|cuobjdump|nvdisasm)\b['`]? was searched in .{0,120}could not be found"),
+            sign(r"cannot find ['`]?(ptxas|nvlink|cuobjdump|nvdisasm)\b"),
             sign(
                 r"could not find \w*(cudnn|nccl|cublas|cusparse|cufft|curand|nvrtc|tensorrt|nvinfer|cudart)\w* using the following names"
             ),
