@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import secrets
+import sys
 
 import pytest
 
@@ -23,6 +24,15 @@ def seed() -> int:
     number = secrets.randbits(32)
     print(f"seed {number}")
     return number
+
+
+@pytest.fixture(autouse=True)
+def _numbers() -> None:
+    """So have torch's own, whatever ran before; a test that needs its generator in a child process takes `seed`."""
+    if torch := sys.modules.get("torch"):
+        number = secrets.randbits(32)
+        print(f"torch.manual_seed({number})")
+        torch.manual_seed(number)
 
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])

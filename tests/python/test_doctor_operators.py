@@ -245,6 +245,6 @@ print('{"running": "thi', end="", flush=True)
 @pytest.mark.parametrize(("end", "kind"), [("time.sleep(60)", "hung"), ("import os; os.abort()", "crashed")])
 def test_the_last_words_of_a_child(monkeypatch, end, kind):
     monkeypatch.setitem(_probes._PROGRAMS, "operators", LAST_WORDS + end)
-    told = _probes.Probes({"operators": 1.0})("operators")
+    told = _probes.Probes({"operators": 5.0})("operators")
     assert told[kind]
     assert told["before"] == {"running": "second"}

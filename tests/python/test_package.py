@@ -15,9 +15,9 @@ from tests.python.support import WITHOUT_TORCH, run
 QUICK = """
 import sys, time
 before = set(sys.modules)
-start = time.perf_counter()
+start = time.process_time()  # not the time of others, which CI's other tests take
 import kernelwright
-seconds = time.perf_counter() - start
+seconds = time.process_time() - start
 print(seconds)
 print(sorted(set(sys.modules) - before))
 print("libkernelwright" in open("/proc/self/maps").read())

@@ -124,7 +124,7 @@ static void fork_during(const char* call, void (*in_the_child)(Package& package)
   shared_package = &package;
   pthread_t thread;
   pthread_create(&thread, nullptr, load_slowly, nullptr);
-  for (int i = 0; i < 10000 && package.told(call) == 0; ++i) usleep(100);
+  for (int i = 0; i < 100000 && package.told(call) == 0; ++i) usleep(100);
   unsetenv("KW_STANDIN_SLOW");
   in_child(in_the_child, package);
   pthread_join(thread, nullptr);
@@ -134,7 +134,7 @@ static void fork_during(const char* call, void (*in_the_child)(Package& package)
 CASE(fork_while_loading) {
   use_standin("cuda12");
   fork_during("cuDevicePrimaryCtxRetain", [](Package& p) {
-    alarm(10);
+    alarm(60);
     CHECK_STATUS(p.probe(0), KW_ERROR_FORKED, p.words(), "fork");
   });
 }
@@ -143,7 +143,7 @@ CASE(fork_while_looking_for_a_driver) {
   use_standin("cuda12");
   setenv("KW_STANDIN_SLOW", "1", 1);
   fork_during("cuDriverGetVersion", [](Package& p) {
-    alarm(10);
+    alarm(60);
     CHECK(p.probe(0) == KW_OK, "%s", p.words());
   });
 }
