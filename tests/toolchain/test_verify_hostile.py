@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+import struct
 import zipfile
 from argparse import Namespace
 from collections.abc import Callable
@@ -194,6 +195,18 @@ def _changed(members: dict[str, bytes], plain: Path, chance: random.Random) -> b
         changed = _damaged(members[where], chance)
     made = tiny.write(plain.with_name("made.whl"), {**members, where: changed})
     return made.read_bytes()
+
+
+@pytest.mark.parametrize(("field", "value"), [(4, 5), (32, 25), (40, 200)], ids=["type", "size", "link"])
+def test_a_library_whose_symbols_cannot_be_read_is_told(members, plain, tmp_path, field, value):
+    """By a field of their section header, which nothing else needs."""
+    data = bytearray(members[tiny.LIBRARY])
+    (start,), (count,) = struct.unpack_from("<Q", data, 40), struct.unpack_from("<H", data, 60)
+    (header,) = [at for at in range(start, start + 64 * count, 64) if struct.unpack_from("<I", data, at + 4) == (11,)]
+    struct.pack_into("<I" if field in (4, 40) else "<Q", data, header + field, value)
+    changed = tiny.write(tmp_path / tiny.NAME, {**members, tiny.LIBRARY: bytes(data)})
+    (words,) = [d.words for d in judged(changed).found if (d.member, d.kind) == (tiny.LIBRARY, "code")]
+    assert words.startswith("it cannot be read as a library: ")
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
