@@ -328,6 +328,9 @@ def test_attributes_by_the_names_of_a_state_dict(layer):
     assert not hasattr(made.weight, "nothing")
 
 
+@pytest.mark.skipif(
+    torch.__version__.startswith("2.4."), reason="torch 2.4 does not trace a Params4bit (README, Limits)"
+)
 def test_compiles_as_one_graph(layer, device):
     made, _ = layer
     model = torch.nn.Sequential(torch.nn.Linear(96, 96, device=device), made)

@@ -116,6 +116,7 @@ def test_compiled_gradients(op, overload, device):
             torch.testing.assert_close(b.grad, a.grad, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:At pre-dispatch tracing:UserWarning")  # torch 2.4 says it of every operator
 @pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)
 def test_export(op, overload, device):
     call = tensors.target(op, overload.name)

@@ -88,8 +88,31 @@ def test_which_layers(made, skip, expected, device):
         assert (wide - plain[name]).abs().max() <= 0.18 * plain[name].abs().max()
         other = torch.nn.Linear(layer.in_features, layer.out_features, layer.bias is not None, device=device)
         other.weight, other.bias = torch.nn.Parameter(wide), layer.bias
-        model.set_submodule(name, other)
+        parent, _, last = name.rpartition(".")
+        setattr(model.get_submodule(parent), last, other)
     torch.testing.assert_close(model(ids), after, rtol=1e-5, atol=1e-5)
+
+
+def test_hooks_stay(device):
+    """Who watches a layer watches what takes its place, there and back, until the hook is removed."""
+    from kernelwright import nn
+
+    model = torch.nn.Sequential(torch.nn.Linear(64, 8), torch.nn.ReLU()).to(device)
+    x, seen = torch.randn(2, 64, device=device, requires_grad=True), []
+    handles = [
+        model[0].register_forward_pre_hook(lambda *_, **__: seen.append("before"), with_kwargs=True),
+        model[0].register_forward_hook(lambda layer, *_: seen.append(type(layer).__name__)),
+        model[0].register_full_backward_hook(lambda *_: seen.append("back")),
+    ]
+    nn.quantize_(model)
+    model(x).sum().backward()
+    nn.dequantize_(model)
+    model(x).sum().backward()
+    assert seen == ["before", "Linear4bit", "back", "before", "Linear", "back"]
+    for handle in handles:
+        handle.remove()
+    model(x).sum().backward()
+    assert len(seen) == 6
 
 
 def test_torchs_own_encoder(device):

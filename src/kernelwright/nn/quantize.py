@@ -80,7 +80,7 @@ def dequantize_(model: torch.nn.Module, dtype: torch.dtype | None = None) -> tor
         made.weight = torch.nn.Parameter(weight.to(dtype or weight.dtype), requires_grad=False)
         made.bias = old.bias
         parent, _, last = name.rpartition(".")
-        setattr(model.get_submodule(parent), last, made.train(old.training))
+        setattr(model.get_submodule(parent), last, _as_before(made, old))
     return model
 
 
@@ -124,6 +124,14 @@ def _quantized(old: torch.nn.Linear, device: Any, blocksize: int, **settings: An
     made.weight = made.weight._with(old.weight.detach(), blocksize=blocksize).to(where)  # noqa: SLF001
     if old.bias is not None:
         made.bias = torch.nn.Parameter(old.bias.detach().to(where), requires_grad=old.bias.requires_grad)
+    return _as_before(made, old)
+
+
+def _as_before(made: torch.nn.Module, old: torch.nn.Module) -> Any:
+    """With the mode and the hooks of the layer whose place it takes; the same, so that their handles remove them."""
+    for name in vars(old).keys() & vars(torch.nn.Module()).keys():
+        if "_hook" in name:
+            setattr(made, name, getattr(old, name))
     return made.train(old.training)
 
 
