@@ -24,6 +24,7 @@ SYSTEMS = {
     'ID=debian\nVERSION_ID="12"\n': ("nvidia-driver", "apt-get install -y g++-12"),
     "ID=fedora\nVERSION_ID=42\n": ("akmod-nvidia", "dnf install -y gcc12-c++"),
     'ID="rocky"\nID_LIKE="rhel centos fedora"\nVERSION_ID="9.4"\n': ("nvidia-driver:open-dkms", "gcc-toolset-12"),
+    'ID="almalinux"\nID_LIKE="fedora rhel centos"\n': ("nvidia-driver:open-dkms", "gcc-toolset-12"),
     "ID=arch\n": ("pacman -Syu --needed nvidia-open", "pacman -S --needed gcc12"),
     'ID="opensuse-leap"\nID_LIKE="suse opensuse"\n': ("zypper install -y nvidia-open", "zypper install -y gcc12-c++"),
     "ID=nixos\n": ("nixos-rebuild switch", "g++-12"),

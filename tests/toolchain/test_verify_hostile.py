@@ -197,13 +197,17 @@ def _changed(members: dict[str, bytes], plain: Path, chance: random.Random) -> b
     return made.read_bytes()
 
 
-@pytest.mark.parametrize(("field", "value"), [(4, 5), (32, 25), (40, 200)], ids=["type", "size", "link"])
-def test_a_library_whose_symbols_cannot_be_read_is_told(members, plain, tmp_path, field, value):
-    """By a field of their section header, which nothing else needs."""
+@pytest.mark.parametrize(
+    ("part", "field", "form", "value"),
+    [("symbols", 4, "<I", 5), ("symbols", 32, "<Q", 25), ("symbols", 40, "<I", 200), ("file", 40, "<Q", 1 << 63)],
+    ids=["type", "size", "link", "offset"],
+)
+def test_a_library_that_cannot_be_read_is_told(members, plain, tmp_path, part, field, form, value):
+    """By one field of the file's own header, or of that of the section of its symbols."""
     data = bytearray(members[tiny.LIBRARY])
     (start,), (count,) = struct.unpack_from("<Q", data, 40), struct.unpack_from("<H", data, 60)
-    (header,) = [at for at in range(start, start + 64 * count, 64) if struct.unpack_from("<I", data, at + 4) == (11,)]
-    struct.pack_into("<I" if field in (4, 40) else "<Q", data, header + field, value)
+    symbols = next(n for n in range(count) if struct.unpack_from("<I", data, start + 64 * n + 4) == (11,))
+    struct.pack_into(form, data, (start + 64 * symbols if part == "symbols" else 0) + field, value)
     changed = tiny.write(tmp_path / tiny.NAME, {**members, tiny.LIBRARY: bytes(data)})
     (words,) = [d.words for d in judged(changed).found if (d.member, d.kind) == (tiny.LIBRARY, "code")]
     assert words.startswith("it cannot be read as a library: ")

@@ -113,7 +113,7 @@ def parse(data: bytes) -> Needs:
             versions = _versions(image, tags[_DT_VERNEED], tags[_DT_VERNEEDNUM], strings)
         libraries = tuple(image.text(strings + value) for tag, value in entries if tag == _DT_NEEDED)
         return Needs(libraries, tuple(sorted(set(versions))))
-    except (struct.error, KeyError, IndexError) as error:
+    except (struct.error, KeyError, IndexError, OverflowError) as error:
         raise ValueError(f"its dynamic section is cut off or wrong ({error})") from None
 
 
@@ -143,7 +143,7 @@ def sections(data: bytes) -> tuple[Section, ...]:
             )
             for name, kind, _, address, offset, length, link, _, _, _ in raw
         )
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
+    except (struct.error, IndexError, OverflowError, UnicodeDecodeError) as error:
         raise ValueError(f"its section headers are cut off or wrong ({error})") from None
 
 

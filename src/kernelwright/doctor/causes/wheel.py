@@ -39,7 +39,7 @@ CAUSES = (
         title="nothing in it is a library or GPU code",
         area=Area.LIBRARIES,
         why="It is another kind of file, or a directory or archive of others: whether something runs cannot be told by it.",
-        fix="find <path> -name '*.whl' -o -name '*.so*' -o -name '*.cubin' -o -name '*.ptx'",
-        then="Give xray one of those, or the directory into which the package was installed.",
+        fix="python -m pip download --no-deps --only-binary :all: <package>",
+        then="Give xray the wheel that this fetches, a .so, .cubin or .ptx file, or the directory into which the package was installed.",
     ),
 )

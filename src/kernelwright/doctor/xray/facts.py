@@ -47,6 +47,8 @@ class _Found:
     releases: set[str] = field(default_factory=set)
     kernels: dict[str, list[str]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    package: str = ""
+    """The name of the wheel's package."""
     skipped: list[str] = field(default_factory=list)
     others: int = 0
     kind_of_other: str = ""
@@ -185,7 +187,7 @@ def _verdict(found: _Found, place: _place.Place, table: dict[str, Any], *, pure:
     for one in judged:
         if one not in deciding:  # such as a build for other makers' GPUs: it matters only where it is loaded
             one["findings"] = [replace(each, grade=Grade.WARNS) for each in one["findings"]]
-    parts = [one | {"findings": [finding(each) for each in one["findings"]]} for one in judged]
+    parts = [one | {"findings": [finding(each, found.package) for each in one["findings"]]} for one in judged]
     outcome = _together(deciding, all_needed=not libraries)
     if pure and not judged and not found.problems:
         outcome = _judge.ORDER[0]
@@ -199,6 +201,7 @@ def examine(path: Path, machine: Machine, targets: Sequence[str] = (), *, kernel
     with _sources.opened(path) as given:
         wheel = _tag.facts(given)
         found = _read(given, machine, kernels=kernels)
+        found.package = given.path.name.partition("-")[0] if wheel else ""
         files = [one.facts for one in found.subjects]
         pure = _tag.is_pure(given, wheel)
         every = [module for one in found.subjects for module in one.modules]
@@ -212,7 +215,10 @@ def examine(path: Path, machine: Machine, targets: Sequence[str] = (), *, kernel
             "files": files,
             "others": found.others,
             "problems": found.problems[:_MOST_TOLD],
-            "findings": list(map(finding, [*_general(wheel, files, found.problems), *_nothing(given, wheel, found)])),
+            "findings": [
+                finding(one, found.package)
+                for one in [*_general(wheel, files, found.problems), *_nothing(given, wheel, found)]
+            ],
             "verdicts": [_verdict(found, place, table, pure=pure) for place in places],
         }
 
