@@ -38,8 +38,6 @@ alignas(64) constexpr float kCodeValues[2][16] = {{KW_NF4_VALUES}, {KW_FP4_VALUE
 
 constexpr int64_t kTableStep = 32;  // what Table::decode takes
 
-inline int code_of(const uint8_t* packed, int64_t element) { return packed[element / 2] >> (element % 2 ? 0 : 4) & 15; }
-
 // Rounded after each step, as bitsandbytes does: compilers must not make one operation of the product and the sum.
 inline float scale_of(const Scales4bit& s, int64_t block) {
   if (s.absmax != nullptr) return s.absmax[block];

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from kernelwright import _environment, errors
 
 if TYPE_CHECKING:
-    from kernelwright.doctor._cause import Cause
-    from kernelwright.doctor._check import Check
+    from kernelwright.doctor._check import Check, Finding
     from kernelwright.doctor.machine._machine import Machine
 
 # The causes whose checks are asked, the one that explains the others first. Where no check finds one, the last stands:
@@ -26,7 +25,7 @@ _ASKED: dict[type[errors.KernelwrightError], tuple[str, ...]] = {
     ),
     errors.DriverTooOld: ("KW-004", "KW-032", "KW-076"),
     errors.NoDevice: ("KW-012", "KW-002", "KW-014", "KW-104", "KW-102", "KW-103", "KW-001", "KW-015"),
-    errors.NoImage: ("KW-074",),
+    errors.NoImage: ("KW-078", "KW-074"),
     errors.ImageMissing: ("KW-070",),
     errors.ImageCorrupt: ("KW-030", "KW-032", "KW-071"),
     errors.PackageIncomplete: ("KW-070",),
@@ -37,7 +36,7 @@ _OF_THE_MACHINE = ("KW-004", "KW-014", "KW-030", "KW-032", "KW-009")
 _WHILE_STARTING = ("starting CUDA", "cuLibraryLoadData", "cuLibraryGetKernel", "cuKernelGetFunction")
 
 _asking = threading.local()
-_known: dict[tuple[type, str], tuple[str, str] | None] = {}
+_known: dict[tuple[type, str], Finding | None] = {}
 
 
 def machine() -> Machine:
@@ -58,27 +57,26 @@ def with_cause(error: errors.KernelwrightError) -> errors.KernelwrightError:
         if key not in _known:
             _known[key] = _ask(error, words)
         found = _known[key]
-        return _told(error, words, *found) if found else error
+        return _told(error, words, found) if found else error
     except Exception:  # noqa: BLE001 - the doctor may be missing or broken: the refusal itself must not be lost
         return error
     finally:
         _asking.now = False
 
 
-def _told(error: errors.KernelwrightError, words: str, code: str, evidence: str) -> errors.KernelwrightError:
-    from kernelwright.doctor.causes import all_causes
+def _told(error: errors.KernelwrightError, words: str, found: Finding) -> errors.KernelwrightError:
+    from kernelwright.doctor._told import told
 
-    cause = all_causes()[code]
-    shown = f" ({evidence})" if evidence and evidence not in words else ""
+    known = told(found)
+    shown = f" ({found.evidence})" if found.evidence and found.evidence not in words else ""
     made = type(error)(
-        f"{words} [{code}: {cause.title}{shown}; fix: {cause.fix.rstrip('.')}]"
+        f"{words} [{found.code}: {known['title']}{shown}; fix: {known['fix']}]"
     )  # one line: of a traceback the last
-    made.code, made.cause, made.fix = code, cause.why, cause.fix
+    made.code, made.cause, made.fix, made.then = found.code, known["why"], known["fix"], known["then"]
     return made
 
 
-def _ask(error: errors.KernelwrightError, words: str) -> tuple[str, str] | None:
-    """(code, evidence) of the cause."""
+def _ask(error: errors.KernelwrightError, words: str) -> Finding | None:
     if isinstance(error, errors.CudaError):
         return _of_the_driver(words) if any(word in words for word in _WHILE_STARTING) else None
     asked = _ASKED.get(type(error))
@@ -87,17 +85,23 @@ def _ask(error: errors.KernelwrightError, words: str) -> tuple[str, str] | None:
     if isinstance(error, errors.NoDriver):  # what was opened in its place has told its name: no file tells more
         named = _named(words)
         if named is not None and named.code == "KW-006":
-            return named.code, ""
-    return _found(asked) or (asked[-1], "")
+            return _found((named.code,)) or named
+    return _found(asked) or _without_evidence(asked[-1])
 
 
-def _found(codes: tuple[str, ...]) -> tuple[str, str] | None:
+def _without_evidence(code: str) -> Finding:
+    from kernelwright.doctor._check import Finding, Grade
+
+    return Finding(code, Grade.FAILS, "")
+
+
+def _found(codes: tuple[str, ...]) -> Finding | None:
     """The first of the causes that a check finds here."""
     from kernelwright.doctor.checks import all_checks, examine
 
     of_ours: list[Check] = [one for one in all_checks() if one.code in codes and not _of_others(one)]
-    found = {one.code: one.evidence for one in examine(machine(), of_ours)}
-    return next(((code, found[code]) for code in codes if code in found), None)
+    found = {one.code: one for one in examine(machine(), of_ours)}
+    return next((found[code] for code in codes if code in found), None)
 
 
 def _of_others(one: Check) -> bool:
@@ -105,17 +109,16 @@ def _of_others(one: Check) -> bool:
     return one.look.__module__.endswith(".extensions")
 
 
-def _of_the_driver(words: str) -> tuple[str, str] | None:
+def _of_the_driver(words: str) -> Finding | None:
     found = _found(_OF_THE_MACHINE)
     named = _named(words)
-    if named is None or (found and found[0] != "KW-009"):
-        return found
-    return named.code, ""
+    better = found is not None and (found.code != "KW-009" or named is None or named.code == found.code)
+    return found if better else named
 
 
-def _named(words: str) -> Cause | None:
+def _named(words: str) -> Finding | None:
     """The cause that the log explainer reads from the driver's own words."""
     from kernelwright.doctor.explain import explain
 
     answers = explain(words).answers
-    return answers[0].cause if answers else None
+    return _without_evidence(answers[0].cause.code) if answers else None

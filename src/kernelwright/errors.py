@@ -12,13 +12,14 @@ class KernelwrightError(Exception):
     """Base of all. `status` is the name of the C library's code, None where the cause is on Python's side.
 
     Where the doctor knows why this machine or this installation refuses, `code` is its name for that, such as KW-076,
-    `cause` the reason and `fix` what ends it; the message has them too.
+    `cause` the reason, `fix` the command that ends it and `then` what comes after; the message has the first three.
     """
 
     status: str | None = None
     code: str | None = None
     cause: str | None = None
     fix: str | None = None
+    then: str | None = None
 
 
 class InvalidArgument(KernelwrightError, ValueError):

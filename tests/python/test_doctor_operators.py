@@ -205,6 +205,11 @@ ENDS = {
         "FAILED operators: on GPUs: signal 11; it was at: a",
         False,
     ),
+    "left early": (  # as a driver may, by exit()
+        {"gpus": [{"ordinal": 0, "operators": [{"name": "a", "right": "1 %"}]}], "running": "b on GPU 0"},
+        "FAILED operators: on GPUs: the child process ended before it was done; it was at: b on GPU 0",
+        False,
+    ),
     "no process": ({"error": "no child process", "unasked": True}, "were not run on a GPU: no child process", True),
     "no word": ({"error": "exit code 1 and no word"}, "FAILED operators: on GPUs: exit code 1 and no word", False),
 }

@@ -75,7 +75,7 @@ def test_records():
         }, cause.title
         assert not cause.title.endswith(".")
         assert cause.why.endswith(".")
-        assert cause.fix.endswith((".", ")"))
+        assert cause.then.endswith((".", ")", ""))
         assert set(cause.yields_to) <= set(causes) - {code}
 
 
@@ -209,6 +209,79 @@ def test_a_process_without_standard_input():
         ["sh", "-c", f"{sys.executable} -m kernelwright explain <&-"], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (2, "explain cannot read the log: there is no standard input\n")
+
+
+def test_a_line_is_quoted_as_it_stands():
+    """Typography and all, so that it is found again; only what would steer a terminal is not."""
+    line = "\u2018x\u2019\u00a0ImportError: `libcudart.so.12`: cannot\topen shared object file \u201coh\u201d\uff1a"
+    (answer,) = explain(f"  {line}\x1b[0m\r\n").answers
+    assert answer.lines[0].text == line
+    (answer,) = explain(f"{CAUSE} \x1b[31m\x07\x9b2J\u202eevil\u2028x").answers
+    assert answer.lines[0].text == f"{CAUSE} \\u009b2J\\u202eevil\\u2028x"
+
+
+LETTER = "Dear all,\n{}\nShould I buy a new card?\nThanks, Ada\n"
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "what does 'no kernel image is available for execution' mean?",
+        "Yesterday my program said: no kernel image is available for execution on the device.",
+        "I get RuntimeError: no kernel image is available for execution on the device, why?",
+    ],
+)
+def test_a_letter_that_quotes_a_message(sentence):
+    (answer,) = explain(LETTER.format(sentence)).answers
+    assert (answer.cause.code, answer.confidence) == ("KW-010", Confidence.LOW)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Is the NVIDIA driver too old for CUDA 12.4 if I have release 525?",
+        "I think that nvcc was not found, or there is no space left on device, but I do not know.",
+        "How can I find out whether my GPU has no kernel image is available errors?",
+    ],
+)
+def test_a_letter_that_quotes_none(sentence):
+    found = explain(LETTER.format(sentence))
+    assert not found.answers
+    assert found.silence == "a person wrote this, and it quotes no program's message: what was printed is needed"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "CUDA error: no kernel image is available for execution on the device",
+        "no kernel image is available for execution on the device",
+        "WARNING! libcuda.so not found! Do you have a CUDA driver installed?",
+        "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver",
+    ],
+)
+def test_one_line_is_a_log(line):
+    assert explain(line).answers[0].confidence is not Confidence.LOW
+
+
+WARNED = "2026-01-01 10:00:00.1: W tensorflow/x.cc:64] Could not load dynamic library 'libcudart.so.11.0'"
+
+
+def test_what_only_warns_is_not_the_cause_of_another_end():
+    ends = "Traceback (most recent call last):\n{}"
+    assert [a.cause.code for a in explain(WARNED).answers] == ["KW-050"]
+    assert not explain(f"{WARNED}\n{ends.format('json.decoder.JSONDecodeError: Expecting value')}").answers
+    related = f"{WARNED}\n{ends.format('RuntimeError: the GPU cannot be used')}"
+    assert [a.cause.code for a in explain(related).answers] == ["KW-050"]
+    both = f"{WARNED}\nRuntimeError: CUDA error: no kernel image is available for execution on the device"
+    assert [a.cause.code for a in explain(both).answers] == ["KW-010", "KW-050"]
+
+
+def test_a_gpu_of_another_maker():
+    """ROCm speaks like CUDA; beside a GPU of NVIDIA's its words change nothing."""
+    log = "RuntimeError: HIP error: invalid device function\nCompile with `TORCH_USE_HIP_DSA` to enable assertions."
+    assert explain(log).silence.startswith("the GPU is not one of NVIDIA's")
+    beside = f"NVIDIA GeForce RTX 4090\namdgpu: loaded\n{CAUSE}\nCUDA error: invalid device function"
+    assert {a.cause.code for a in explain(beside).answers} == {"KW-044", "KW-010"}
 
 
 def test_any_bytes_are_a_log():

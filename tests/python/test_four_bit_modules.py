@@ -212,6 +212,59 @@ def test_state_dict_goes_round(layer, device):
         assert other.quant_state is other.weight.quant_state
 
 
+@pytest.mark.parametrize("quantized", [False, True])
+def test_what_is_loaded_is_a_copy(layer, device, quantized):
+    """As torch's load_state_dict makes it: the checkpoint may be a file that is mapped, or be loaded twice."""
+    from kernelwright import nn
+
+    made, _ = layer
+    state, x = made.state_dict(), torch.randn(2, 96, device=device)
+    y = made(x)
+    other = nn.Linear4bit(96, 40, device=device)
+    other = other.to(device) if quantized else other
+    other.load_state_dict(state)
+    for value in state.values():
+        value.zero_()
+    assert torch.equal(other(x), y)
+
+
+def test_emptied_and_loaded(layer, device):
+    """How torch brings a model from meta to a device before its values are there."""
+    made, _ = layer
+    x = torch.randn(2, 96, device=device)
+    state, y = made.state_dict(), made(x)
+    with pytest.raises(NotImplementedError, match="to_empty"):
+        copy.deepcopy(made).to("meta").to(device)
+    torch.nn.Sequential(made.to("meta")).to_empty(device=device)
+    assert str(made.load_state_dict(state)) == "<All keys matched successfully>"
+    assert torch.equal(made(x), y)
+
+
+@pytest.mark.parametrize("default", ["float64", "bfloat16", "meta"])
+def test_what_torch_makes_by_default_is_nothing_to_a_layer(layer, device, default):
+    """A script may have set another type, or be within a device that makes models without memory."""
+    from kernelwright import nn
+
+    made, plain = layer
+    x, settings = torch.randn(2, 96, device=device), {"quant_type": made.quant_state.quant_type}
+    before, expected = torch.get_default_dtype(), made.double()(x.double())
+    try:
+        if default != "meta":
+            torch.set_default_dtype(getattr(torch, default))
+        with torch.device("meta" if default == "meta" else device):
+            again = nn.Linear4bit(96, 40, device="cpu", compress_statistics=made.quant_state.nested, **settings)
+            again.load_state_dict(plain.float().state_dict(), assign=True)
+            again = again.to(device)
+            other = nn.Linear4bit(96, 40, **settings)
+            other.load_state_dict(again.state_dict(), assign=True)
+            found = [each.double()(x.double()) for each in (again, other)]
+    finally:
+        torch.set_default_dtype(before)
+    assert torch.equal(found[0], expected)
+    assert torch.equal(found[1], expected)
+    same(dict(other.state_dict()), dict(made.state_dict()))
+
+
 def test_loading_is_strict(layer, device):
     from kernelwright import nn
 
@@ -275,6 +328,9 @@ def test_attributes_by_the_names_of_a_state_dict(layer):
     assert not hasattr(made.weight, "nothing")
 
 
+@pytest.mark.skipif(
+    torch.__version__.startswith("2.4."), reason="torch 2.4 does not trace a Params4bit (README, Limits)"
+)
 def test_compiles_as_one_graph(layer, device):
     made, _ = layer
     model = torch.nn.Sequential(torch.nn.Linear(96, 96, device=device), made)

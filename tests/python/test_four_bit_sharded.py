@@ -76,6 +76,10 @@ print("whole")
 
 def test_two_processes_are_as_one(seed, tmp_path):
     """quant_storage is the type of the other parameters: FSDP shards parameters of one type together."""
+    import torch.distributed.fsdp as home
+
+    if not hasattr(home, "fully_shard"):
+        pytest.skip(f"torch {torch.__version__} has fully_shard elsewhere, as a prototype")
     both = [start(PROGRAM, str(rank), str(tmp_path / "meeting"), str(seed)) for rank in (0, 1)]
     for done in [child.wait_text() for child in both]:
         assert done.stdout == "whole\n", f"exit code {done.returncode}\n{done.stderr}"

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from html.parser import HTMLParser
 
 import pytest
@@ -145,6 +147,19 @@ def test_a_page_that_cannot_be_written(tmp_path, capsys):
     assert "the page cannot be written: " in capsys.readouterr().err
     assert program.main(["doctor", "--html"]) == 2
     assert program.main(["xray", str(tmp_path), "--html"]) == 2
+
+
+@pytest.mark.parametrize("verb", [["doctor", "--self"], ["xray"]])
+def test_a_reader_of_the_text_that_goes_away(tmp_path, verb):
+    """`… --html page | head -1`: the page is whole all the same."""
+    page = tmp_path / "page.html"
+    wheel = cuda_files.wheel(tmp_path / "a.whl", {"a.so": Library(fat=container(*sass("80"))).bytes()})
+    command = [sys.executable, "-m", "kernelwright", *verb, "--html", str(page)]
+    with subprocess.Popen([*command, *([str(wheel)] if verb == ["xray"] else [])], stdout=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        started.stdout.close()
+        started.wait(timeout=60)
+    look(page.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("form", ["--html=", "--html"])

@@ -116,6 +116,7 @@ def test_compiled_gradients(op, overload, device):
             torch.testing.assert_close(b.grad, a.grad, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:At pre-dispatch tracing:UserWarning")  # torch 2.4 says it of every operator
 @pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)
 def test_export(op, overload, device):
     call = tensors.target(op, overload.name)
@@ -240,13 +241,23 @@ def test_writing_to_a_tensor_of_inference_mode_is_refused_outside_of_it(op, over
         assert not torch.equal(args[index], before)
 
 
-def test_forward_mode_is_refused():
+@pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)
+def test_forward_mode_is_refused(op, overload, device):
     """torch has no rule for it and would answer with zeros."""
-    x, tangent = torch.randn(2, 8), torch.randn(2, 8)
-    with pytest.raises(errors.Unsupported, match="no forward-mode derivative"):
-        torch.func.jvp(kernelwright.rms_norm, (x,), (tangent,))
+    call, plain = tensors.target(op, overload.name), small(op, overload, device, number=4)
     with torch.autograd.forward_ad.dual_level():
-        dual = torch.autograd.forward_ad.make_dual(x, tangent)
-        with pytest.raises(errors.Unsupported, match="no forward-mode derivative"):
-            kernelwright.rms_norm(x, None, dual)
-        assert torch.equal(kernelwright.rms_norm(x), kernelwright.rms_norm(x.clone()))
+        for index, value in enumerate(plain):
+            if isinstance(value, torch.Tensor) and value.is_floating_point():
+                dual = torch.autograd.forward_ad.make_dual(value, torch.ones_like(value))
+                with pytest.raises(errors.Unsupported, match=f"^{op.name} has no forward-mode derivative"):
+                    call(*plain[:index], dual, *plain[index + 1 :])
+        call(*plain)
+
+
+def test_forward_mode_is_refused_in_transforms_and_modules(device):
+    x = torch.randn(2, 64, device=device)
+    nn = kernelwright.nn
+    for layer in (nn.RMSNorm(64), nn.LayerNorm(64), nn.SwiGLU(), nn.LinearNF4(64, 8)):
+        for module in (layer.to(device), layer.requires_grad_(requires_grad=False)):
+            with pytest.raises(errors.Unsupported, match="has no forward-mode derivative"):
+                torch.func.jvp(module, (x,), (x,))

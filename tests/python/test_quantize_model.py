@@ -88,8 +88,47 @@ def test_which_layers(made, skip, expected, device):
         assert (wide - plain[name]).abs().max() <= 0.18 * plain[name].abs().max()
         other = torch.nn.Linear(layer.in_features, layer.out_features, layer.bias is not None, device=device)
         other.weight, other.bias = torch.nn.Parameter(wide), layer.bias
-        model.set_submodule(name, other)
+        parent, _, last = name.rpartition(".")
+        setattr(model.get_submodule(parent), last, other)
     torch.testing.assert_close(model(ids), after, rtol=1e-5, atol=1e-5)
+
+
+def test_hooks_stay(device):
+    """Who watches a layer watches what takes its place, there and back, until the hook is removed."""
+    from kernelwright import nn
+
+    model = torch.nn.Sequential(torch.nn.Linear(64, 8), torch.nn.ReLU()).to(device)
+    x, seen = torch.randn(2, 64, device=device, requires_grad=True), []
+    handles = [
+        model[0].register_forward_pre_hook(lambda *_, **__: seen.append("before"), with_kwargs=True),
+        model[0].register_forward_hook(lambda layer, *_: seen.append(type(layer).__name__)),
+        model[0].register_full_backward_hook(lambda *_: seen.append("back")),
+    ]
+    nn.quantize_(model)
+    model(x).sum().backward()
+    nn.dequantize_(model)
+    model(x).sum().backward()
+    assert seen == ["before", "Linear4bit", "back", "before", "Linear", "back"]
+    for handle in handles:
+        handle.remove()
+    model(x).sum().backward()
+    assert len(seen) == 6
+
+
+def test_torchs_own_encoder(device):
+    """In evaluation it would give its layers' weights to a kernel that knows no codes."""
+    from kernelwright import nn
+
+    layer = torch.nn.TransformerEncoderLayer(64, 4, 128, dropout=0, batch_first=True, device=device)
+    model = torch.nn.TransformerEncoder(layer, 2)
+    nn.quantize_(model)
+    assert quantized(model) == [f"layers.{i}.linear{j}" for i in range(2) for j in (1, 2)]
+    x, hidden = torch.randn(2, 5, 64, device=device), torch.zeros(2, 5, dtype=torch.bool, device=device)
+    hidden[1, 3:] = True
+    for mask in (None, hidden):
+        learning = model.train()(x, src_key_padding_mask=mask).detach()
+        with torch.no_grad():
+            torch.testing.assert_close(model.eval()(x, src_key_padding_mask=mask), learning)
 
 
 def test_settings_reach_the_layers():

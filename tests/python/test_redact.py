@@ -123,7 +123,7 @@ def test_a_report_stays_one(tmp_path, be, user):
 def test_the_pages_of_causes_stay_whole(be, user):
     be(user=user)
     for cause in all_causes().values():
-        for text in (cause.title, cause.why, cause.fix):
+        for text in (cause.title, cause.why, cause.fix, cause.then):
             assert redacted(text) == text
 
 

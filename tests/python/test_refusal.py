@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,7 @@ from kernelwright.doctor.causes import all_causes
 from tests.python import made_up, standin, test_doctor_checks
 from tests.python.made_up import NO_DRIVER, ORIN, WORKSTATION
 from tests.python.support import WITHOUT_TORCH, copy_package, run
+from tests.python.test_doctor_fixes import is_a_command
 
 # One call for a GPU, as an operator makes it; what became of it, as JSON.
 CALL = """
@@ -28,7 +30,7 @@ try:
     library = _library.load()
     library.call("kw_swiglu", 0, None, 4096, 64, 8192, 64, 16384, 64, 1, 64, 0)
 except errors.KernelwrightError as error:
-    told = [type(error).__name__, error.code, error.cause, error.fix, str(error)]
+    told = [type(error).__name__, error.code, error.cause, error.fix, str(error), error.then]
 else:
     told = None
 print(json.dumps([told, "kernelwright.doctor" in sys.modules]))
@@ -49,7 +51,7 @@ def capability() -> str:
 
 
 def call(tmp_path, directory="", made=None, package=None, **variables):
-    """(class, code, cause, fix, message), or None where it was launched; whether it was; whether the doctor was asked."""
+    """(class, code, cause, fix, message, then), or None where it was launched; whether it was; whether the doctor was asked."""
     record = tmp_path / "record"
     root = described = ""
     if made is not None:
@@ -90,6 +92,7 @@ WSL = next(machine for code, _, machine in test_doctor_checks.SICK if code == "K
 REFUSED = {
     "a driver that is too old": ({"KW_STANDIN_VERSION": "12010"}, None, "DriverTooOld", "KW-076"),
     "a GPU without code": ({"KW_STANDIN_DEVICES": "3.5"}, None, "NoImage", "KW-074"),
+    "an image that the wheel lacks": ({"KERNELWRIGHT_ARCH": "sm_1"}, None, "NoImage", "KW-078"),
     "hidden GPUs": (
         {"KW_STANDIN_DEVICES": ""}, WORKSTATION.but(variables={"CUDA_VISIBLE_DEVICES": ""}), "NoDevice", "KW-012"),
     "a kernel module that is not loaded": ({"KW_STANDIN_DEVICES": ""}, NOT_LOADED, "NoDevice", "KW-001"),
@@ -114,9 +117,12 @@ def test_a_refusal_before_the_first_launch(tmp_path, drivers, case):
     told, launched, _ = call(tmp_path, drivers[12], made, **variables)
     assert told is not None
     cause = all_causes()[code]
-    assert told[:4] == [kind, code, cause.why, cause.fix], told[4]
+    assert told[:3] == [kind, code, cause.why], told[4]
+    assert is_a_command(told[3])
+    assert not re.search(r"<[a-z]", told[3])
     assert f" [{code}: {cause.title}" in told[4]
-    assert told[4].endswith(f"; fix: {cause.fix.rstrip('.')}]")
+    assert told[4].endswith(f"; fix: {told[3]}]")
+    assert told[5] is not None
     assert not launched
 
 

@@ -16,7 +16,7 @@ from kernelwright import __main__ as program
 from kernelwright.doctor.machine._machine import Machine
 from kernelwright.doctor.xray import _elf, _fatbin, _sources, _unpack, _zip
 from kernelwright.doctor.xray._view import Damaged, View
-from kernelwright.doctor.xray.facts import examine
+from kernelwright.doctor.xray.facts import examine, unreadable
 from kernelwright.doctor.xray.text import lines
 from tests.python.cuda_files import Image, Library, container, cubin, ptx, ptx_file, sass, wheel
 
@@ -41,6 +41,8 @@ def look(path: Path, *, kernels: bool = True) -> list[str]:
     try:
         told = examine(path, NOWHERE, ["l4t-r36"], kernels=kernels)
     except Damaged as error:
+        printed = list(lines(unreadable(path, NOWHERE, ["l4t-r36"], str(error))))
+        assert any("fails KW-112" in line for line in printed), printed
         return [str(error)]
     return list(lines(told))
 

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 
 import pytest
 
+from kernelwright import __main__ as program
 from kernelwright.doctor.xray import _code, _place, _serve
 from kernelwright.doctor.xray.facts import examine
 from tests.python.cuda_files import Image, Library, container, cubin, ptx, sass, wheel
@@ -237,3 +239,67 @@ def test_gpus_of_the_machine_are_those_of_its_driver(tmp_path):
     two = {"level": 12020, "init": 0, "gpus": [H100, {"name": "old", "capability": 61}]}
     outcome, found = verdict(made_wheel(tmp_path), WORKSTATION.but(driver=two))
     assert (outcome, found) == ("fails", {("KW-010", "fails"): "nothing for 6.1 (old); the file has sm_80 sm_90"})
+
+
+def asked(capsys, path, *options):
+    code = program.main(["xray", "--json", *options, str(path)])
+    told = json.loads(capsys.readouterr().out)
+    return code, [one["code"] for one in told["findings"] if one["grade"] == "fails"], told
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "code", "words"),
+    [
+        ("notes.txt", b"hello\n", "KW-120", "it is a text; no wheel, ELF library"),
+        ("x.bin", bytes(range(200, 256)) * 9, "KW-120", "504 bytes that begin with c8 c9 ca cb"),
+        ("src.tar.gz", b"\x1f\x8b\x08" + bytes(99), "KW-120", "packed by gzip"),
+        ("empty", b"", "KW-120", "it is empty"),
+        ("empty.so", b"", "KW-112", "empty.so is called a library and is empty"),
+        ("lfs.so", b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "KW-112", "a pointer of Git LFS"),
+        ("a-1-py3-none-any.whl", b"<!DOCTYPE html><p>404", "KW-112", "no archive: it is a page"),
+        ("cut.whl", b"PK\x03\x04" + bytes(60), "KW-112", "cut off"),
+    ],
+)
+def test_what_is_nothing_to_judge(tmp_path, capsys, name, content, code, words):
+    (tmp_path / name).write_bytes(content)
+    result, codes, told = asked(capsys, tmp_path / name)
+    assert (result, codes) == (2, [code])
+    assert words in told["findings"][0]["evidence"]
+    assert [one["outcome"] for one in told["verdicts"]] == ["unknown"]
+    assert program.main(["xray", str(tmp_path / name)]) == 2
+    assert f"fails {code}" in capsys.readouterr().out
+
+
+def test_directories_and_archives_without_libraries(tmp_path, capsys):
+    (tmp_path / "none").mkdir()
+    assert asked(capsys, tmp_path / "none")[:2] == (2, ["KW-120"])
+    (tmp_path / "none" / "a.py").write_text("1\n")
+    result, codes, told = asked(capsys, tmp_path / "none")
+    assert (result, codes) == (2, ["KW-120"])
+    assert "the directory has 1 files (a.py)" in told["findings"][0]["evidence"]
+    for_windows = wheel(tmp_path / "a-1-cp311-cp311-win_amd64.whl", {"a/_c.pyd": b"MZ" + bytes(99)})
+    assert asked(capsys, for_windows)[:2] == (2, ["KW-120"])
+
+
+def test_a_sound_thing_without_gpu_code_is_no_error(tmp_path, capsys):
+    """A library of the CPU's, and a wheel that promises to have nothing compiled in it."""
+    plain = tmp_path / "plain.so"
+    plain.write_bytes(Library().bytes())
+    result, codes, told = asked(capsys, plain, "--for", "linux-x86_64")
+    assert (result, codes, told["code"]) == (0, [], [])
+    said = {"a-1.dist-info/WHEEL": b"Wheel-Version: 1.0\nTag: py3-none-any\n", "a/__init__.py": b"\n"}
+    pure = wheel(tmp_path / "a-1-py3-none-any.whl", said)
+    result, codes, told = asked(capsys, pure)
+    assert (result, codes, [one["outcome"] for one in told["verdicts"]]) == (0, [], ["runs"])
+    assert program.main(["xray", str(pure)]) == 0
+    assert ": RUNS: nothing in it is compiled\n" in capsys.readouterr().out
+    broken = wheel(tmp_path / "b-1-py3-none-any.whl", {**said, "a/_c.so": b""})
+    assert asked(capsys, broken)[:2] == (2, ["KW-112"])
+
+
+def test_a_part_that_cannot_be_read_is_told_by_the_exit_code(tmp_path, capsys):
+    good = Library(versions=LIBC).bytes()
+    both = wheel(tmp_path / "c.whl", {"a.so": good, "b.so": b"version https://git-lfs.github.com/spec/v1\n"})
+    result, codes, told = asked(capsys, both)
+    assert (result, codes) == (1, [])
+    assert [one["code"] for one in told["findings"]] == ["KW-112"]

@@ -277,6 +277,10 @@ def test_which_torch_the_tests_get(monkeypatch, tmp_path):
     assert chosen.key == "spec-2.13.0+cpu"
     assert "a build for CPUs: 2 packages, 3 MB to fetch" in chosen.about
     assert f"torch==2.13.0+cpu --hash=sha256:{'0' * 64}\n" in chosen.lock
+    answers["cpu"][0]["download_info"]["archive_info"] = {
+        "hash": f"sha256={'0' * 64}"
+    }  # pip 23.0, of a file in a folder
+    assert torch.choose(None) == chosen
     answer[0] = answers["gpu"]
     assert torch.choose(None).key == "none"
     assert "PIP_EXTRA_INDEX_URL" in torch.choose(None).about

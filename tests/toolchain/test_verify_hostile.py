@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+import struct
 import zipfile
 from argparse import Namespace
 from collections.abc import Callable
@@ -194,6 +195,22 @@ def _changed(members: dict[str, bytes], plain: Path, chance: random.Random) -> b
         changed = _damaged(members[where], chance)
     made = tiny.write(plain.with_name("made.whl"), {**members, where: changed})
     return made.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("part", "field", "form", "value"),
+    [("symbols", 4, "<I", 5), ("symbols", 32, "<Q", 25), ("symbols", 40, "<I", 200), ("file", 40, "<Q", 1 << 63)],
+    ids=["type", "size", "link", "offset"],
+)
+def test_a_library_that_cannot_be_read_is_told(members, plain, tmp_path, part, field, form, value):
+    """By one field of the file's own header, or of that of the section of its symbols."""
+    data = bytearray(members[tiny.LIBRARY])
+    (start,), (count,) = struct.unpack_from("<Q", data, 40), struct.unpack_from("<H", data, 60)
+    symbols = next(n for n in range(count) if struct.unpack_from("<I", data, start + 64 * n + 4) == (11,))
+    struct.pack_into(form, data, (start + 64 * symbols if part == "symbols" else 0) + field, value)
+    changed = tiny.write(tmp_path / tiny.NAME, {**members, tiny.LIBRARY: bytes(data)})
+    (words,) = [d.words for d in judged(changed).found if (d.member, d.kind) == (tiny.LIBRARY, "code")]
+    assert words.startswith("it cannot be read as a library: ")
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")

@@ -39,6 +39,15 @@ def test_pins_are_used_and_whole():
     assert set(pins["runner"]) == {target.machine for target in TABLE.targets.values()}
 
 
+def test_the_oldest_torch_is_that_of_the_extra_and_of_the_recorded_names():
+    oldest = render.pins()["torch"]["oldest"]
+    lowest = oldest.rpartition(".")[0]
+    assert f'torch = ["torch>={lowest}"]' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    names = (ROOT / "tests/layout/torch-names.txt").read_text(encoding="utf-8")
+    assert set(re.findall(r"torch(?:==| )(\d[\d.]*\d)", names)) == {oldest}
+    assert f"--torch torch=={oldest} tests/python\n" in MADE[".github/workflows/oldest.yml"]
+
+
 @pytest.mark.parametrize("name", MADE)
 def test_a_workflow_may_nothing_and_a_job_only_what_it_says(name):
     text = MADE[name]

@@ -80,14 +80,17 @@ def _notes(one: Parts, other: Parts, differing: list[str]) -> Iterator[tuple[str
         yield "compiler", text.phrase(*compilers)
 
 
-def differences(theirs: bytes, ours: bytes, *, explained: bool) -> Iterator[tuple[str, str]]:
+def differences(theirs: bytes, ours: bytes, *, explained: bool) -> list[tuple[str, str]]:
     """(kind, words) of each cause. `explained`: the recipes differ in what decides machine code."""
     try:
-        one = {part.name: part for part in sections(theirs)}
-        other = {part.name: part for part in sections(ours)}
-    except ValueError as error:
-        yield "code", f"it cannot be read as a library: {error}"
-        return
+        return _causes(theirs, ours, explained=explained)
+    except ValueError as error:  # any table in it may be damaged
+        return [("code", f"it cannot be read as a library: {error}")]
+
+
+def _causes(theirs: bytes, ours: bytes, *, explained: bool) -> list[tuple[str, str]]:
+    one = {part.name: part for part in sections(theirs)}
+    other = {part.name: part for part in sections(ours)}
     every = {**one, **other}
     differing = [
         name for name in every if getattr(one.get(name), "data", None) != getattr(other.get(name), "data", None)
@@ -101,4 +104,4 @@ def differences(theirs: bytes, ours: bytes, *, explained: bool) -> Iterator[tupl
         several = [_strings(one.get(name)) ^ _strings(other.get(name)) for name in rest]
         words = sorted((word for words in several for word in words if word.isascii() and word.isprintable()), key=len)
         found.append(("data", f"{', '.join(rest)} differ" + (f", such as {words[-1][:80]!r}" if words else "")))
-    yield from found or [("data", "what lies around and between its sections differs")]
+    return found or [("data", "what lies around and between its sections differs")]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolchain.errors import ProvisionError, ToolMissing
 from toolchain.locking.wanted import Wanted
-from toolchain.providers.pip import run_pip
+from toolchain.providers.pip import run_pip, sha256_of
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -124,7 +124,7 @@ def resolve(wanted: Wanted) -> list[Package]:
             place = (python, machine)
             for item in _walk(wanted, place, {name: p.version for name, p in packages.items()}):
                 name, version = canonical(item["metadata"]["name"]), item["metadata"]["version"]
-                digest = item["download_info"].get("archive_info", {}).get("hashes", {}).get("sha256")
+                digest = sha256_of(item)
                 if not digest:
                     raise ProvisionError(f"{wanted.path}: the index gives no sha256 for {name} {version}")
                 packages.setdefault(name, Package(name, version)).hashes[place] = digest

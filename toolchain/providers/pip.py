@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager, contextmanager
 from importlib.machinery import PathFinder, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from toolchain import leftovers
 from toolchain.errors import BusyError, ProvisionError, RequestError, ToolMissing
@@ -107,6 +108,14 @@ def run_pip(arguments: Sequence[str], what: str, python: Sequence[str] | None = 
             f"{what}: pip failed (exit code {done.returncode})\n{said.strip()}\n{_KW.what_to_do(said)}".strip()
         )
     return done.stdout
+
+
+def sha256_of(item: Mapping[str, Any]) -> str | None:
+    """Of one package in pip's report; pip 23.0, Debian 12's, has only the older of two forms for a file in a folder."""
+    info = item["download_info"].get("archive_info", {})
+    kind, _, digest = str(info.get("hash", "")).partition("=")
+    found: str | None = info.get("hashes", {}).get("sha256") or (digest if kind == "sha256" else None)
+    return found
 
 
 def home(lock: Path, *, per_python: bool = False, root: Path = STATE) -> Path:

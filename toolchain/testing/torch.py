@@ -16,7 +16,7 @@ from typing import Any
 
 from toolchain.errors import ProvisionError, RequestError, ToolMissing
 from toolchain.locking.wanted import group
-from toolchain.providers.pip import run_pip
+from toolchain.providers.pip import run_pip, sha256_of
 
 _ASK = """import json, site, sys, torch
 print(json.dumps([torch.__version__, site.getsitepackages(), sys.version_info[:2]]))"""
@@ -98,7 +98,7 @@ def _name(item: dict[str, Any]) -> str:
 def _pinned(spec: str, items: list[dict[str, Any]]) -> Torch:
     lines = []
     for item in sorted(items, key=_name):
-        digest = item["download_info"].get("archive_info", {}).get("hashes", {}).get("sha256")
+        digest = sha256_of(item)
         if not digest:
             raise ProvisionError(f"{spec}: the package index gives no sha256 for {_name(item)}")
         lines.append(f"{_name(item)}=={item['metadata']['version']} --hash=sha256:{digest}\n")

@@ -13,6 +13,7 @@ from toolchain.targets import Version
 
 _PT_LOAD, _PT_DYNAMIC = 1, 2
 _SHT_NOBITS, _SHT_DYNSYM = 8, 11
+_SYMBOL = struct.calcsize("<IBBHQQ")
 _DT_NULL, _DT_NEEDED, _DT_STRTAB = 0, 1, 5
 _DT_VERNEED, _DT_VERNEEDNUM = 0x6FFFFFFE, 0x6FFFFFFF
 
@@ -112,7 +113,7 @@ def parse(data: bytes) -> Needs:
             versions = _versions(image, tags[_DT_VERNEED], tags[_DT_VERNEEDNUM], strings)
         libraries = tuple(image.text(strings + value) for tag, value in entries if tag == _DT_NEEDED)
         return Needs(libraries, tuple(sorted(set(versions))))
-    except (struct.error, KeyError, IndexError) as error:
+    except (struct.error, KeyError, IndexError, OverflowError) as error:
         raise ValueError(f"its dynamic section is cut off or wrong ({error})") from None
 
 
@@ -142,16 +143,18 @@ def sections(data: bytes) -> tuple[Section, ...]:
             )
             for name, kind, _, address, offset, length, link, _, _, _ in raw
         )
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
+    except (struct.error, IndexError, OverflowError, UnicodeDecodeError) as error:
         raise ValueError(f"its section headers are cut off or wrong ({error})") from None
 
 
 def defined(data: bytes) -> tuple[Symbol, ...]:
-    """The dynamic symbols that are defined here, by address."""
+    """The dynamic symbols that are defined here, by address; ValueError if they cannot be read."""
     parts = sections(data)
     table = next((part for part in parts if part.kind == _SHT_DYNSYM), None)
     if table is None:
         raise ValueError("it has no dynamic symbols")
+    if table.link >= len(parts) or len(table.data) % _SYMBOL:
+        raise ValueError("its dynamic symbols are cut off or have no names")
     strings = parts[table.link].data
     found = []
     for name, info, _, section, address, size in struct.iter_unpack("<IBBHQQ", table.data):

@@ -38,6 +38,8 @@ def _values(table: Table) -> dict[str, str]:
     return {
         **{name: f"{name}@{pin['commit']} # {pin['version']}" for name, pin in pinned["action"].items()},
         "micromamba": micromamba["version"],
+        "oldest torch": pinned["torch"]["oldest"],
+        "oldest torch's runner": runners[pinned["torch"]["machine"]]["label"],
         "runner": builder["label"],
         "second runner": builder["second"],
         "released targets": json.dumps([target.name for target in released.values()]),

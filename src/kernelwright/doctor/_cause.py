@@ -57,7 +57,7 @@ def sign(pattern: str, weight: int = 3) -> Sign:
 def number(*codes: int) -> Sign:
     """CUDA's errors by their numbers, where a program prints no more than that."""
     found = "|".join(map(str, codes))
-    words = r"error|errno|returned|returns?|failed with|exit(ed)? with|code|status|result|errcode"
+    words = r"err|init failure|error|errno|returned|returns?|failed with|exit(ed)? with|code|status|result|errcode"
     return sign(
         rf"(\bcuda\w*|\bcu[a-z]\w+|\bnvrtc)\b.{{0,40}}\b({words})\W{{0,4}}((code|number|value|is)\W{{0,3}})?({found})\b"
         rf"|\bcuda\w*error: \[({found})\]",
@@ -75,7 +75,9 @@ class Cause:
     area: Area
     why: str
     fix: str
-    """One command or one act, and only then what else there is."""
+    """One command that can be pasted. What a log or a machine has to say first stands in it as <package>."""
+    then: str = ""
+    """What comes after it, and what else there is where the command is not for this system."""
     signs: tuple[Sign, ...] = ()
     needs: tuple[Sign, ...] = field(default=())
     """At least one of these must stand somewhere in the log too; without it the signs mean something else."""

@@ -6,12 +6,21 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from kernelwright.doctor.machine._machine import Machine
 
-Look = Callable[["Machine"], "str | None"]
+
+class Seen(NamedTuple):
+    """What a look found, and the command that ends it where this machine tells more than the record of the cause."""
+
+    evidence: str
+    fix: str
+    then: str = ""
+
+
+Look = Callable[["Machine"], "Seen | str | None"]
 
 
 class Grade(enum.Enum):
@@ -25,7 +34,9 @@ class Grade(enum.Enum):
 
 @dataclass(frozen=True)
 class Check:
-    """One look at a machine. `look` returns the evidence in one sentence, None where all is well or does not apply."""
+    """One look at a machine. `look` returns the evidence in one sentence, alone where the record's command ends it too;
+    None where all is well or does not apply.
+    """
 
     code: str
     grade: Grade
@@ -39,6 +50,9 @@ class Finding:
     code: str
     grade: Grade
     evidence: str
+    fix: str = ""
+    """A command with this machine's own values; "" where the record's is as good."""
+    then: str = ""
 
 
 def check(code: str, grade: Grade = Grade.FAILS) -> Callable[[Look], Check]:

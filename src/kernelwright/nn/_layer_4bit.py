@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -61,8 +62,11 @@ class Layer4bit(torch.nn.Module):
         result = super()._apply(fn, recurse)
         state = self._known_state()
         if state is not None:
-            if state.absmax.device != self.weight.device:
-                state = state.copy().to(self.weight.device)
+            device = self.weight.device
+            if state.absmax.is_meta and not self.weight.is_meta:  # to_empty(): the state is to be loaded too
+                state = state.copy()._change(lambda t: torch.empty_like(t, device=device))  # noqa: SLF001
+            elif state.absmax.device != device:
+                state = state.copy().to(device)
             if isinstance(self.weight, Params4bit):
                 self.weight.quant_state = state
             self.quant_state = state
@@ -122,8 +126,9 @@ class Layer4bit(torch.nn.Module):
             self.quant_state = self._checked(QuantState.from_dict(parts, device=old.device)) if parts else state
             return False
         if parts:
-            data = weight if assign else weight.clone()
-            made = Params4bit.from_prequantized(data, parts, device=device)
+            if not assign:
+                weight, parts = weight.clone(), copy.deepcopy(parts)
+            made = Params4bit.from_prequantized(weight, parts, device=device)
             self._checked(made.quant_state)
             self.quant_storage = made.quant_storage
         elif tuple(weight.shape) == self._unpacked_shape() and isinstance(old, Params4bit) and (state or assign):

@@ -98,11 +98,15 @@ class QuantState:
 
     def to(self, device: Any) -> QuantState:
         """Moves every tensor, in place as bitsandbytes does; returns itself."""
-        self.absmax = self.absmax.to(device)
-        self.code = None if self.code is None else self.code.to(device)
-        self.offset = None if self.offset is None else self.offset.to(device)
+        return self._change(lambda tensor: tensor.to(device))
+
+    def _change(self, function: Callable[[Tensor], Tensor]) -> QuantState:
+        """Replaces every tensor by what `function` makes of it; returns itself."""
+        self.absmax = function(self.absmax)
+        self.code = None if self.code is None else function(self.code)
+        self.offset = None if self.offset is None else function(self.offset)
         if self.state2 is not None:
-            self.state2.to(device)
+            self.state2._change(function)  # noqa: SLF001 - of another of this class
         return self
 
     def copy(self) -> QuantState:
@@ -147,7 +151,7 @@ class QuantState:
         _check_parts(parts)
         state2 = offset = None
         if "nested_absmax" in parts:
-            offset = torch.tensor(float(parts["nested_offset"]), device=device)
+            offset = torch.tensor(float(parts["nested_offset"]), dtype=torch.float32, device=device)
             state2 = cls(
                 parts["nested_absmax"].to(device),
                 code=parts["nested_quant_map"].to(device),
@@ -167,7 +171,7 @@ class QuantState:
 
 
 def _bytes_of(values: Mapping[str, Any]) -> Tensor:
-    return torch.tensor(list(json.dumps(values).encode()), dtype=torch.uint8)
+    return torch.tensor(list(json.dumps(values).encode()), dtype=torch.uint8, device="cpu")
 
 
 def _unpacked(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -56,6 +56,7 @@ def quantize_(
         parent, _, last = name.rpartition(".")
         made = _quantized(old, device, blocksize, compute_dtype=compute_dtype, **settings)
         setattr(model.get_submodule(parent), last, made)
+    _keep_to_layers(model)
     return model
 
 
@@ -79,7 +80,7 @@ def dequantize_(model: torch.nn.Module, dtype: torch.dtype | None = None) -> tor
         made.weight = torch.nn.Parameter(weight.to(dtype or weight.dtype), requires_grad=False)
         made.bias = old.bias
         parent, _, last = name.rpartition(".")
-        setattr(model.get_submodule(parent), last, made.train(old.training))
+        setattr(model.get_submodule(parent), last, _as_before(made, old))
     return model
 
 
@@ -123,7 +124,25 @@ def _quantized(old: torch.nn.Linear, device: Any, blocksize: int, **settings: An
     made.weight = made.weight._with(old.weight.detach(), blocksize=blocksize).to(where)  # noqa: SLF001
     if old.bias is not None:
         made.bias = torch.nn.Parameter(old.bias.detach().to(where), requires_grad=old.bias.requires_grad)
+    return _as_before(made, old)
+
+
+def _as_before(made: torch.nn.Module, old: torch.nn.Module) -> Any:
+    """With the mode and the hooks of the layer whose place it takes; the same, so that their handles remove them."""
+    for name in vars(old).keys() & vars(torch.nn.Module()).keys():
+        if "_hook" in name:
+            setattr(made, name, getattr(old, name))
     return made.train(old.training)
+
+
+def _keep_to_layers(model: torch.nn.Module) -> None:
+    """In evaluation torch's encoder gives its layers' weights to one kernel of its own, which knows no codes."""
+    encoders = (torch.nn.TransformerEncoder, torch.nn.TransformerEncoderLayer)
+    for module in [module for module in model.modules() if isinstance(module, encoders)]:
+        if any(isinstance(each, Linear4bit) for each in module.modules()):
+            # What each of the two asks first whether that kernel will do; the encoder makes nested tensors for it.
+            name = "use_nested_tensor" if isinstance(module, encoders[0]) else "activation_relu_or_gelu"
+            setattr(module, name, False)
 
 
 def _shared(model: torch.nn.Module) -> set[Any]:

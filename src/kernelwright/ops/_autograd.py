@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kernelwright import errors
-from kernelwright.ops._tensors import refuse_overlap
+from kernelwright.ops._tensors import refuse_overlap, refuse_tangents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,6 +34,11 @@ def _wants_gradients(torch: Any) -> Callable[..., int | None]:
         return None
 
     return first
+
+
+def _name(target: Any) -> str:
+    """The operator's, without namespace and overload."""
+    return str(target.name().partition("::")[2].partition(".")[0])
 
 
 def _redispatch(
@@ -71,6 +76,7 @@ def record_gradients(
     defaults = tuple(argument.default_value for argument in target._schema.arguments)  # noqa: SLF001
     wanted, redispatch = _wants_gradients(torch), _redispatch(torch, target, refuse, kernels)
     transformed = torch._C._are_functorch_transforms_active  # noqa: SLF001 - it has no public name
+    op, modes = _name(target), torch.autograd.forward_ad
 
     def forward(ctx: Any, *args: Any) -> Any:
         *args, keyset = args  # type: ignore[assignment]
@@ -86,6 +92,8 @@ def record_gradients(
     apply = type(f"{name}Gradient", (torch.autograd.Function,), members).apply  # type: ignore[attr-defined]
 
     def run(keyset: Any, *args: Any) -> Any:
+        if modes._current_level >= 0:  # noqa: SLF001 - the public way to ask costs a microsecond
+            refuse_tangents(op, args)
         if wanted(args) is None:
             return redispatch(keyset, args)
         if transformed():
@@ -119,12 +127,14 @@ def refuse_gradients(
 ) -> Callable[..., Any]:
     """For an overload without; torch's own fallback would give silently wrong gradients."""
     arguments = target._schema.arguments  # noqa: SLF001
-    names, op = [argument.name for argument in arguments], target.name().partition("::")[2].partition(".")[0]
+    names, op = [argument.name for argument in arguments], _name(target)
     written = [i for i, a in enumerate(arguments) if a.alias_info is not None and a.alias_info.is_write]
     wanted, redispatch = _wants_gradients(torch), _redispatch(torch, target, refuse, kernels)
-    tensor = torch.Tensor
+    tensor, modes = torch.Tensor, torch.autograd.forward_ad
 
     def run(keyset: Any, *args: Any) -> Any:
+        if modes._current_level >= 0:  # noqa: SLF001 - as above
+            refuse_tangents(op, args)
         for place in written:
             value = args[place]
             if isinstance(value, tensor) and value.is_neg():  # torch hands the kernel a copy, which it then copies back

@@ -58,9 +58,10 @@ def dynamic_map(device: Any = None) -> Tensor:
     """The 256 values of the scales' codes, from -1 to 1: bitsandbytes' signed dynamic type, equal to the bit."""
     import torch
 
-    found = [torch.tensor([0.0, 1.0])]
+    here = {"dtype": torch.float32, "device": "cpu"}  # whatever the defaults are
+    found = [torch.tensor([0.0, 1.0], **here)]
     for exponent in range(7):  # from 10^-6 on; each time twice as many
-        edges = torch.linspace(0.1, 1, 2**exponent + 1, dtype=torch.float32)
+        edges = torch.linspace(0.1, 1, 2**exponent + 1, **here)
         middles = 10.0 ** (exponent - 6) * ((edges[:-1] + edges[1:]) / 2.0)
         found += [middles, -middles]
     return torch.cat(found).sort().values.to(device)

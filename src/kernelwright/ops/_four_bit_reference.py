@@ -21,9 +21,10 @@ def _constants(values: Sequence[float], device: Any) -> Tensor:
     """A CUDA graph can record that they are filled in, not that they come from the CPU."""
     import torch
 
+    dtype = torch.float32 if isinstance(values[0], float) else torch.int64
     if device.type == "cpu":
-        return torch.tensor(values)
-    return torch.cat([torch.full((1,), value, device=device) for value in values])
+        return torch.tensor(values, dtype=dtype, device=device)
+    return torch.cat([torch.full((1,), value, dtype=dtype, device=device) for value in values])
 
 
 def _in_blocks(values: Tensor, blocksize: int) -> Tensor:
@@ -172,7 +173,7 @@ def terms_of_quantize(x: Tensor, blocksize: int, quant_type: str) -> tuple[Tenso
     import torch
 
     absmax, scaled = _scaled(_in_blocks(x, blocksize))
-    bounds = torch.tensor(four_bit.BOUNDS[quant_type])
+    bounds = _constants(four_bit.BOUNDS[quant_type], x.device)
     near = _near(scaled, bounds) if quant_type == "nf4" else _near(scaled.abs(), bounds) | (scaled.abs() <= 2 * _TINY)
     near = (near | _unclear(absmax)).view(-1)[: x.numel()]
     near = torch.nn.functional.pad(near, (0, x.numel() % 2)).view(-1, 2).any(1)

@@ -155,11 +155,12 @@ def refuse_overlap(op: str, name: str, tensor: Tensor) -> None:
             reach += stride * (size - 1)
 
 
-def refuse_tangents(name: str, *tensors: Any) -> None:
+def refuse_tangents(name: str, values: Iterable[Any]) -> None:
     """Forward-mode derivatives are not there; torch would take them for zeros, silently."""
-    from torch.autograd import forward_ad
+    import torch
 
-    if any(tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
+    unpack = torch.autograd.forward_ad.unpack_dual
+    if any(isinstance(value, torch.Tensor) and unpack(value).tangent is not None for value in values):
         raise Unsupported(
             f"{name} has no forward-mode derivative (jvp, dual tensors): "
             "use reverse mode (backward(), torch.autograd.grad)"

@@ -11,7 +11,6 @@ from kernelwright.ops._norm_cases import TOLERANCES, Cases
 from kernelwright.ops._norm_eager import Eager
 from kernelwright.ops._norm_selfcheck import selfcheck_of
 from kernelwright.ops._record import Op
-from kernelwright.ops._tensors import refuse_tangents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,8 +50,6 @@ def layer_norm(
     """
     import torch
 
-    if torch.autograd.forward_ad._current_level >= 0:  # noqa: SLF001 - the public way to ask costs a microsecond
-        refuse_tangents("layer_norm", x, weight, bias, residual)
     op = torch.ops.kernelwright.layer_norm
     if residual is None:
         if inplace:

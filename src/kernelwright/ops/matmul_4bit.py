@@ -14,7 +14,7 @@ from kernelwright.ops import _four_bit_selfcheck as selfcheck
 from kernelwright.ops._four_bit_launch import scale_pointers
 from kernelwright.ops._record import Backward, Op, Overload
 from kernelwright.ops._scratch import scratch, scratch_bytes
-from kernelwright.ops._tensors import dtype_codes, placement, refuse_tangents, require_dtype, rows
+from kernelwright.ops._tensors import dtype_codes, placement, require_dtype, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,8 +60,6 @@ def matmul_4bit(
     """
     import torch
 
-    if torch.autograd.forward_ad._current_level >= 0:  # noqa: SLF001 - the public way to ask costs a microsecond
-        refuse_tangents(_NAME, x, bias)
     op = torch.ops.kernelwright.matmul_4bit
     scales = four_bit.split_scales(_NAME, absmax)
     function = op.default if len(scales) == 1 else op.nested

@@ -11,7 +11,6 @@ from kernelwright.ops._norm_cases import TOLERANCES, Cases
 from kernelwright.ops._norm_eager import Eager
 from kernelwright.ops._norm_selfcheck import selfcheck_of
 from kernelwright.ops._record import Op
-from kernelwright.ops._tensors import refuse_tangents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,8 +42,6 @@ def rms_norm(
     """
     import torch
 
-    if torch.autograd.forward_ad._current_level >= 0:  # noqa: SLF001 - the public way to ask costs a microsecond
-        refuse_tangents("rms_norm", x, weight, residual)
     op = torch.ops.kernelwright.rms_norm
     if residual is None:
         if inplace:

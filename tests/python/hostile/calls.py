@@ -18,8 +18,6 @@ import torch
 from kernelwright import ops
 from tests.python.hostile import tensors
 
-DOUBLE = "float64"
-
 
 @dataclass(frozen=True)
 class Entry:

@@ -12,8 +12,9 @@ CAUSES = (
         area=Area.TOOLCHAIN,
         why="Nobody says for which GPUs to build, and the build cannot find out: no GPU is visible while it runs (docker build, a login "
         "node), or nvcc or CMake is too old to be asked.",
-        fix='export TORCH_CUDA_ARCH_LIST="8.6;9.0" CUDAARCHS="86;90" with the compute capabilities of your GPUs (nvidia-smi '
-        "--query-gpu=compute_cap --format=csv,noheader) in front of the build, after deleting its directory.",
+        fix='export TORCH_CUDA_ARCH_LIST="8.0;8.6;8.9;9.0+PTX" CUDAARCHS="80;86;89;90"',
+        then="Or the compute capabilities of your GPUs (nvidia-smi --query-gpu=compute_cap --format=csv,noheader). "
+        "Then delete the build directory, and build again.",
         signs=(
             sign(r"unknown compute capability|specify the (target )?(compute|cuda|gpu) (capabilit|arch)\w+"),
             sign(r"cmake_cuda_architectures must be"),
@@ -36,8 +37,9 @@ CAUSES = (
         area=Area.TOOLCHAIN,
         why="CUB, Thrust and libcu++ (CCCL) come with the toolkit and with packages too; nvcc of one release cannot read the headers of "
         "another, and the search path decides which it gets.",
-        fix="unset CPATH CPLUS_INCLUDE_PATH; export CUDA_HOME=<the toolkit of this nvcc>, delete the build directory and the cache of a JIT "
-        "(rm -rf ~/.cache/flashinfer ~/.cache/torch_extensions), and build again.",
+        fix='unset CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH && export CUDA_HOME="$(dirname "$(dirname "$(readlink -f '
+        '"$(command -v nvcc)")")")" && rm -rf ~/.cache/flashinfer ~/.cache/torch_extensions',
+        then="Then delete the build directory, and build again.",
         signs=(
             sign(r"cuda compiler and cuda toolkit headers are incompatible"),
             sign(r"#error.{0,40}\b(thrust|cub|cccl|libcu\+\+)\b.{0,60}(version|require|mix|mismatch|incompatible)"),
@@ -58,7 +60,7 @@ CAUSES = (
         area=Area.TOOLCHAIN,
         why="pkg_resources, distutils and old commands were taken out of setuptools and Python; packages that build with them need an older "
         "setuptools than an isolated build fetches.",
-        fix='pip install "setuptools<81" wheel, then pip install --no-build-isolation <package>.',
+        fix='python -m pip install "setuptools<81" wheel && python -m pip install --no-build-isolation <package>',
         signs=(
             sign(r"no module named ['\"]?(pkg_resources|distutils(\.\w+)*|setuptools\.command\.test)\b"),
             sign(r"cannot import name ['\"]?\w+['\"]? from ['\"]?(setuptools|pkg_resources|distutils)\b"),
@@ -73,7 +75,8 @@ CAUSES = (
         area=Area.TOOLCHAIN,
         why="CUTLASS and other third-party sources are git submodules; a clone without --recursive, or a source archive, has empty "
         "directories in their places.",
-        fix="git submodule update --init --recursive, and build again.",
+        fix="git submodule update --init --recursive",
+        then="And build again; an archive of the sources has none of them: clone the repository.",
         signs=(
             sign(
                 r"fatal error: ['\"]?(cutlass|cute|third_?party|extern(al)?|3rdparty|spdlog|composable_kernel|ck_tile|json|fmt|glm)/\S+?['\"]?(: no such file| file not found)"
@@ -93,8 +96,9 @@ CAUSES = (
         title="the C++ compiler is older than torch's headers need",
         area=Area.TOOLCHAIN,
         why="torch's headers are C++17 and newer; an old GCC, or -std=c++14 in the package's setup, does not read them.",
-        fix="apt-cache search '^g[+][+]-' lists newer ones: install one, then CC=gcc-<version> CXX=g++-<version> in front of the command (or a newer release of the "
-        "package, if its setup asks for C++14).",
+        fix="conda install -y -c conda-forge cxx-compiler",
+        then="It sets CC and CXX. Without conda: a newer g++ of the distribution, named by CC and CXX; or a newer "
+        "release of the package, if its setup asks for C++14.",
         signs=(
             sign(r"requires? at least c\+\+ ?\d\d|c\+\+ versions? less than c\+\+ ?\d\d"),
             sign(r"-std=c\+\+\w+ flag is not supported with the configured host compiler"),
@@ -116,7 +120,8 @@ CAUSES = (
         area=Area.TOOLCHAIN,
         why="The package, or the newer CMake and torch around it, uses an option of a newer CUDA release; or a host compiler's option went to "
         "nvcc without -Xcompiler.",
-        fix="nvcc --version, then install a toolkit as new as the package's documentation asks and point CUDA_HOME at it.",
+        fix="sudo apt-get install -y cuda-toolkit && export CUDA_HOME=/usr/local/cuda PATH=/usr/local/cuda/bin:$PATH",
+        then="The newest of NVIDIA's repository; an option of the host compiler has to follow -Xcompiler.",
         signs=(
             sign(r"nvcc fatal.{0,12}: (unknown|unrecognized) option"),
             sign(r"nvcc fatal.{0,12}: (redefinition of argument|option '-\S+' .{0,40}(invalid|requires|not))", 2),

@@ -12,7 +12,9 @@ CAUSES = (
         area=Area.DRIVER,
         why="libcuda.so.1 comes with the driver, not with a CUDA toolkit or a Python package; without it, or without its "
         "kernel module, no program reaches the GPU.",
-        fix="nvidia-smi: if it fails too, install the distribution's NVIDIA driver and reboot; in a container see KW-002.",
+        fix="sudo apt-get update && sudo apt-get install -y ubuntu-drivers-common && sudo ubuntu-drivers install",
+        then="Then reboot. That is Ubuntu's command; Debian has the driver as nvidia-driver, Fedora as akmod-nvidia "
+        "of RPM Fusion, Arch as nvidia-open. In a container the host has it (KW-002), in WSL Windows (KW-008).",
         signs=(
             sign(r"couldn'?t find libnvidia-ml\.so|libnvidia-ml\.so\S* ?(not found|: cannot open)", 2),
             sign(r"cuda driver initialization failed, you might not have"),
@@ -70,7 +72,11 @@ CAUSES = (
         title="the container was started without the GPU",
         area=Area.DRIVER,
         why="A container sees the host's driver only when its runtime mounts it: by --gpus, by the nvidia runtime, or by CDI.",
-        fix="docker run --gpus all … (needs the nvidia-container-toolkit on the host; on a Jetson: --runtime nvidia).",
+        fix="sudo apt-get install -y nvidia-container-toolkit && sudo nvidia-ctk runtime configure --runtime=docker "
+        "&& sudo systemctl restart docker",
+        then="On the host, once (the package is in NVIDIA's repository for the container toolkit); then the container "
+        "is started with docker run --gpus all, on a Jetson with --runtime nvidia, by podman with --device "
+        "nvidia.com/gpu=all.",
         signs=(
             sign(r"could not select device driver .{0,30}capabilities ?: ?\[\[gpu"),
             sign(r"nvidia-container-(cli|runtime)\S*:? .{0,60}(error|failed|not found)"),
@@ -91,7 +97,9 @@ CAUSES = (
         title="the driver is older than this CUDA release needs",
         area=Area.DRIVER,
         why="Each CUDA release has an oldest driver; a program built with a newer release cannot start on an older one.",
-        fix="nvidia-smi shows the driver's CUDA level at the top right: update the driver, or install the build for that level.",
+        fix="sudo apt-get update && sudo apt-get install -y ubuntu-drivers-common && sudo ubuntu-drivers install",
+        then="Then reboot. The other way is the build of the program for the CUDA level that nvidia-smi shows at the "
+        "top right; in a container the driver is the host's.",
         signs=(
             sign(r"driver (version )?\d[\d.]*\b.{0,20} (is )?(older|lower|less) than"),
             sign(r"built for nvidia driver release \d[\d.]* or later, but version"),
@@ -126,7 +134,9 @@ CAUSES = (
         area=Area.DRIVER,
         why="The driver's libraries were updated under a kernel module that is still loaded, or a second set of libraries "
         "(another package, a container image, a compat directory) is found first.",
-        fix="Reboot (or unload and reload the nvidia modules); then remove the second libcuda.so.1 or libnvidia-ml.so.1.",
+        fix="sudo reboot",
+        then="The kernel module of the libraries that are installed is loaded then. In a container, or if it stays: "
+        "take away the second libcuda.so.1 or libnvidia-ml.so.1; the driver's packages belong on the host alone.",
         signs=(
             number(803, 804),
             sign(r"driver/library version mismatch"),
@@ -146,7 +156,8 @@ CAUSES = (
         area=Area.DRIVER,
         why="The program has no finished code for this GPU, only PTX of a newer CUDA release than the driver's, which the "
         "driver cannot compile.",
-        fix="Update the driver to the CUDA level the program was built with, or install a build that has this GPU's own code.",
+        fix="sudo apt-get update && sudo apt-get install -y ubuntu-drivers-common && sudo ubuntu-drivers install",
+        then="Then reboot; or install a build that has this GPU's own code, which no driver has to compile.",
         signs=(
             number(222, 218),
             sign(r"ptx was compiled with an unsupported toolchain"),
@@ -163,7 +174,9 @@ CAUSES = (
         area=Area.DRIVER,
         why="CUDA toolkits carry an empty libcuda.so to link against, in lib64/stubs. A search path that names it hides the "
         "driver's.",
-        fix="unset the entry of LD_LIBRARY_PATH (or of ld.so.conf) that ends in /stubs.",
+        fix="export LD_LIBRARY_PATH=\"$(printf %s \"$LD_LIBRARY_PATH\" | tr : '\\n' | grep -v '/stubs/*$' | paste -sd "
+        ':)"',
+        then="A line with /stubs in /etc/ld.so.conf.d has to go too, and then sudo ldconfig.",
         signs=(
             number(34),
             sign(r"cuda driver is a stub library"),
@@ -179,8 +192,11 @@ CAUSES = (
         area=Area.DRIVER,
         why="Programs from the Nix store do not search the host's library directories. NixOS puts the driver at "
         "/run/opengl-driver; other hosts do not.",
-        fix="nix develop (the shell of this project sets the host's libcuda up); elsewhere nixGL or nix-gl-host, or on NixOS "
-        "hardware.graphics.enable with the nvidia driver.",
+        fix="mkdir -p ~/.cache/host-driver && ln -sf /usr/lib/$(uname "
+        "-m)-linux-gnu/lib{cuda,nvidia-ml,nvidia-ptxjitcompiler}.so.1 ~/.cache/host-driver/ && export "
+        'LD_LIBRARY_PATH="$HOME/.cache/host-driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"',
+        then="nix develop of this project does so by itself; nixGL is another way. On NixOS: hardware.graphics.enable "
+        "and the nvidia driver in configuration.nix.",
         signs=(
             sign(r"libcuda\.so.{0,120}/nix/store|/nix/store.{0,160}libcuda\.so.{0,60}(cannot|not found|no such)"),
             sign(r"/run/opengl-driver(/lib)?.{0,60}(no such file|not found|does not exist|cannot)"),
@@ -200,7 +216,9 @@ CAUSES = (
         area=Area.DRIVER,
         why="In WSL the driver is Windows' own; its library lies in /usr/lib/wsl/lib, and a Linux driver installed beside it "
         "hides it.",
-        fix="export LD_LIBRARY_PATH=/usr/lib/wsl/lib:$LD_LIBRARY_PATH, and remove any Linux NVIDIA driver from the WSL system.",
+        fix='export LD_LIBRARY_PATH="/usr/lib/wsl/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"',
+        then="Remove any Linux NVIDIA driver from the WSL system. If that directory has no libcuda.so.1, install "
+        "NVIDIA's driver in Windows and run wsl.exe --update.",
         signs=(
             sign(r"/usr/lib/wsl/(lib|drivers)\S*.{0,60}(not a symbolic link|cannot|no such|not found)", 2),
             sign(
@@ -215,16 +233,18 @@ CAUSES = (
         code="KW-009",
         title="the driver is there but CUDA does not start",
         area=Area.DRIVER,
-        why="cuInit fails although the library is found: the nvidia_uvm module is not loaded, a suspend left it broken, the "
-        "fabric manager of an NVSwitch machine is not running, or the GPU fell off the bus.",
-        fix="sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm; then dmesg | grep -i -e nvrm -e xid (NVSwitch: systemctl status "
-        "nvidia-fabricmanager).",
+        why="cuInit fails although the library is found: the nvidia_uvm module is not loaded, a suspend left it broken, or the "
+        "fabric manager of an NVSwitch machine is not running.",
+        fix="sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm",
+        then="With NVSwitch: sudo systemctl restart nvidia-fabricmanager, of the driver's own version. If it stays, "
+        "reboot; the kernel's log (dmesg, lines of NVRM) has the reason.",
         signs=(
             sign(
                 r"(cuda error|failed to initialize cuda|cuda failure|cuda initialization)\W{1,4}initialization error", 2
             ),
             sign(r"fabric ?manager.{0,120}(do(es)?n'?o?t? (not )?match|mismatch)"),
-            sign(r"cudaerrorunknown\b|cuda error: unknown error", 2),
+            sign(r"cudaerrorunknown\b|cuda error: unknown error|\bcuda version: err!", 2),
+            sign(r"unexpected error from cudagetdevicecount\(\).{0,160}\berror (2|3|999): "),
             sign(r"cuda ?(error|check)\b.{0,120}: (initialization|unknown) error\b", 2),
             number(802, 999),
             sign(r"(driver|cuda) (library )?init(ialization)? fail(ed|ure)\W{1,3}(?!100\b)\d+"),
@@ -232,7 +252,6 @@ CAUSES = (
             sign(r"cuinit.{0,40}(999|unknown error|CUDA_ERROR_UNKNOWN)"),
             sign(r"call to cuinit results in (unknown|cuda_error_(not_initialized|system|operating|invalid))", 2),
             sign(r"(CUDA_ERROR|cudaError).?SYSTEM_?NOT_?READY|\bsystem not yet initialized\b"),
-            sign(r"NVRM: Xid .{0,60}(79|GPU has fallen off the bus)|gpu has fallen off the bus"),
             sign(r"failed to initialize nvml: unknown error"),
             sign(r"\bnvml\w*: unknown error", 2),
             sign(r"unable to determine the device handle for gpu"),
@@ -242,6 +261,7 @@ CAUSES = (
             sign(r"failed to initialize nvml: (?!driver/library|could not load|insufficient)\w+", 2),
         ),
         unless=(sign(r"\(303\)"),),
+        yields_to=("KW-117",),
     ),
     Cause(
         code="KW-019",
@@ -249,8 +269,9 @@ CAUSES = (
         area=Area.DRIVER,
         why="Drivers leave old GPUs to a legacy branch, and the open kernel modules want a GPU of the Turing generation or newer: the module "
         "is loaded, and takes no device.",
-        fix="ubuntu-drivers list --gpgpu (or NVIDIA's list of legacy GPUs) names the branch of this GPU: install that one, for GPUs older "
-        "than Turing its package without -open.",
+        fix="sudo apt-get update && sudo apt-get install -y ubuntu-drivers-common && sudo ubuntu-drivers install",
+        then="It takes the branch that still has this GPU; then reboot. Of the packages for GPUs older than Turing "
+        "none that ends in -open.",
         signs=(
             sign(r"installed in this system is\b"),
             sign(r"(supported through|requires?|use) the nvidia \d{3}\.\S* legacy|nvidia legacy driver"),
@@ -260,5 +281,21 @@ CAUSES = (
             sign(r"does not include the required gpu system processor"),
         ),
         needs=(sign(r"nvrm|legacy|nvidia\.ko|kernel module|driver"),),
+    ),
+    Cause(
+        code="KW-117",
+        title="a GPU fell off the bus",
+        area=Area.DRIVER,
+        why="The GPU no longer answers on PCI Express (Xid 79): its power, its slot or riser, its heat or the card itself failed for a "
+        "moment. Until the machine starts anew it is lost to every program.",
+        fix="sudo reboot",
+        then="If it stays away, switch the machine off for a minute. If it comes back and goes again under load: power cables and supply, "
+        "the riser, heat; sudo nvidia-smi -pl with fewer watts shows whether it is the supply.",
+        signs=(
+            sign(r"nvrm: xid .{0,60}\b79\b|gpu has fallen off the bus"),
+            sign(r"\bgpu is lost\b|reboot the system to recover this gpu"),
+            sign(r"nvmlerror\w*gpu_?is_?lost|nvml_error_gpu_is_lost"),
+            sign(r"unable to determine the device handle for gpu", 2),
+        ),
     ),
 )

@@ -12,8 +12,10 @@ CAUSES = (
         area=Area.GPU,
         why="A CUDA binary holds code for the GPUs it was built for. This GPU is not among them, and there is no PTX that the "
         "driver could compile for it.",
-        fix="Install a build whose list has this GPU's compute capability (nvidia-smi --query-gpu=compute_cap --format=csv), or build "
-        "from source for it (TORCH_CUDA_ARCH_LIST, CMAKE_CUDA_ARCHITECTURES, ./kw build -- --archs …).",
+        fix='TORCH_CUDA_ARCH_LIST="$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | sort -u | paste -sd '
+        "';')\" python -m pip install --force-reinstall --no-deps --no-build-isolation --no-binary <package> <package>",
+        then="That builds it for the GPUs that are here. Without a compiler: a release or a build whose list has this "
+        "GPU's compute capability. With CMake: CUDAARCHS=native; kernelwright: ./kw build -- --archs.",
         signs=(
             sign(
                 r"no (\w+ )?(kernels?|code|images?|binar(y|ies))\b.{0,20}(found|available|built|compiled)? ?for (compute capability|sm_?\d|device|this gpu|your gpu)"
@@ -62,7 +64,10 @@ CAUSES = (
         title="the GPU is older than the program supports",
         area=Area.GPU,
         why="The program needs instructions that this generation does not have, or its makers no longer build for it.",
-        fix="Use an older release that still supports the GPU, or the program's fallback path; no setting adds the instructions.",
+        fix='python -m pip install "<package><<the first release that dropped this GPU>"',
+        then="No setting gives a GPU instructions that it does not have. Where there is no such release, the "
+        "program's fallback path: float16 for bfloat16 (--dtype half), torch's own attention for flash-attn (python "
+        "-m pip uninstall flash-attn).",
         signs=(
             sign(
                 r"only supports? (nvidia )?(ampere|turing|volta|hopper|ada|blackwell)\b.{0,30}(gpus?|or newer|and newer|architecture)?"
@@ -92,7 +97,8 @@ CAUSES = (
         title="CUDA_VISIBLE_DEVICES hides the GPU that is asked for",
         area=Area.GPU,
         why="Ordinals count the visible devices only; an empty or wrong list leaves none, a MIG device has to be named by its UUID.",
-        fix="unset CUDA_VISIBLE_DEVICES, or set it to an entry of nvidia-smi -L.",
+        fix="unset CUDA_VISIBLE_DEVICES",
+        then="Or set it to entries that nvidia-smi -L shows, each once; of a MIG device the whole UUID.",
         signs=(
             sign(r"on cuda device \d+ but torch\.cuda\.device_count\(\) is \d"),
             sign(
@@ -112,7 +118,10 @@ CAUSES = (
         title="CUDA was used before the process forked",
         area=Area.GPU,
         why="A child made by fork() cannot use the CUDA context of its parent.",
-        fix="multiprocessing.set_start_method('spawn') at the start of the main program; in a DataLoader keep CUDA out of the workers.",
+        fix="python -c 'import multiprocessing, runpy, sys; del sys.argv[0]; "
+        'multiprocessing.set_start_method("spawn"); runpy.run_path(sys.argv[0], run_name="__main__")\' <program.py>',
+        then="In your own program: multiprocessing.set_start_method('spawn') at its start, and CUDA kept out of a "
+        "DataLoader's workers; in vLLM VLLM_WORKER_MULTIPROCESSING_METHOD=spawn.",
         signs=(
             sign(r"cannot re-?initialize cuda in forked subprocess"),
             sign(r"(cuda|driver).{0,60}(after|before|across) (a )?fork\b", 2),
@@ -128,7 +137,8 @@ CAUSES = (
         area=Area.GPU,
         why="/dev/nvidia* (on a Jetson /dev/nvmap and /dev/nvhost-*) belong to a group the user is not in, or the container or "
         "scheduler does not pass them on.",
-        fix="sudo usermod -aG video,render $USER and log in again; in a container pass the devices (KW-002).",
+        fix='sudo usermod -aG video,render "$USER"',
+        then="Then log in again. A container or scheduler has to pass the devices on (KW-002).",
         signs=(
             sign(
                 r"/dev/(nvidia|nvhost|nvmap|nvgpu|dri/renderd)\S*.{0,40}(permission denied|operation not permitted|EACCES)"
@@ -143,10 +153,11 @@ CAUSES = (
         code="KW-015",
         title="CUDA starts but shows the program no GPU",
         area=Area.GPU,
-        why="The driver's library answers, yet the list is empty: CUDA_VISIBLE_DEVICES or the scheduler gives this process none, the container "
-        "has no device, or the GPU fell off the bus.",
-        fix='nvidia-smi -L; echo "${CUDA_VISIBLE_DEVICES-unset}": if the first lists GPUs, unset CUDA_VISIBLE_DEVICES (under Slurm ask for '
-        "--gres=gpu:1); if not, see KW-001.",
+        why="The driver's library answers, yet the list is empty: CUDA_VISIBLE_DEVICES or the scheduler gives this process none, or the "
+        "container has no device.",
+        fix="unset CUDA_VISIBLE_DEVICES",
+        then="Under Slurm ask for --gres=gpu:1, in a container for the GPU (KW-002). If nvidia-smi -L lists none "
+        "either, see KW-001.",
         signs=(
             sign(
                 r"\bno (compatible|supported|usable|suitable|available)? ?(cuda|nvidia) ?(capable )?(devices?|gpus?)\b",
@@ -172,6 +183,7 @@ CAUSES = (
             *(f"KW-{number:03}" for number in (*range(1, 10), 12, 14, 16, *range(20, 22), 30, 32, 33, 50)),
             "KW-090",
             "KW-100",
+            "KW-117",
         ),
     ),
     Cause(
@@ -179,7 +191,9 @@ CAUSES = (
         title="another process holds the GPU",
         area=Area.GPU,
         why="The GPU is in exclusive mode, or MPS or another container has it; CUDA then refuses a second process.",
-        fix="nvidia-smi --query-compute-apps=pid,name --format=csv shows who; sudo nvidia-smi -c DEFAULT ends the exclusive mode.",
+        fix="sudo nvidia-smi -c DEFAULT",
+        then="It ends the exclusive mode. Otherwise end the process that has the GPU: nvidia-smi "
+        "--query-compute-apps=pid,name --format=csv names it.",
         signs=(
             number(46),
             sign(r"cuda-capable device\(s\) is/are busy or unavailable"),
@@ -192,7 +206,9 @@ CAUSES = (
         title="the GPU's hardware reports errors",
         area=Area.GPU,
         why="Memory errors that the GPU cannot correct, or a broken link, end every program on it; no software changes that.",
-        fix="nvidia-smi -q -d ECC,PAGE_RETIREMENT,ROW_REMAPPER; sudo nvidia-smi -r (or a reboot); if it comes back, have the card replaced.",
+        fix="sudo nvidia-smi -r",
+        then="It resets the GPU, if nothing uses it; or reboot. If the errors come back (nvidia-smi -q -d "
+        "ECC,PAGE_RETIREMENT,ROW_REMAPPER), have the card replaced.",
         signs=(
             number(214),
             sign(r"uncorrectable (ecc|nvlink) error|CUDA_ERROR_ECC_UNCORRECTABLE|cudaErrorECCUncorrectable"),
@@ -205,7 +221,9 @@ CAUSES = (
         title="a TensorRT engine of another GPU or release",
         area=Area.GPU,
         why="An engine file fits the GPU and the TensorRT release that made it, and no other.",
-        fix="Delete the engine file and build it again on this machine (trtexec --onnx=<model> --saveEngine=<engine>).",
+        fix="trtexec --onnx=<model>.onnx --saveEngine=<engine>",
+        then="On this machine, with its TensorRT; programs that build their engine themselves do so when its file is "
+        "deleted.",
         signs=(
             sign(r"engine plan file is generated on an incompatible device|expecting compute \d\.\d got compute"),
             sign(

@@ -17,8 +17,12 @@ CAUSES = (
         area=Area.LIBRARIES,
         why="The number behind .so is part of the name: a build for CUDA 12 asks for libcudart.so.12 and finds only another major "
         "version's, or none.",
-        fix="Install the build for the CUDA major version that is there (pip list | grep -i nvidia), or the missing nvidia-*-cu12 / -cu13 "
-        "package; never link one name to another.",
+        fix="export LD_LIBRARY_PATH=\"$(python -c 'import glob, nvidia; "
+        'print(":".join(sorted(glob.glob(list(nvidia.__path__)[0] + '
+        '"/*/lib"))))\')${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"',
+        then="That finds the libraries of NVIDIA's Python packages. If they are of another major version (pip list | "
+        "grep -i nvidia): the build of the program for it, or the nvidia-*-cu12 / -cu13 package that is missing. "
+        "Never link one name to another.",
         signs=(
             sign(
                 _CUDA_LIBRARIES
@@ -38,8 +42,11 @@ CAUSES = (
                 r"\b(cudart|cublas(lt)?|cudnn\w*|cufft|curand|cusparse|cusolver|nvrtc(-builtins)?|nvinfer\w*|nvcuda)(32|64)_\w+\.dll\b.{0,80}(not found|could not|cannot|failed|is missing)|(could not|couldn't|cannot|failed to|unable to) (load|find|open|locate)\b.{0,80}\b(cudart|cublas(lt)?|cudnn\w*|cufft|curand|cusparse|cusolver|nvrtc(-builtins)?|nvinfer\w*)(32|64)_"
             ),
             sign(r"\bunable to load cuda\b", 2),
+            sign(r"could not satisfy dependency " + _CUDA_LIBRARIES),
+            sign(r"loadlibrary failed with error 12[67]\b.{0,200}cuda"),
+            sign(r"\bcuda was(n'?t| not) able to be loaded|failed to create cudaexecutionprovider", 2),
         ),
-        unless=(sign(r"undefined symbol|using the following names|version '?lib"),),
+        unless=(sign(r"undefined symbol|using the following names|version '?lib|init failure|driver is too old"),),
         yields_to=("KW-028", "KW-035"),
     ),
     Cause(
@@ -48,11 +55,13 @@ CAUSES = (
         area=Area.LIBRARIES,
         why="A library finds an older or newer sister than it was built with: LD_LIBRARY_PATH, a system toolkit or a second Python "
         "package comes before the right one.",
-        fix="unset LD_LIBRARY_PATH and try again; then pip install --force-reinstall torch (it brings a matching set).",
+        fix="unset LD_LIBRARY_PATH",
+        then="If it stays: python -m pip install --force-reinstall torch, which brings a matching set.",
         signs=(
             sign(
                 r"\b(cudnn|cublas|nccl|cusparse|cusolver|cufft|nvjitlink|nvrtc|tensorrt|cuda)\b.{0,60}\bbut (the )?(\w+ )?(was|were|is) (compiled|built|linked) (with|against|for)"
             ),
+            sign(r"linked against (cu\w+|nccl|tensorrt) [\d.]+ but loaded"),
             sign(r"(outdated|incompatible|mismatched) (cu\w+|nccl|nvjitlink|tensorrt) (installation|library|version)"),
             sign(r"libcu\w+\.so\S*: undefined symbol"),
             sign(r"failed to (load|open) (\S*builtins\S*|builtins)\b"),
@@ -84,8 +93,9 @@ CAUSES = (
         title="the system's C or C++ library is too old for the file",
         area=Area.LIBRARIES,
         why="The binary was built on a newer system than this one: it asks for symbol versions of glibc or libstdc++ that are not here.",
-        fix="Take a build for an older glibc (its manylinux tag says which), or a newer system; for GLIBCXX alone: conda install -c "
-        "conda-forge libstdcxx-ng, or unset what puts an old libstdc++ first.",
+        fix="python -m pip install --force-reinstall --no-cache-dir --no-binary <package> <package>",
+        then="That builds it for this system. Otherwise a wheel for an older glibc (its manylinux tag says which), or "
+        "a newer system; for GLIBCXX alone: conda install -c conda-forge libstdcxx-ng.",
         signs=(
             sign(
                 r"\b(glibc|libstdc\+\+|libc)\b.{0,12}\d+\.\d+.{0,20}(or (newer|later|higher|above)|required).{0,40}(found|got|have|detected|but)"
@@ -104,7 +114,9 @@ CAUSES = (
         area=Area.LIBRARIES,
         why="The embedded GPU code is damaged, cut short, or packed in a way (a newer compression, a newer format) that this driver or "
         "tool does not know.",
-        fix="Download or build the file again and compare its hash; update the driver; for a build of your own: nvcc --no-compress.",
+        fix="python -m pip install --force-reinstall --no-cache-dir <package>",
+        then="Compare the hash. A packing that the driver does not know needs a newer driver, or in a build of your "
+        "own nvcc --no-compress.",
         signs=(
             number(200, 300),
             sign(
@@ -126,7 +138,10 @@ CAUSES = (
         title="a shared library that is not CUDA's is missing",
         area=Area.LIBRARIES,
         why="The loader does not find a library the program was linked to.",
-        fix="ldd <the file> | grep 'not found' lists all; install the packages that hold them.",
+        fix="sudo apt-get install -y apt-file && sudo apt-file update && sudo apt-get install -y $(apt-file -l search "
+        "<library> | head -1)",
+        then="For libGL.so.1 and what images for servers lack: sudo apt-get install -y libgl1 libglib2.0-0 libgomp1. "
+        "ldd <file> | grep 'not found' lists all that are missing.",
         signs=(
             sign(r"dll load failed while importing|could not find module '[^']*\.dll'", 2),
             sign(
@@ -136,6 +151,7 @@ CAUSES = (
             sign(r"error while loading shared libraries:", 2),
             sign(r"\blib(?!cu|torch|c10|nv|bitsandbytes)[\w+-]+\.so[.\d]*: cannot open shared object file", 2),
         ),
+        unless=(sign(r"file too short|invalid elf header|wrong elf class|undefined symbol|version .{0,40}not found"),),
         yields_to=("KW-001", "KW-020", "KW-028", "KW-032", "KW-035", "KW-050", "KW-089"),
     ),
 )

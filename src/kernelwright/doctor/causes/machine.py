@@ -12,7 +12,8 @@ CAUSES = (
         area=Area.MACHINE,
         why="Each compiler of CUDA templates takes 1 to 12 GB; as many as there are cores at once is more than the machine has, and "
         "the kernel (or the CI runner) kills one.",
-        fix="MAX_JOBS=1 (also CMAKE_BUILD_PARALLEL_LEVEL=1, NVCC_THREADS=1) in front of the command; raise it until memory is full.",
+        fix="export MAX_JOBS=1 CMAKE_BUILD_PARALLEL_LEVEL=1 NVCC_THREADS=1",
+        then="Then build again; raise MAX_JOBS until memory is full.",
         signs=(
             sign(r"internal compiler error: killed"),
             sign(
@@ -42,7 +43,9 @@ CAUSES = (
         title="the disk, or /tmp, is full",
         area=Area.MACHINE,
         why="Compilers and pip unpack gigabytes in TMPDIR, which is often a small memory disk.",
-        fix="TMPDIR=/some/larger/place in front of the command; df -h /tmp . shows what is left.",
+        fix="mkdir -p ~/tmp && export TMPDIR=~/tmp",
+        then="Or another directory with room: df -h shows it. python -m pip cache purge and docker system prune make "
+        "some.",
         signs=(
             sign(r"no space left on device"),
             sign(r"\bENOSPC\b|\[errno 28\]"),
@@ -55,7 +58,9 @@ CAUSES = (
         title="Nix refuses to evaluate or fetch",
         area=Area.TOOLCHAIN,
         why="CUDA is unfree for nixpkgs, is not in its public cache, and old releases are dropped from new channels.",
-        fix="nixpkgs config: allowUnfree = true; take the pinned nixpkgs of the flake (nix flake metadata) instead of the channel.",
+        fix="export NIXPKGS_ALLOW_UNFREE=1",
+        then="With flakes also --impure. For a release that a channel has dropped, or a hash that differs: the "
+        "nixpkgs that the flake pins, not the channel.",
         signs=(
             sign(r"(package|refusing to evaluate).{0,260}(has an )?unfree license"),
             sign(

@@ -12,8 +12,9 @@ CAUSES = (
         area=Area.TORCH,
         why="Builds of torch, CUDA and Python are tied to each other; a pinned old release, a missing channel or an environment that already "
         "holds others leaves no set that fits.",
-        fix="conda create -n fresh -c conda-forge python pytorch-gpu tells whether the set exists at all; then loosen the "
-        "pins named in the message one by one.",
+        fix="conda create -y -n fresh -c conda-forge python pytorch-gpu",
+        then="If that works, the environment or a pin is in the way: loosen the pins that the message names one by "
+        "one.",
         signs=(
             sign(r"libmambaunsatisfiableerror|unsatisfiableerror:|packagesnotfounderror|resolvepackagenotfound"),
             sign(r"but none of the providers can be installed"),
@@ -34,8 +35,9 @@ CAUSES = (
         area=Area.TORCH,
         why="The package was installed without its extension: its build was skipped (no nvcc, no GPU, a build variable), a pure wheel was "
         "taken, or Python imports the source directory instead of the installed package.",
-        fix="cd / && python -c 'import <package>' tells whether the current directory hides it; if not, pip install --force-reinstall "
-        "--no-deps --no-cache-dir -v <package> and read its build.",
+        fix="cd / && python -m pip install --force-reinstall --no-deps --no-cache-dir -v <package>",
+        then="In / no source directory hides the package; what its build says there, names why the compiled part is "
+        "left out.",
         signs=(
             sign(r"\b(kernels?|extensions?|ops) could not be (loaded|imported|found)\b", 2),
             sign(
@@ -51,8 +53,11 @@ CAUSES = (
                 r"(flash.?attn|flash ?attention\S*|xformers|apex|exllama\w*) (is|are) not (installed|available|built)",
                 1,
             ),
-            sign(r"no module named ['\"]?\w+(\.\w+)*\._?(c|ext|cuda|C_\w+|_ext\w*|cpp_ext\w*)(?![\w.]\w)"),
+            sign(
+                r"no module named ['\"]?(?!torch\.utils\.)\w+(\.\w+)*\._?(c|ext|cuda|C_\w+|_ext\w*|cpp_ext\w*)(?![\w.]\w)"
+            ),
             sign(r"no module named ['\"]?\w+(_cuda|_cpp|_ext|_kernels?|_cu12|_cuda_lib|_backend)(?![\w.]\w)"),
+            sign(r"no module named ['\"]?(fused_\w+|amp_c)\b"),
             sign(r"nameerror: name ['\"]_(c|ext|cuda|backend)['\"] is not defined"),
             sign(r"cannot import name ['\"]_(c|ext|cuda|backend)\w*['\"] from"),
             sign(r"failed to load custom c\+\+ ops|custom c\+\+ ops .{0,40}(mode only|not (available|found|loaded))"),
@@ -69,7 +74,8 @@ CAUSES = (
         title="an extension was built for another Python",
         area=Area.TORCH,
         why="A compiled module fits one minor version of Python; the directory is shared by two, or the file was copied.",
-        fix="python -m pip install --force-reinstall --no-cache-dir <package> with the python that runs the program.",
+        fix="python -m pip install --force-reinstall --no-cache-dir <package>",
+        then="With the python that runs the program.",
         signs=(
             sign(r"python version mismatch|module was compiled for python"),
             sign(r"undefined symbol:? ?_?Py[A-Z]\w+"),
@@ -83,13 +89,16 @@ CAUSES = (
         area=Area.TORCH,
         why="torchvision, torchaudio, xformers, Triton, vLLM and others each fit one torch; installed one after the other they replace each "
         "other's torch.",
-        fix="pip install torch torchvision torchaudio <the others> in one command, from one index; python -m pip check then has to be silent.",
+        fix="python -m pip install --upgrade torch torchvision torchaudio",
+        then="With the others that the message names in the same command, from one index; python -m pip check then "
+        "has to be silent.",
         signs=(
             sign(r"\bversion solving failed\b|incompatible with \w+ \(\S+\), version solving", 2),
             sign(
                 r"\b(torchvision|torchaudio|xformers|triton|vllm|fastai|torchtext|torchdata|bitsandbytes|flash-attn|auto-gptq|lightning\S*|\w+) \S+ (requires|depends on) (torch|triton|numpy|nvidia-\S+?)[=<>!~ ]=?\S* ?.{0,30}, but you have",
                 2,
             ),
+            sign(r"\b[\w-]+ \d\S* requires (torch|triton|nvidia-)\S*[^,]{0,120}, which is not installed", 2),
             sign(r"resolutionimpossible|because these package versions have conflicting dependencies"),
             sign(r"we can conclude that .{0,200}(are incompatible|unsatisfiable|cannot be used)"),
             sign(r"the conflict is caused by"),
@@ -104,8 +113,9 @@ CAUSES = (
         title="a package was built without CUDA",
         area=Area.TORCH,
         why="The package's usual name on the index is its CPU build, or it was built where no CUDA toolkit was found; the GPU is left unused.",
-        fix="Uninstall it and install the CUDA build by its own name: jax[cuda12], onnxruntime-gpu, cupy-cuda12x, faiss-gpu-cu12 …; "
-        "from source with its CUDA option on (CMAKE_ARGS=-DGGML_CUDA=on pip install --no-binary :all: llama-cpp-python).",
+        fix="python -m pip uninstall -y <package> && python -m pip install <its CUDA build>",
+        then="Such as jax[cuda12], onnxruntime-gpu, cupy-cuda12x, faiss-gpu-cu12; llama-cpp-python is built: "
+        "CMAKE_ARGS=-DGGML_CUDA=on and --no-binary llama-cpp-python.",
         signs=(
             sign(
                 r"(not compiled|compiled without|not built|built without|was not enabled in this build).{0,30}\b(cuda|gpu|cudnn|cublas)\b"
@@ -132,8 +142,9 @@ CAUSES = (
         area=Area.TORCH,
         why="torch takes names out of its headers and modules from one release to the next: what uses them compiles and imports with "
         "older releases only.",
-        fix="Take a release of the package that names your torch (its newest, as a rule), or the torch that the package names, in an environment "
-        "of its own.",
+        fix="python -m pip install --upgrade <package>",
+        then="Its newest release names the newest torch, as a rule; otherwise the torch that the package names, in an "
+        "environment of its own.",
         signs=(
             sign(r"fatal error: ['\"]?(thc?|ATen/cuda/CUDAApplyUtils|ATen/cuda/detail/\w+)(/\w+)*\.(h|cuh|hpp)\b"),
             sign(r"fatal error: ['\"]?(ATen|c10|caffe2)/\S+\.(h|cuh|hpp)['\"]?: no such file", 2),
@@ -150,14 +161,16 @@ CAUSES = (
                 2,
             ),
         ),
-        unless=(sign(r"torch\._C\b|partially initialized"),),
+        unless=(sign(r"torch\._C\b|torch\.utils\.cpp_extension\b|partially initialized"),),
     ),
     Cause(
         code="KW-101",
         title="Triton is missing or does not fit torch",
         area=Area.TORCH,
         why="torch.compile and many kernels are written in Triton, which has no wheel for every platform and fits one torch release.",
-        fix="pip install --upgrade torch (it requires the matching Triton on Linux); on a Jetson NVIDIA's triton wheel of the same JetPack.",
+        fix="python -m pip install --upgrade torch",
+        then="It requires the matching Triton on Linux. On a Jetson NVIDIA's triton wheel of the same JetPack; on "
+        "Windows triton-windows.",
         signs=(
             sign(r"triton\b.{0,40}only supports? cuda"),
             sign(

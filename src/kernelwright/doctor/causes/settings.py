@@ -11,14 +11,16 @@ CAUSES = (
         title="there are several drivers' libraries",
         area=Area.SETTINGS,
         why="Which libcuda.so.1 a program gets then depends on its search path; the wrong one does not fit the kernel module.",
-        fix="Remove the packages that brought the others, or their directories from LD_LIBRARY_PATH.",
+        fix="unset LD_LIBRARY_PATH",
+        then="Then remove the package that brought the driver that is not the kernel module's.",
     ),
     Cause(
         code="KW-081",
         title="CUDA_HOME names no toolkit",
         area=Area.SETTINGS,
         why="It has to be one directory with bin/nvcc in it: not a list, not a file, not a directory that has gone.",
-        fix="export CUDA_HOME=/usr/local/cuda (or unset it).",
+        fix="export CUDA_HOME=/usr/local/cuda",
+        then="Or unset it: build tools then take the nvcc of PATH.",
         signs=(
             sign(r":/?\S*/bin/nvcc['\"]?:? .{0,20}(not found|no such file)"),
             sign(r"(not found|no such file or directory|cannot find):? ['\"]?/\S*:/?\S*/bin/nvcc"),
@@ -30,50 +32,57 @@ CAUSES = (
         title="PATH and CUDA_HOME name different CUDA releases",
         area=Area.SETTINGS,
         why="Some build tools take nvcc from PATH, others from CUDA_HOME; headers and compiler of two releases do not go together.",
-        fix="export PATH=$CUDA_HOME/bin:$PATH.",
+        fix='export PATH="$CUDA_HOME/bin:$PATH"',
     ),
     Cause(
         code="KW-083",
         title="a library's search path points nowhere",
         area=Area.SETTINGS,
         why="Its RUNPATH was made on the machine that built it; here that directory is not, so what it needs is found elsewhere or not.",
-        fix="Install the package again for this machine; readelf -d <file> shows the path.",
+        fix="python -m pip install --force-reinstall --no-cache-dir <package>",
+        then="On this machine; readelf -d <file> shows the path.",
     ),
     Cause(
         code="KW-084",
         title="several versions of the CUDA runtime are in one process",
         area=Area.SETTINGS,
         why="Packages that bring their own libcudart work side by side only by luck; errors of one then look like errors of the other.",
-        fix="pip list | grep -i -e nvidia -e cuda; keep the packages of one CUDA major version.",
+        fix="python -m pip install --force-reinstall --no-cache-dir torch",
+        then="It brings the runtime that it was built with; then uninstall the packages of the other CUDA major "
+        "version.",
     ),
     Cause(
         code="KW-085",
         title="bitsandbytes is forced to a CUDA version",
         area=Area.SETTINGS,
         why="BNB_CUDA_VERSION overrides what it would choose for the torch that is installed.",
-        fix="unset BNB_CUDA_VERSION.",
+        fix="unset BNB_CUDA_VERSION",
     ),
     Cause(
         code="KW-086",
         title="torch's GPU list lacks this machine's GPU",
         area=Area.TORCH,
         why="The installed torch has no code for this GPU, so its own operators fail, whatever other packages have.",
-        fix="Install a torch whose list has it: python -c 'import torch; print(torch.cuda.get_arch_list())'.",
+        fix="python -m pip install --upgrade torch",
+        then="For a GPU that newer releases dropped: the last that has it. python -c 'import torch; "
+        "print(torch.cuda.get_arch_list())' shows the list.",
     ),
     Cause(
         code="KW-087",
         title="torch is for a newer CUDA than the driver",
         area=Area.TORCH,
         why="torch's CUDA major version is above the driver's level; the driver cannot serve it.",
-        fix="Update the driver, or install the torch of the driver's CUDA release.",
+        fix="sudo apt-get update && sudo apt-get install -y ubuntu-drivers-common && sudo ubuntu-drivers install",
+        then="Then reboot; or install the torch of the driver's CUDA release from torch's own index.",
     ),
     Cause(
         code="KW-088",
         title="torch cannot be imported",
         area=Area.TORCH,
         why="Its files are not whole, or a library it needs is missing or of another version.",
-        fix="pip install --force-reinstall --no-cache-dir torch, of the same version from the same index (on a Jetson NVIDIA's wheel; in "
-        'conda, where iJIT_NotifyEvent is missing: conda install "mkl<2024.1").',
+        fix="python -m pip install --force-reinstall --no-cache-dir torch",
+        then="Of the same version from the same index (on a Jetson NVIDIA's wheel; in conda, where iJIT_NotifyEvent "
+        'is missing: conda install "mkl<2024.1").',
         signs=(
             sign(r"libtorch\w*\.so\S*: undefined symbol", 2),
             sign(r"undefined symbol:? ?iJIT_"),
@@ -88,7 +97,8 @@ CAUSES = (
         area=Area.SETTINGS,
         why="Caches of just-in-time builds are named by the releases of Python and CUDA, or not at all: after an upgrade of torch or of "
         "the toolkit the old code is loaded.",
-        fix="rm -rf ~/.cache/torch_extensions ~/.triton/cache ~/.cache/flashinfer (they are made again on first use).",
+        fix="rm -rf ~/.cache/torch_extensions ~/.triton/cache ~/.cache/flashinfer",
+        then="They are made again on first use.",
         signs=(
             sign(r"\.cache/(torch_extensions|flashinfer|torchinductor)\S*\.so: undefined symbol"),
             sign(

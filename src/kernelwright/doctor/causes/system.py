@@ -11,7 +11,9 @@ CAUSES = (
         title="Secure Boot refuses the driver's kernel module",
         area=Area.DRIVER,
         why="With Secure Boot the kernel loads only signed modules; the driver's module was built here and its key is not enrolled.",
-        fix="sudo mokutil --import /var/lib/shim-signed/mok/MOK.der, reboot, and enroll the key in the blue screen (or switch Secure Boot off).",
+        fix="sudo mokutil --import /var/lib/shim-signed/mok/MOK.der",
+        then="Then reboot and enroll the key in the blue screen (or switch Secure Boot off). Fedora's key is "
+        "/etc/pki/akmods/certs/public_key.der.",
         signs=(
             sign(r"(insert|load\w*|modprobe|nvidia)\b.{0,60}(key was rejected by service|required key not available)"),
             sign(r"\bkey was rejected by service\b"),
@@ -24,7 +26,9 @@ CAUSES = (
         area=Area.DRIVER,
         why="The module is compiled for each kernel by DKMS or the installer; the kernel's headers or the right GCC are missing, or the kernel is "
         "newer than the driver.",
-        fix="sudo apt-get install -y linux-headers-$(uname -r) && sudo dkms autoinstall && sudo modprobe nvidia.",
+        fix="sudo apt-get install -y linux-headers-$(uname -r) && sudo dkms autoinstall && sudo modprobe nvidia",
+        then="Fedora: sudo dnf install -y kernel-devel-$(uname -r) && sudo akmods --force. A kernel that is newer "
+        "than the driver needs a newer driver.",
         signs=(
             sign(r"version magic ['\"].{0,80} should be"),
             sign(r"while performing the step: ['\"]building kernel modules"),
@@ -42,7 +46,9 @@ CAUSES = (
         title="nouveau holds the GPU",
         area=Area.DRIVER,
         why="The kernel's own driver for NVIDIA GPUs was loaded first; NVIDIA's cannot take the device.",
-        fix="echo 'blacklist nouveau' | sudo tee /etc/modprobe.d/blacklist-nouveau.conf && sudo update-initramfs -u && sudo reboot.",
+        fix="printf 'blacklist nouveau\\noptions nouveau modeset=0\\n' | sudo tee "
+        "/etc/modprobe.d/blacklist-nouveau.conf && sudo update-initramfs -u",
+        then="Then reboot. Fedora and its like: sudo dracut --force in place of update-initramfs.",
         signs=(
             sign(r"nouveau kernel driver is currently in use"),
             sign(r"nvrm: the nvidia probe routine (was not called|failed)|conflicting .{0,40}nouveau"),
@@ -55,8 +61,11 @@ CAUSES = (
         area=Area.MACHINE,
         why="The repository that has them is not configured for this release or machine type, or packages of two repositories hold each other "
         "back.",
-        fix="apt-cache policy <package> shows which repositories have it; configure NVIDIA's for this distribution (cuda-keyring), then "
-        "sudo apt-get update.",
+        fix="wget https://developer.download.nvidia.com/compute/cuda/repos/$(. /etc/os-release; echo $ID$VERSION_ID | "
+        "tr -d .)/$(uname -m | sed s/aarch64/sbsa/)/cuda-keyring_1.1-1_all.deb && sudo dpkg -i "
+        "cuda-keyring_1.1-1_all.deb && sudo apt-get update",
+        then="That is NVIDIA's repository for this release of Ubuntu or Debian; then the same again. Packages that "
+        "hold each other back come from two repositories: remove the others (apt-cache policy shows whose they are).",
         signs=(
             sign(r"unable to locate package .{0,30}(cuda|nvidia|cudnn|nccl|tensorrt|nvinfer|jetpack)"),
             sign(r"package '?\S*(cuda|nvidia|cudnn|jetpack)\S*'? has no installation candidate"),
@@ -78,9 +87,10 @@ CAUSES = (
         title="the key of NVIDIA's package repository is not known",
         area=Area.MACHINE,
         why="NVIDIA changed its repository keys in 2022; images and machines from before do not trust the new one.",
-        fix="sudo apt-key del 7fa2af80; wget https://developer.download.nvidia.com/compute/cuda/repos/$(. /etc/os-release; echo "
-        "$ID${VERSION_ID/./})/x86_64/cuda-keyring_1.1-1_all.deb && sudo dpkg -i cuda-keyring_1.1-1_all.deb (sbsa instead of x86_64 on an "
-        "aarch64 server).",
+        fix="wget https://developer.download.nvidia.com/compute/cuda/repos/$(. /etc/os-release; echo $ID$VERSION_ID | "
+        "tr -d .)/$(uname -m | sed s/aarch64/sbsa/)/cuda-keyring_1.1-1_all.deb && sudo dpkg -i "
+        "cuda-keyring_1.1-1_all.deb && sudo apt-get update",
+        then="And sudo apt-key del 7fa2af80, where apt-key is.",
         signs=(
             sign(r"no_pubkey (a4b469963bf863cc|f60f4b3d7fa2af80)"),
             sign(
@@ -94,7 +104,9 @@ CAUSES = (
         title="the container image does not exist, or not for this processor",
         area=Area.MACHINE,
         why="NVIDIA takes old tags of nvidia/cuda away, and many images are built for x86-64 alone.",
-        fix="docker manifest inspect <image> shows the processors it has; take a tag that is listed at hub.docker.com/r/nvidia/cuda/tags.",
+        fix="docker pull --platform linux/$(uname -m | sed 's/x86_64/amd64/; s/aarch64/arm64/') <image>:<tag>",
+        then="With a tag that hub.docker.com/r/nvidia/cuda/tags, or catalog.ngc.nvidia.com for nvcr.io, lists for "
+        "this processor.",
         signs=(
             sign(r"no matching manifest for linux/"),
             sign(r"manifest (for \S+ )?(unknown|not found)|manifest unknown"),
@@ -108,8 +120,8 @@ CAUSES = (
         area=Area.MACHINE,
         why="Compilers of kernels write to a cache under the home directory, pip to site-packages: with another user id in a container, a "
         "read-only file system or a root-owned cache they cannot.",
-        fix="export XDG_CACHE_HOME=/tmp/cache TRITON_CACHE_DIR=/tmp/cache/triton TORCH_EXTENSIONS_DIR=/tmp/cache/torch in front of the "
-        "program; for pip use a virtual environment.",
+        fix="export XDG_CACHE_HOME=/tmp/cache TRITON_CACHE_DIR=/tmp/cache/triton TORCH_EXTENSIONS_DIR=/tmp/cache/torch",
+        then="For pip a virtual environment: python3 -m venv ~/venv.",
         signs=(
             sign(
                 r"(permission ?(error|denied)|\[errno 13\]).{0,120}(\.cache|\.triton|torch_extensions|flashinfer|torchinductor|site-packages|dist-packages|\.local|\.nv|/tmp/)"
@@ -126,7 +138,8 @@ CAUSES = (
         title="the system's Python may not be changed by pip",
         area=Area.MACHINE,
         why="Newer distributions mark their Python as managed by apt or dnf, so that pip cannot break the system's tools.",
-        fix="python3 -m venv ~/venv && ~/venv/bin/pip install <package> (on a Jetson add --system-site-packages to keep NVIDIA's packages).",
+        fix="python3 -m venv ~/venv && ~/venv/bin/pip install <package>",
+        then="On a Jetson add --system-site-packages to venv, to keep NVIDIA's packages.",
         signs=(
             sign(r"externally[- ]managed[- ]environment"),
             sign(r"this environment is externally managed"),

@@ -11,8 +11,9 @@ CAUSES = (
         title="nvcc is not found",
         area=Area.TOOLCHAIN,
         why="The build needs the CUDA toolkit's compiler. A driver, or torch's CUDA libraries, do not contain it.",
-        fix="export CUDA_HOME=/usr/local/cuda PATH=/usr/local/cuda/bin:$PATH if it is there; else install the toolkit (./kw build needs "
-        "none).",
+        fix="export CUDA_HOME=/usr/local/cuda PATH=/usr/local/cuda/bin:$PATH",
+        then="If there is none: sudo apt-get install -y cuda-toolkit of NVIDIA's repository, or conda install -c "
+        "conda-forge cuda-nvcc (./kw build needs neither).",
         signs=(
             sign(r"(which|where)['\"]?,? ?['\"]nvcc['\"]\]?.{0,20}returned non-zero"),
             sign(
@@ -38,6 +39,7 @@ CAUSES = (
             sign(r"tell cmake where to find the compiler by setting .{0,60}cudacxx", 2),
             sign(r"couldn't find cuda library root|no cuda toolset found|looking for a cuda compiler - notfound"),
             sign(r"^cuda not found$", 2),
+            sign(r"unknown cmake command ['\"]cuda_\w+", 2),
             sign(
                 r"cuda_home is none|\bnvcc\b.{0,20}(does not exist|doesn't exist|could not be found|cannot be found)|no nvcc\b"
             ),
@@ -52,7 +54,10 @@ CAUSES = (
         area=Area.TOOLCHAIN,
         why="The nvcc that is found first is not the one of torch's (or the requested) CUDA release: PATH and CUDA_HOME name "
         "different toolkits, or a cache remembers an old one.",
-        fix="nvcc --version and echo $CUDA_HOME; point both at one toolkit of the release asked for, and clear the build directory.",
+        fix="export CUDA_HOME=\"/usr/local/cuda-$(python -c 'import torch; print(torch.version.cuda)')\" && export "
+        'PATH="$CUDA_HOME/bin:$PATH"',
+        then="That is the toolkit of torch's release, if it is installed; a build that asks for another has its own "
+        "variable. Delete the build directory, which remembers the old one.",
         signs=(
             sign(
                 r"\bcuda (toolkit |version )?\d+\.\d+ (or (higher|newer|later|above)|is required).{0,60}(found|but|got|detected|have)\b.{0,20}\d+\.\d+"
@@ -84,14 +89,15 @@ CAUSES = (
         title="the host GCC is newer than this nvcc takes",
         area=Area.TOOLCHAIN,
         why="Each nvcc names the newest GCC or clang whose headers it can read, and refuses newer ones.",
-        fix="Install the newest GCC that the message names and say so: export CUDAHOSTCXX=g++-<version> NVCC_CCBIN=g++-<version>.",
+        fix="sudo apt-get install -y g++-<version> && export CUDAHOSTCXX=g++-<version> NVCC_CCBIN=g++-<version>",
+        then="The newest version that the message names; or a CUDA release that takes the GCC that is here.",
         signs=(
             sign(r"(g\+\+|gcc|clang\S*|compiler) \([^)]{0,20}\) is (greater|newer|higher) than the maximum"),
             sign(
                 r"host compiler (is |was )?(incompatible|not (supported|compatible))|no supported (gcc|g\+\+|host)\S* .{0,20}(compiler )?(was )?found|incompatible host compiler"
             ),
             sign(r"(cuda_)?host[_ ]compiler.{0,60}(must|exactly|has to) match|match\w* .{0,20}cmake_cxx_compiler", 2),
-            sign(r"unsupported (gnu|clang|microsoft|intel)\b.{0,20} version"),
+            sign(r"unsupported (gnu|clang|intel)\b.{0,20} version"),
             sign(
                 r"(gcc|clang|gnu compiler) (versions?|releases?) (later|newer|greater) than .{0,10}(are|is) not supported"
             ),
@@ -103,7 +109,7 @@ CAUSES = (
                 r"(cuda|nvcc).{0,30}(requires?|needs?|supports? (only|up to)).{0,20}(gcc|g\+\+|gnu).{0,10}(<=|up to|or (older|lower|earlier)|\d+)"
             ),
         ),
-        yields_to=("KW-043",),
+        yields_to=("KW-043", "KW-116"),
     ),
     Cause(
         code="KW-043",
@@ -112,10 +118,11 @@ CAUSES = (
         why="-allow-unsupported-compiler silences the check, not the reason for it, and some releases let a compiler pass that they "
         "cannot read: its headers use types and built-ins that nvcc's front end does not know (_Float32, __builtin_ia32_…, new C++ "
         "syntax).",
-        fix="Take the flag away and give nvcc an older GCC: export CUDAHOSTCXX=g++-<version> NVCC_CCBIN=g++-<version>.",
+        fix="sudo apt-get install -y g++-<version> && export CUDAHOSTCXX=g++-<version> NVCC_CCBIN=g++-<version>",
+        then="The newest version that this nvcc takes; and take -allow-unsupported-compiler away. A newer CUDA "
+        "release takes newer compilers.",
         signs=(
             sign(r"different exception specifi(er|cation)"),
-            sign(r"(cospi|sinpi|rsqrt|tanpi)f?\b.{0,80}\b(noexcept|exception)", 2),
             sign(r"identifier \"?'?_Float(16|32|32x|64|64x|128)\b.{0,20}undefined"),
             sign(r"(floatn(-common)?|stdlib-float|mathcalls)\.h\b.{0,80}\berror\b", 2),
             sign(r"identifier \"?'?__builtin_ia32_\w+.{0,4} is undefined"),
@@ -126,21 +133,21 @@ CAUSES = (
             sign(r"allow-unsupported-compiler", 1),
             sign(r"type_traits\W{0,3}\(?\d+\W.{0,6}error: (identifier|expected|type name)", 2),
             sign(
-                r"exception specification is incompatible with that of previous function .(cospi|sinpi|rsqrt|tanpi|asinpi|acospi)"
-            ),
-            sign(
                 r"(/include/c\+\+/|bits/)\S+\W\d+\)?: error: .{0,60}(is undefined|not a type name|expected|is not a template)",
                 2,
             ),
         ),
+        yields_to=("KW-114",),
     ),
     Cause(
         code="KW-044",
         title="this nvcc does not know the GPU code it is asked for",
         area=Area.TOOLCHAIN,
         why="Each CUDA release knows the GPUs up to its time, and newer ones drop the oldest.",
-        fix="Take a toolkit that knows the code (nvcc --list-gpu-code), or leave the code out of TORCH_CUDA_ARCH_LIST / "
-        "CMAKE_CUDA_ARCHITECTURES.",
+        fix="sudo apt-get install -y cuda-toolkit && export CUDA_HOME=/usr/local/cuda PATH=/usr/local/cuda/bin:$PATH",
+        then="The newest of NVIDIA's repository, for a GPU that is newer than nvcc. If the code is one that newer "
+        "releases dropped, leave it out of TORCH_CUDA_ARCH_LIST and CMAKE_CUDA_ARCHITECTURES; nvcc --list-gpu-code "
+        "has those that are left.",
         signs=(
             sign(r"ptx \.version \S+ does not support \.target"),
             sign(
@@ -166,7 +173,9 @@ CAUSES = (
         area=Area.TOOLCHAIN,
         why="The toolkit is there in part: a package with the compiler only, a conda or pip split package, or a search path that "
         "does not name it.",
-        fix="Install the development package that holds the file named (libcublas-dev, cuda-cudart-dev, cuda-cccl, …) and set CUDA_HOME.",
+        fix="sudo apt-get install -y cuda-toolkit && export CUDA_HOME=/usr/local/cuda",
+        then="Of NVIDIA's repository: cuda-toolkit-<release> for one release; cuDNN is cudnn, NCCL libnccl-dev. In "
+        "conda: conda install -c conda-forge cuda-toolkit cudnn nccl.",
         signs=(
             sign(
                 r"\b(cudnn|cublas\w*|nccl|nvinfer|tensorrt|cusparse\w*|cufft|curand\w*|cuda_\w+|cutlass)(\.h|\.cuh|\.hpp)?( headers?| librar\w+)? (could not be|cannot be|was not|were not|not) (located|found)\b",
@@ -187,7 +196,7 @@ CAUSES = (
                 r"fatal error: ['\"]?(cuda|cublas|cusparse|cusolver|cufft|curand|cudnn|nvrtc|nvtx|nvml|cub/|thrust/|cooperative_groups|nv/target|cuda_runtime|cudaProfiler|nvToolsExt)\S*['\"]?( file not found|: no such file)"
             ),
             sign(r"(cannot|could not|can't) open source file ['\"](cuda|cublas|cusparse|nv/|cub/|thrust/|cuda/std)\S*"),
-            sign(r"cannot find -l(cudart|cublas|cublasLt|cusparse|cusolver|nvrtc|cudnn|nvToolsExt|cudadevrt|cuda)\b"),
+            sign(r"cannot find -l(cudart|cublas|cublasLt|cusparse|cusolver|nvrtc|cudnn|nvToolsExt|cudadevrt)\b"),
             sign(r"\bCUDA::\w+\b.{0,80}(not found|targets? (was|were) not|could not be found)"),
             sign(r"caffe2: cuda cannot be found|cuda (headers|libraries|libs) (were |are )?not found", 2),
             sign(r"(cannot|could not|can't|unable to) find the cuda (libraries|headers|runtime)"),
@@ -195,6 +204,8 @@ CAUSES = (
             sign(r"fatal error: ['\"]?third_party/gpus/cuda/|could not find any \S+ matching version"),
             sign(r"(cicc|ptxas|fatbinary|nvlink|cudafe\+\+|libdevice)\S*['\"]?:? .{0,20}(not found|no such file)"),
             sign(r"libdevice not found"),
+            sign(r"\b(ptxas|nvlink|cuobjdump|nvdisasm)\b['`]? was searched in .{0,120}could not be found"),
+            sign(r"cannot find ['`]?(ptxas|nvlink|cuobjdump|nvdisasm)\b"),
             sign(
                 r"could not find \w*(cudnn|nccl|cublas|cusparse|cufft|curand|nvrtc|tensorrt|nvinfer|cudart)\w* using the following names"
             ),
@@ -209,14 +220,12 @@ CAUSES = (
         area=Area.TOOLCHAIN,
         why="Packages that compile on the user's machine (extensions, Triton and other JITs) need a C or C++ compiler and Python's "
         "headers there, in production too.",
-        fix="sudo apt-get install -y build-essential python3-dev (or set CC and CXX to a compiler).",
+        fix="sudo apt-get update && sudo apt-get install -y build-essential python3-dev",
+        then="Fedora: gcc-c++ and python3-devel; conda: conda install -c conda-forge cxx-compiler. CC and CXX name "
+        "another one.",
         signs=(
             sign(r"error trying to exec ['\"]?(cc1\w*|as|ld|collect2)\b"),
-            sign(
-                r"visual c\+\+ \d+(\.\d+)? (or greater )?is required|cannot find (the )?compiler 'cl(\.exe)?'|'cl(\.exe)?' is not recognized"
-            ),
-            sign(r"failed to find c compiler|\bcl\.exe (was )?not found|(cannot|could not|unable to) find cl\.exe"),
-            sign(r"error checking compiler version for \S+ .{0,10}(winerror 2|no such file|cannot find)", 2),
+            sign(r"failed to find c compiler"),
             sign(r"createprocess(\(\))? ?(failed)?: (error 2\b|.{0,20}cannot find the file specified)", 2),
             sign(
                 r"(no such file or directory|not found):? ['\"]?(gcc|g\+\+|cc|c\+\+|[a-z0-9_]+-linux-gnu-(gcc|g\+\+)|clang(\+\+)?)['\"]?(\s|$|:)"
@@ -224,18 +233,20 @@ CAUSES = (
             sign(r"\b(gcc|g\+\+|cc1plus|[a-z0-9_]+-linux-gnu-(gcc|g\+\+))['\"]?: (command )?(not found|no such file)"),
             sign(r"command '\S*(gcc|g\+\+|cc|clang)' failed: no such file or directory"),
             sign(r"no cmake_cxx?_compiler could be found"),
-            sign(r"fatal error: '?python\.h'?(:| file)"),
+            sign(r"fatal error( c1083)?: .{0,60}\bpython\.h\b"),
             sign(r"(unable|failed) to (find|locate) .{0,30}(c\+\+|host|gcc|c) compiler"),
             sign(r"error: command '(gcc|g\+\+|cc)' (failed|not found)", 1),
             sign(r"cannot execute ['`]?cc1plus"),
         ),
+        yields_to=("KW-116",),
     ),
     Cause(
         code="KW-047",
         title="a build tool is missing or too old",
         area=Area.TOOLCHAIN,
         why="Ninja, CMake, setuptools or wheel is not in the environment that builds, or is older than the project asks.",
-        fix="pip install -U ninja cmake setuptools wheel packaging in the environment that builds.",
+        fix="python -m pip install --upgrade ninja cmake setuptools wheel packaging",
+        then="In the environment that builds.",
         signs=(
             sign(r"ninja is required to load c\+\+ extensions"),
             sign(r"cmake \d+(\.\d+)* or higher is required"),
@@ -261,21 +272,26 @@ CAUSES = (
         area=Area.TOOLCHAIN,
         why="CMake's check of the CUDA compiler failed; its reason stands some lines below: a host compiler it refuses, a toolkit that "
         "is not whole, an architecture it does not know.",
-        fix="Read the first 'error' below the message; CMakeFiles/CMakeConfigureLog.yaml has the whole output.",
+        fix="CUDACXX=/usr/local/cuda/bin/nvcc cmake --fresh -S . -B build",
+        then="The reason is the first 'error' below the message: python -m kernelwright explain < "
+        "build/CMakeFiles/CMakeConfigureLog.yaml names it from all that CMake tried.",
         signs=(
             sign(r"cuda compiler.{0,120}is not able to compile a simple test program"),
             sign(r"the cuda compiler identification is unknown"),
             sign(r"is not able to compile a simple test program", 2),
             sign(r"compiling the cuda compiler identification source file .{0,60}failed"),
         ),
-        yields_to=("KW-040", "KW-042", "KW-043", "KW-044", "KW-045", "KW-090", "KW-099"),
+        yields_to=("KW-040", "KW-042", "KW-043", "KW-044", "KW-045", "KW-090", "KW-099", "KW-114", "KW-116"),
     ),
     Cause(
         code="KW-049",
         title="a compilation on the user's machine failed",
         area=Area.TOOLCHAIN,
         why="A just-in-time or extension build stopped; what stopped it stands in the compiler's own output above.",
-        fix="Look above for the first line with 'error:'; run the failed command alone with MAX_JOBS=1.",
+        fix="MAX_JOBS=1 python -m pip install -v --no-build-isolation <package> > build.log 2>&1; python -m "
+        "kernelwright explain < build.log",
+        then="One compiler at a time leaves one error, whose cause is named; by hand it is the first line with "
+        "'error:'.",
         signs=(
             sign(
                 r"\d+ errors? detected in the compilation of ['\"]\S*(\.cache|site-packages|dist-packages|torch_extensions|/pip-|cached_ops)"
@@ -298,7 +314,7 @@ CAUSES = (
             sign(r"fatal error: \S+\.(h|hh|hpp|hxx|cuh|inc): no such file or directory", 2),
             sign(r"(nvrtc|jit) compilation (failed|error)|NVRTC_ERROR_COMPILATION|nvrtc: error"),
             sign(r"error compiling objects for extension"),
-            sign(r"nvcc error while (executing|compiling)", 2),
+            sign(r"nvcc error while (executing|compiling)|failed to compile\. cc_cmd:", 2),
             sign(r"failed building wheel for", 1),
             sign(r"failed to build installable wheels|could not build wheels for|failed to build '?\w+", 2),
         ),
@@ -319,7 +335,7 @@ CAUSES = (
                 81,
                 *range(90, 102),
                 108,
-                113,
+                *range(113, 118),
             )
         ),
     ),

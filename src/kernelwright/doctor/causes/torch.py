@@ -15,8 +15,10 @@ CAUSES = (
         area=Area.TORCH,
         why="Extensions that link torch's C++ interface fit one torch release (and one of its two C++ ABIs) only; after an "
         "upgrade of torch, or with the wrong wheel, its symbols are missing.",
-        fix="pip install --force-reinstall --no-deps --no-build-isolation --no-cache-dir <package>, or take the package's wheel for "
-        "exactly this torch, CUDA, Python and C++ ABI.",
+        fix="python -m pip install --force-reinstall --no-deps --no-build-isolation --no-cache-dir --no-binary "
+        "<package> <package>",
+        then="That builds it for the torch that is here. Without a compiler: the package's wheel for exactly this "
+        "torch, CUDA, Python and C++ ABI.",
         signs=(
             sign(r"requires? (py)?torch ?(==|>=|<=|~=|<|>|version) ?\S+ .{0,6}(but )?(found|got|is)\b", 2),
             sign(r"undefined symbol:? ?" + _TORCH_SYMBOL),
@@ -44,10 +46,13 @@ CAUSES = (
         title="torch was built without CUDA",
         area=Area.TORCH,
         why="The CPU build of torch is installed: an index, a lock file or a dependency chose it, and no driver changes that.",
-        fix="pip install --force-reinstall torch --index-url of the CUDA build (on a Jetson: NVIDIA's own wheel for its JetPack).",
+        fix="python -m pip uninstall -y torch && python -m pip install --no-cache-dir torch",
+        then="On Linux PyPI's torch has CUDA; torch's own index has a build for each CUDA release. On a Jetson "
+        "NVIDIA's wheel for its JetPack; conda: conda install pytorch-gpu; with uv or poetry take the index of CPU "
+        "builds out of pyproject.toml.",
         signs=(
             sign(r"torch not compiled with cuda enabled"),
-            sign(r"torch\S*[ =:]+\d+\.\d+(\.\d+)?\S*\+cpu\b|^['\"]?\d+\.\d+\.\d+\+cpu['\"]?$", 2),
+            sign(r"\btorch(-|[ =:]+)\d+\.\d+(\.\d+)?\S*\+cpu\b|^['\"]?\d+\.\d+\.\d+\+cpu['\"]?$", 2),
             sign(r"(torch|pytorch)\b.{0,60}\b(cpu[- ]only|without (cuda|gpu) support|cpu (build|version|wheel))"),
             sign(r"\btorch\b.{0,60}(not (compiled|built|linked) with|compiled without|built without) (cuda|gpu)", 2),
             sign(r"torch\.version\.cuda\W{1,6}none\b"),
@@ -67,13 +72,15 @@ CAUSES = (
         area=Area.TORCH,
         why="pip, uv and other tools build in an empty environment of their own. A package whose setup imports torch without "
         "declaring it fails there, though torch is installed.",
-        fix="pip install --no-build-isolation <package>, after pip install torch setuptools wheel ninja packaging.",
+        fix="python -m pip install torch setuptools wheel ninja packaging && python -m pip install "
+        "--no-build-isolation <package>",
+        then="uv: no-build-isolation-package in pyproject.toml; poetry and pdm: install it by pip after the others.",
         signs=(
             sign(
                 r"configuration file provided by ['\"]torch['\"]|did not find one.{0,20}torch|findtorch\.cmake|torchconfig\.cmake"
             ),
             sign(
-                r"(ModuleNotFoundError|ImportError): no module named ['\"](torch|packaging|wheel|numpy|setuptools|ninja|psutil)\b"
+                r"(ModuleNotFoundError|ImportError): no module named ['\"]?(torch(\.utils\.cpp_extension)?(?!\.)|packaging|wheel|numpy|setuptools|ninja|psutil)\b"
             ),
             sign(r"depends on '?\w+'?, but doesn'?t declare it as a build dependency"),
             sign(r"extra build requirement '?torch'? was declared", 2),
@@ -92,7 +99,8 @@ CAUSES = (
         area=Area.TORCH,
         why="Binary packages built against NumPy 1 cannot be used with NumPy 2; older torch, and NVIDIA's builds for Jetson, are "
         "such packages.",
-        fix='pip install "numpy<2", or newer builds of the packages that complain.',
+        fix='python -m pip install "numpy<2"',
+        then="Or newer builds of the packages that complain.",
         signs=(
             sign(
                 r"was removed in the numpy 2\.0 release|has been removed in numpy 2|numpy (>= ?)?2(\.\d)? (is )?(not supported|incompatible)"
@@ -113,7 +121,9 @@ CAUSES = (
         area=Area.TORCH,
         why="pip takes a wheel only if its tags name this machine type, an old enough glibc and this Python. With none, it says "
         "that there is no version, or tries to build from source.",
-        fix="python -m pip debug --verbose | head -40 shows the tags that fit: take another Python, or another release, or build.",
+        fix="python -m pip install --upgrade pip && python -m pip install <package>",
+        then="An old pip does not know newer tags. Otherwise take a Python or a release of the package that has "
+        "wheels (python -m pip debug --verbose shows the tags that fit), or build it: --no-binary <package>.",
         signs=(
             sign(r"is not a supported wheel on this platform"),
             sign(r"could not find a version that satisfies the requirement \S+"),
@@ -131,7 +141,8 @@ CAUSES = (
         title="a downloaded file is not the one whose hash was locked",
         area=Area.TORCH,
         why="The index serves other bytes than those that were locked: a re-upload, another index, a damaged cache, or an attack.",
-        fix="pip cache purge and try again; if it stays, find out who changed the file before you lock its new hash.",
+        fix="python -m pip cache purge",
+        then="Then try again. If the hash differs still, find out who changed the file before you lock its new hash.",
         signs=(
             sign(r"these packages do not match the hashes from the requirements file"),
             sign(r"hash mismatch (for|in)\b"),
@@ -146,7 +157,9 @@ CAUSES = (
         area=Area.TORCH,
         why="The name does not resolve, the connection fails, or the host no longer has the page: what follows in the log (no "
         "version found) is only the consequence.",
-        fix="curl -I the URL of the log; configure the proxy or mirror (pip config set global.index-url …), or use a local wheel.",
+        fix="python -m pip config set global.proxy http://<proxy>:<port>",
+        then="Where there is no proxy to name: a mirror that answers (python -m pip config set global.index-url <its "
+        "address>), or a wheel fetched elsewhere.",
         signs=(
             sign(r"rpc failed; curl|remote end hung up unexpectedly|gnutls recv error|early eof", 2),
             sign(r"temporary failure in name resolution|name or service not known|could not resolve host"),
@@ -160,8 +173,18 @@ CAUSES = (
                 r"condahttperror|unavailableinvalidchannel|http (000|40[34]|5\d\d) .{0,20}(connection|not found|error).{0,20}for url"
             ),
         ),
-        needs=(sign(r"\bpip\b|\buv\b|simple/|index|wheel|\.whl|retrying|conda|channel|https?://"),),
-        unless=(sign(r"(client|server) error.{0,160}huggingface\.co|gated ?repo"),),  # rights to a model
+        needs=(
+            sign(
+                r"\bpip\d?\b(?!/)|\buv\b|/simple\b|pypi|\bindex(es)?\b[ :]|\.whl\b|\bwheels?\b|\bretrying \(|\b(conda|mamba|poetry|pdm)\b"
+                r"|repodata|channel|download\.pytorch|\bnix\b"
+            ),
+        ),
+        # Models, services and their rights are no packages.
+        unless=(
+            sign(
+                r"huggingface|hf-mirror|modelscope|gated ?repo|/resolve/main|registry\.npmjs|crates\.io|\bapi\.\w|localhost"
+            ),
+        ),
     ),
     Cause(
         code="KW-027",
@@ -169,7 +192,8 @@ CAUSES = (
         area=Area.TORCH,
         why="conda decides by the virtual package __cuda, which it reads from the driver; a machine without a GPU (a build or "
         "lock machine) has none, so the solver fails or takes the CPU build.",
-        fix="CONDA_OVERRIDE_CUDA=<the CUDA release> in front of the command; for a lock file: a virtual-packages file that states __cuda.",
+        fix='CONDA_OVERRIDE_CUDA="<the CUDA release>" conda install <package>',
+        then="For a lock file: a virtual-packages file that states __cuda.",
         signs=(
             sign(r"nothing provides __(cuda|glibc|linux)\b"),
             sign(
@@ -186,7 +210,8 @@ CAUSES = (
         area=Area.TORCH,
         why="It ships one library for each CUDA release and picks by torch's; the picked one is not in the package, or another "
         "is forced by BNB_CUDA_VERSION.",
-        fix="unset BNB_CUDA_VERSION; pip install -U bitsandbytes; python -m bitsandbytes says which library it looks for.",
+        fix="unset BNB_CUDA_VERSION && python -m pip install --upgrade bitsandbytes",
+        then="python -m bitsandbytes says which library it looks for.",
         signs=(
             sign(r"nameerror: name ['\"]str2optimizer\w*['\"]"),
             sign(r"using `?'?bitsandbytes`?'? .{0,60}requires", 2),

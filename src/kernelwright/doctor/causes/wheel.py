@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from kernelwright.doctor._cause import Area, Cause
+from kernelwright.doctor._cause import Area, Cause, sign
 
 CAUSES = (
     Cause(
@@ -11,7 +11,9 @@ CAUSES = (
         title="the wheel's tag promises an older C library than its files need",
         area=Area.LIBRARIES,
         why="pip installs a wheel wherever its tag fits; there its libraries then fail to load.",
-        fix="Take another release, or a system with the glibc named here; its makers: auditwheel repair sets the tag that is true.",
+        fix="python -m pip install --force-reinstall --no-cache-dir --no-binary <package> <package>",
+        then="That builds it for this system; or take another release. Its makers: auditwheel repair sets the tag "
+        "that is true.",
     ),
     Cause(
         code="KW-111",
@@ -19,13 +21,25 @@ CAUSES = (
         area=Area.LIBRARIES,
         why="Names of temporary files hold the process id of the build, paths its user and directories: such a file differs "
         "at every build, so nobody can show that it comes from its sources.",
-        fix="Nothing has to be done to use it; its makers: nvcc -objtemp, -ffile-prefix-map, strip.",
+        fix='export NVCC_APPEND_FLAGS=-objtemp CFLAGS="-ffile-prefix-map=$PWD=." CXXFLAGS="-ffile-prefix-map=$PWD=."',
+        then="That is for its makers, in front of their build, with strip behind it; who uses it has nothing to do.",
     ),
     Cause(
         code="KW-112",
         title="a file is damaged, or made to mislead",
         area=Area.LIBRARIES,
         why="What it says of its own contents cannot be so: it was cut short, or somebody wrote it to harm what reads it.",
-        fix="Download it again and compare its hash with the index's; do not install it otherwise.",
+        fix="python -m pip download --no-cache-dir --no-deps <package>",
+        then="And compare its hash with the index's; do not install it otherwise.",
+        signs=(sign(r"\.so[.\d]*['\"]?: (file too short|invalid elf header)", 2),),
+        yields_to=("KW-035", "KW-036"),
+    ),
+    Cause(
+        code="KW-120",
+        title="nothing in it is a library or GPU code",
+        area=Area.LIBRARIES,
+        why="It is another kind of file, or a directory or archive of others: whether something runs cannot be told by it.",
+        fix="python -m pip download --no-deps --only-binary :all: <package>",
+        then="Give xray the wheel that this fetches, a .so, .cubin or .ptx file, or the directory into which the package was installed.",
     ),
 )

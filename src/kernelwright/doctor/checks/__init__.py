@@ -30,11 +30,11 @@ def examine(machine: Machine, checks: Sequence[Check] | None = None) -> list[Fin
     findings = []
     for one in all_checks() if checks is None else checks:
         try:
-            evidence = one.look(machine)
+            seen = one.look(machine)
         except Exception as error:  # noqa: BLE001 - a machine nobody thought of must not keep the others from running
             evidence = f"the check itself failed ({type(error).__name__}: {error}): please report this"
             findings.append(Finding(one.code, Grade.WARNS, evidence))
             continue
-        if evidence:
-            findings.append(Finding(one.code, one.grade, evidence))
+        if seen:
+            findings.append(Finding(one.code, one.grade, *((seen,) if isinstance(seen, str) else seen)))
     return findings

@@ -10,8 +10,9 @@ import re
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from kernelwright.doctor._check import Check, Grade, check
+from kernelwright.doctor._check import Check, Grade, Seen, check
 from kernelwright.doctor.machine import extensions, python
+from kernelwright.doctor.remedies import packages, wheels
 from kernelwright.doctor.xray import symbols
 
 if TYPE_CHECKING:
@@ -35,12 +36,14 @@ def _of_no_use(libraries: list[Extension]) -> list[Extension]:
 def _fault(code: str) -> Check:
     """The check that looks for one of the causes which xray's judgement of a library names."""
 
-    def look(machine: Machine) -> str | None:
+    def look(machine: Machine) -> Seen | str | None:
         for package, group in groupby(machine.once(extensions.extensions), key=lambda one: one.package):
             for one in _of_no_use(list(group)):
                 for found in one.findings:
                     if found.code == code and (found.grade is Grade.FAILS or code in _MATTER_AS_WARNINGS):
-                        return f"{one.name} ({package.name} {package.version}): {found.evidence}"
+                        evidence = f"{one.name} ({package.name} {package.version}): {found.evidence}"
+                        fix = wheels.ends(machine, code, package, found.evidence)
+                        return Seen(evidence, *fix) if fix else evidence
         return None
 
     return Check(code, Grade.WARNS, look)
@@ -63,22 +66,28 @@ def _dotted(tag: str) -> str:
 
 
 @check("KW-094", Grade.WARNS)
-def other_python(machine: Machine) -> str | None:
+def other_python(machine: Machine) -> Seen | None:
     """A file of the same module for this Python makes the other harmless."""
     own = machine.once(python.tag)
-    found: dict[str, list[str]] = {}
+    found: dict[tuple[python.Package, str], list[str]] = {}
     for package, name in machine.once(extensions.libraries):
         match = re.search(r"(.*)\.cpython-(\d+)-[^/]*\.so$", name)
         if match and own:
-            found.setdefault(f"{package.name} {package.version}: {match[1]}", []).append(match[2])
-    for module, tags in found.items():
+            found.setdefault((package, match[1]), []).append(match[2])
+    for (package, module), tags in found.items():
         if own not in tags:
-            return f"{module} is compiled for Python {_dotted(tags[0])}, this is {_dotted(str(own))}"
+            named = f"{package.name} {package.version}: {module}"
+            evidence = f"{named} is compiled for Python {_dotted(tags[0])}, this is {_dotted(str(own))}"
+            return Seen(
+                evidence,
+                packages.again(machine, package.name, package.version),
+                "It has to have a wheel for this Python.",
+            )
     return None
 
 
 @check("KW-020", Grade.WARNS)
-def other_torch(machine: Machine) -> str | None:
+def other_torch(machine: Machine) -> Seen | None:
     torch = python.torch(machine)
     if torch is None:
         return None
@@ -87,5 +96,11 @@ def other_torch(machine: Machine) -> str | None:
         place = f"{package.place}/{name}"
         missing = offered.missing(machine.path(place)) if machine.is_file(place) else None
         if missing:
-            return f"{name} ({package.name} {package.version}) wants {missing[:120]}, which torch {torch.version} lacks"
+            evidence = (
+                f"{name} ({package.name} {package.version}) wants {missing[:120]}, which torch {torch.version} lacks"
+            )
+            then = (
+                "That builds it for this torch. Without a compiler: its wheel for this very torch, Python and C++ ABI."
+            )
+            return Seen(evidence, packages.built(machine, package.name, package.version), then)
     return None

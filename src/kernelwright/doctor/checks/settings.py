@@ -7,30 +7,42 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from kernelwright.doctor._check import Grade, check
+from kernelwright.doctor._check import Grade, Seen, check
 from kernelwright.doctor.machine import driver, jetson, python
+from kernelwright.doctor.remedies import packages, shell
 
 if TYPE_CHECKING:
     from kernelwright.doctor.machine._machine import Machine
 
+_CACHES = (
+    'export XDG_CACHE_HOME="$(mktemp -d)" && export TRITON_CACHE_DIR="$XDG_CACHE_HOME/triton" '
+    'TORCH_EXTENSIONS_DIR="$XDG_CACHE_HOME/torch"'
+)
 _RUNTIME = re.compile(r"libcudart\.so\.(\d{1,4})(?:\.\d+)*$")
 
 
 @check("KW-027", Grade.WARNS)
-def conda_told_otherwise(machine: Machine) -> str | None:
+def conda_told_otherwise(machine: Machine) -> Seen | None:
     """An override that was good for locking on another machine, and stayed in the shell."""
     value, level = machine.variables.get("CONDA_OVERRIDE_CUDA"), machine.driver.get("level")
     if value is None or not level or value == driver.shown(level):
         return None
+    fix = (
+        "unset CONDA_OVERRIDE_CUDA",
+        "conda then asks the driver; conda info shows __cuda. Shell profiles may set it again.",
+    )
     if not value:
-        return f"CONDA_OVERRIDE_CUDA is empty: conda takes builds without CUDA; the driver has {driver.shown(level)}"
+        evidence = (
+            f"CONDA_OVERRIDE_CUDA is empty: conda takes builds without CUDA; the driver has {driver.shown(level)}"
+        )
+        return Seen(evidence, *fix)
     numbers = re.match(r"(\d{1,4})(?:\.(\d{1,4}))?", value)
     newer = numbers and int(numbers[1]) * 1000 + int(numbers[2] or 0) * 10 > level
-    return f"CONDA_OVERRIDE_CUDA={value}, the driver's level is {driver.shown(level)}" if newer else None
+    return Seen(f"CONDA_OVERRIDE_CUDA={value}, the driver's level is {driver.shown(level)}", *fix) if newer else None
 
 
 @check("KW-028", Grade.WARNS)
-def bitsandbytes_without_its_library(machine: Machine) -> str | None:
+def bitsandbytes_without_its_library(machine: Machine) -> Seen | None:
     """It takes the library of torch's CUDA release, or the newest of the same major version."""
     found, torch = machine.once(python.packages).get("bitsandbytes"), python.torch(machine)
     if not found or torch is None or torch.cuda is None:
@@ -42,11 +54,17 @@ def bitsandbytes_without_its_library(machine: Machine) -> str | None:
     if not there or fits:
         return None
     has = " ".join(sorted(there))
-    return f"bitsandbytes {found[0].version} looks for libbitsandbytes_cuda{wanted}.so, and has {has}"
+    evidence = f"bitsandbytes {found[0].version} looks for libbitsandbytes_cuda{wanted}.so, and has {has}"
+    if "BNB_CUDA_VERSION" in machine.variables:
+        return Seen(
+            evidence, "unset BNB_CUDA_VERSION", "It then takes the one for torch's CUDA release, if it has that."
+        )
+    then = f"If the newest has none for CUDA {torch.cuda} either: a torch of a release that it has."
+    return Seen(evidence, packages.pip(machine, "install", "--upgrade", "bitsandbytes"), then)
 
 
 @check("KW-031", Grade.WARNS)
-def other_runtime_first(machine: Machine) -> str | None:
+def other_runtime_first(machine: Machine) -> Seen | None:
     """LD_LIBRARY_PATH goes before the libraries that torch brings."""
     torch = python.torch(machine)
     if torch is None or torch.cuda is None or jetson.model(machine) is not None:
@@ -58,12 +76,13 @@ def other_runtime_first(machine: Machine) -> str | None:
         other = [match[1] for name in found if (match := _RUNTIME.match(name)) and match[1] != own]
         if mixed or other:
             what = f"libcudart.so.{other[0]}" if other else mixed[0]
-            return f"LD_LIBRARY_PATH names {entry}, whose {what} comes before what torch {torch.version} brings"
+            evidence = f"LD_LIBRARY_PATH names {entry}, whose {what} comes before what torch {torch.version} brings"
+            return Seen(evidence, shell.search_without(machine, entry), "A shell profile or a module may set it again.")
     return None
 
 
 @check("KW-089", Grade.WARNS)
-def stale_cache(machine: Machine) -> str | None:
+def stale_cache(machine: Machine) -> Seen | None:
     """torch keeps what it compiled by the releases of Python and CUDA, not by its own."""
     torch = python.torch(machine)
     home = machine.variables.get("HOME", "")
@@ -74,16 +93,24 @@ def stale_cache(machine: Machine) -> str | None:
     for built in machine.find(f"{place}/*/*/*.so"):
         then = machine.changed(built)
         if then is not None and then < installed:
-            return f"{built} is older than torch {torch.version}, which was installed after it was compiled"
+            evidence = f"{built} is older than torch {torch.version}, which was installed after it was compiled"
+            return Seen(
+                evidence, f"rm -rf {shell.quote(built.rpartition('/')[0])}", "It is compiled again on first use."
+            )
     return None
 
 
 @check("KW-108", Grade.WARNS)
-def nowhere_to_write(machine: Machine) -> str | None:
+def nowhere_to_write(machine: Machine) -> Seen | None:
     """Where compilers of kernels keep what they made."""
     home = machine.variables.get("HOME", "")
     for place in (machine.variables.get("XDG_CACHE_HOME") or (f"{home}/.cache" if home else ""), home):
         if place.startswith("/") and machine.exists(place):
-            return None if machine.may(place, os.W_OK) else f"{place} may not be written by this user"
+            if machine.may(place, os.W_OK):
+                return None
+            return Seen(
+                f"{place} may not be written by this user", _CACHES, "They are kept until the next start, as /tmp is."
+            )
     wrong = f"HOME={home}: no such directory" if home else "HOME is not set"
-    return wrong if python.torch(machine) is not None else None
+    then = "In a container's description: a home that is there, and belongs to the user."
+    return Seen(wrong, 'export HOME="$(mktemp -d)"', then) if python.torch(machine) is not None else None

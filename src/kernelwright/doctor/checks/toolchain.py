@@ -7,8 +7,9 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from kernelwright.doctor._check import Grade, check
+from kernelwright.doctor._check import Grade, Seen, check
 from kernelwright.doctor.machine import python, system, toolkit
+from kernelwright.doctor.remedies import packages, shell, toolkits
 
 if TYPE_CHECKING:
     from kernelwright.doctor.machine._machine import Machine
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _GIB = 1 << 30
 _A_COMPILER = 2 * _GIB  # what one compiler of CUDA templates takes at least
 _TMP = 2 * _GIB
+_TEMPORARY = "/tmp"  # noqa: S108 - it is only named
 
 
 def _shown(release: tuple[int, int]) -> str:
@@ -23,54 +25,71 @@ def _shown(release: tuple[int, int]) -> str:
 
 
 @check("KW-041", Grade.WARNS)
-def nvcc_is_not_torchs(machine: Machine) -> str | None:
+def nvcc_is_not_torchs(machine: Machine) -> Seen | None:
     torch, nvccs = python.torch(machine), toolkit.nvccs(machine)
     release = toolkit.release_of(machine, nvccs[0]) if nvccs else None
     if torch is None or torch.cuda is None or release is None or torch.cuda.split(".")[0] == str(release[0]):
         return None
-    return (
+    evidence = (
         f"{nvccs[0]} is of CUDA {_shown(release)}, torch {torch.version} of {torch.cuda}: its extensions will not build"
     )
+    return Seen(evidence, *toolkits.of_release(machine, torch.cuda))
 
 
 @check("KW-081", Grade.WARNS)
-def wrong_cuda_home(machine: Machine) -> str | None:
+def wrong_cuda_home(machine: Machine) -> Seen | None:
     for name in toolkit.HOMES:
         value = machine.variables.get(name)
         if value and (":" in value or not machine.is_file(f"{value}/bin/nvcc")):
-            return f"{name}={value}, {'which is a list' if ':' in value else 'where there is no bin/nvcc'}"
+            evidence = f"{name}={value}, {'which is a list' if ':' in value else 'where there is no bin/nvcc'}"
+            homes = [place.removesuffix("/bin/nvcc") for place in toolkit.nvccs(machine) if place.endswith("/bin/nvcc")]
+            if not homes:
+                return Seen(
+                    evidence, f"unset {name}", "There is no nvcc on this machine; kernelwright's own build needs none."
+                )
+            return Seen(
+                evidence, f"export {name}={shell.quote(homes[0])}", "That is the toolkit that a build would find first."
+            )
     return None
 
 
 @check("KW-082", Grade.WARNS)
-def two_toolkits(machine: Machine) -> str | None:
+def two_toolkits(machine: Machine) -> Seen | None:
     home, first = machine.variables.get("CUDA_HOME", ""), machine.programs("nvcc")
     if not home.startswith("/") or not first or not machine.is_file(f"{home}/bin/nvcc"):
         return None
     of_path, of_home = toolkit.release_of(machine, first[0]), toolkit.release_of(machine, f"{home}/bin/nvcc")
     if of_path is None or of_home is None or of_path == of_home:
         return None
-    return f"{first[0]} is of {_shown(of_path)}, {home}/bin/nvcc of {_shown(of_home)}"
+    evidence = f"{first[0]} is of {_shown(of_path)}, {home}/bin/nvcc of {_shown(of_home)}"
+    other = f"Or the other one for both: export CUDA_HOME={shell.quote(first[0].removesuffix('/bin/nvcc'))}."
+    return Seen(evidence, f'export PATH={shell.quote(home)}/bin:"$PATH"', other)
 
 
 @check("KW-061", Grade.WARNS)
-def small_tmp(machine: Machine) -> str | None:
+def small_tmp(machine: Machine) -> Seen | None:
     """What compilers and pip write to: the directory for what is temporary, the home with its caches, and this one."""
-    here = (os.curdir,) if machine.root == machine.root.parent else ()
-    of_variables = (machine.variables.get("TMPDIR", "/tmp"), machine.variables.get("HOME", ""))  # noqa: S108
-    for place in (*of_variables, *here):
-        path = machine.path(place) if place.startswith("/") else place
-        try:
-            facts = os.statvfs(path) if place and os.access(path, os.W_OK) else None
-        except (OSError, ValueError):
-            continue
-        if facts is not None and facts.f_bavail * facts.f_frsize < _TMP:
-            return f"{place} has {facts.f_bavail * facts.f_frsize / _GIB:.1f} GiB left"
+    here = (os.getcwd(),) if machine.root == machine.root.parent else ()  # noqa: PTH109 - as text
+    for place in (machine.variables.get("TMPDIR", _TEMPORARY), machine.variables.get("HOME", ""), *here):
+        left = machine.room(place) if place.startswith("/") else None
+        if left is not None and left < _TMP:
+            return Seen(f"{place} has {left / _GIB:.1f} GiB left", *_room(machine, place))
     return None
 
 
+def _room(machine: Machine, full: str) -> tuple[str, str]:
+    """For what is temporary another place with room; else less in the caches."""
+    then = "docker system prune, and old environments of conda, make room too."
+    if full == machine.variables.get("TMPDIR", _TEMPORARY):
+        for place in ("/var/tmp", machine.variables.get("HOME", "")):  # noqa: S108 - it is only named
+            if place.startswith("/") and place != full and (machine.room(place) or 0) >= _TMP:
+                directory = shell.quote(f"{place}/for-builds")
+                return f"mkdir -p {directory} && export TMPDIR={directory}", then
+    return packages.pip(machine, "cache", "purge"), then
+
+
 @check("KW-060", Grade.WARNS)
-def little_memory(machine: Machine) -> str | None:
+def little_memory(machine: Machine) -> Seen | None:
     found, jobs = system.memory(machine), system.processors(machine)
     asked = machine.variables.get("MAX_JOBS", "")
     jobs = int(asked) if re.fullmatch(r"[0-9]{1,6}", asked) else jobs
@@ -79,4 +98,7 @@ def little_memory(machine: Machine) -> str | None:
     total, _ = found
     if total >= jobs * _A_COMPILER:
         return None
-    return f"{jobs} compilers at once, as build tools start them, have {total / jobs / _GIB:.1f} GiB each; set MAX_JOBS"
+    evidence = f"{jobs} compilers at once, as build tools start them, have {total / jobs / _GIB:.1f} GiB each"
+    fit = max(1, total // _A_COMPILER)
+    fix = f"export MAX_JOBS={fit} CMAKE_BUILD_PARALLEL_LEVEL={fit} NVCC_THREADS=1"
+    return Seen(evidence, fix, "Sources with many templates take more: halve it where a compiler is killed.")

@@ -58,7 +58,9 @@ _NO_FAILURE = re.compile(r"(\[gw\d+\] )?(\[ *\d+%\] )?(PASSED|SKIPPED|XFAIL)\b|\
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the log; `number` counts from 1 in the log as given. `bare` is what is searched."""
+    """One line of the log; `number` counts from 1 in the log as given. `text` is the log's own, but for what would
+    steer a terminal; `bare` is what is searched.
+    """
 
     number: int
     text: str
@@ -79,10 +81,20 @@ def _without_prefix(text: str) -> str:
     return text
 
 
-def _line(number: int, text: str) -> Line:
+def _line(number: int, shown: str, text: str) -> Line:
     rest = _without_prefix(text)
     bare = re.sub(r"\s+", " ", rest).strip().lower()
-    return Line(number, _shortened(text.strip()), _shortened(bare), len(rest) - len(rest.lstrip()))
+    return Line(number, _shortened(_harmless(shown.strip())), _shortened(bare), len(rest) - len(rest.lstrip()))
+
+
+def _harmless(text: str) -> str:
+    """Characters that turn text around, or are not to be seen, as their numbers."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() or (each.isspace() and each not in "\x85\u2028\u2029") else f"\\u{ord(each):04x}"
+        for each in text
+    )
 
 
 def _numbered(log: str) -> Iterator[tuple[int, str]]:
@@ -129,11 +141,11 @@ def lines_of(log: str) -> list[Line]:
         alike[form] += 1
         if alike[form] > MOST_ALIKE:
             continue
-        text = _ESCAPES.sub("", raw).rstrip("\r").rpartition("\r")[2]
-        text = _CONTROL.sub("", text.translate(_TYPOGRAPHY)).rstrip()
+        shown = _CONTROL.sub("", _ESCAPES.sub("", raw).rstrip("\r").rpartition("\r")[2])
+        text = shown.translate(_TYPOGRAPHY).rstrip()
         if text.strip() and text not in seen and not _NO_FAILURE.match(text):
             seen.add(text)
-            found.append(_line(number, text))
+            found.append(_line(number, shown, text))
     return _in_english(_within(found))
 
 

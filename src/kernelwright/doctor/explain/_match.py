@@ -10,9 +10,12 @@ from functools import cached_property
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
+from kernelwright.doctor._cause import Area
 from kernelwright.doctor.causes import all_causes
 from kernelwright.doctor.explain._lines import Line, lines_of, paragraphs_of
-from kernelwright.doctor.explain._others import reason_for_silence
+from kernelwright.doctor.explain._others import of_other_maker, reason_for_silence
+from kernelwright.doctor.explain._prose import by_person, is_letter, quotes
+from kernelwright.doctor.explain._weight import ended_otherwise, only_warns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -30,6 +33,8 @@ class Confidence(enum.Enum):
 
     HIGH = "high"
     MEDIUM = "medium"
+    LOW = "low"
+    """A person quotes the message: what printed it, and after what, is not there to be seen."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,8 @@ class Answer:
 class _Hit:
     sign: Sign
     line: Line
+    quoted: bool
+    """It stands in a person's sentence."""
 
 
 class _Text:
@@ -54,6 +61,7 @@ class _Text:
     """
 
     def __init__(self, lines: Sequence[Line]) -> None:
+        self.letter = is_letter(lines)
         whole = [[line] for line in lines] + paragraphs_of(list(lines))
         self._entries = [(" ".join(line.bare for line in part), part) for part in whole]
         self._starts = [0, *accumulate(len(text) + 1 for text, _ in self._entries)]
@@ -62,13 +70,13 @@ class _Text:
     def text(self) -> str:
         return "\n".join(text for text, _ in self._entries)
 
-    def places(self, sign: Sign) -> Iterator[tuple[str, Sequence[Line]]]:
-        """Where a sign is: the text and the lines it stands in."""
+    def places(self, sign: Sign) -> Iterator[tuple[str, Sequence[Line], str]]:
+        """Where a sign is: the text and the lines it stands in, and its own words."""
         for match in islice(sign.pattern.finditer(self.text), MOST_MATCHES):
             first = bisect_right(self._starts, match.start()) - 1
             last = bisect_right(self._starts, max(match.start(), match.end() - 1)) - 1
             entries = self._entries[first : last + 1]
-            yield "\n".join(text for text, _ in entries), [line for _, part in entries for line in part]
+            yield "\n".join(text for text, _ in entries), [line for _, part in entries for line in part], match[0]
 
     def has(self, signs: Iterable[Sign]) -> bool:
         return any(sign.pattern.search(self.text) for sign in signs)
@@ -78,11 +86,13 @@ def _hits(cause: Cause, log: _Text) -> list[_Hit]:
     """The best sign of each line, except on lines that are about something else."""
     best: dict[int, _Hit] = {}
     for sign in sorted(cause.signs, key=lambda sign: -sign.weight):
-        for text, lines in log.places(sign):
+        for text, lines, words in log.places(sign):
             if best.keys() & {line.number for line in lines}:
                 continue  # by a stronger sign, or this one is of the line and of its paragraph
-            if not any(other.pattern.search(text) for other in cause.unless):
-                best[lines[0].number] = _Hit(sign, lines[0])
+            spoken = log.letter or by_person(text)
+            if any(other.pattern.search(text) for other in cause.unless) or (spoken and not quotes(text, words)):
+                continue
+            best[lines[0].number] = _Hit(sign, lines[0], spoken)
     return list(best.values())
 
 
@@ -106,20 +116,30 @@ class Explanation:
 def _answer(cause: Cause, hits: list[_Hit]) -> Answer:
     hits = sorted(hits, key=lambda hit: (-hit.sign.weight, hit.line.number))
     confidence = Confidence.HIGH if hits[0].sign.weight >= SURE else Confidence.MEDIUM
+    if all(hit.quoted for hit in hits):
+        confidence = Confidence.LOW
     return Answer(cause, confidence, tuple(hit.line for hit in hits[:MOST_LINES]))
 
 
 def explain(log: str) -> Explanation:
-    """Looks for every cause in the log. A consequence is not named beside the cause it comes from."""
+    """Looks for every cause in the log. A consequence is not named beside the cause it comes from, nor what only warns
+    where the program ended for another reason.
+    """
     lines = lines_of(log)
     text = _Text(lines)
-    weighed = {cause.code: (cause, *_weigh(cause, text)) for cause in all_causes().values()}
+    not_ours = {Area.DRIVER, Area.GPU} if of_other_maker(text.text) else set()
+    causes = [cause for cause in all_causes().values() if cause.area not in not_ours]
+    weighed = {cause.code: (cause, *_weigh(cause, text)) for cause in causes}
     named = {code for code, (_, weight, _) in weighed.items() if weight >= ENOUGH}
+    shown = {hit.line.number for code in named for hit in weighed[code][2]}
+    otherwise = ended_otherwise(lines, shown)
     ranked = []
     for cause, weight, hits in weighed.values():
-        if cause.code in named and not named.intersection(cause.yields_to):
+        warns = all(only_warns(hit.line.bare) for hit in hits)
+        if cause.code in named and not named.intersection(cause.yields_to) and not (warns and otherwise):
             answer = _answer(cause, hits)
-            ranked.append((answer.confidence is not Confidence.HIGH, -weight, answer.lines[0].number, answer))
-    ranked.sort(key=lambda entry: entry[:3])
-    answers = tuple(entry[-1] for entry in ranked)
-    return Explanation(answers, "" if answers else reason_for_silence(lines))
+            order = (warns, list(Confidence).index(answer.confidence), -weight, answer.lines[0].number)
+            ranked.append((order, answer))
+    ranked.sort(key=lambda entry: entry[0])
+    answers = tuple(answer for _, answer in ranked)
+    return Explanation(answers, "" if answers else reason_for_silence(lines, letter=text.letter))

@@ -9,6 +9,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kernelwright.doctor.explain._lines import Line
 
+# Runtimes of other makers say much of what CUDA's says, word for word.
+_OTHER_MAKERS = re.compile(
+    r"\bhip(fft|blas\w*|sparse)? error|\bhiperror|/opt/rocm|\+rocm\d|\brocm (devices|version|error)|rocm module"
+    r"|\brocm-smi|amdgcn|\bgfx\d{3,4}\w?\b|\bamdgpu\b|miopen|\bhipcc\b"
+    r"|hip_(fatbin|platform)|\.hip\b"
+    r"|amd (instinct|radeon)|\bhsa_\w|\bmps backend|\bmps device|'mps[:']|mtl(library|compiler|device)\w*|\bos: macos"
+    r"|\bmacos-\d|\bapple m\d|\.dylib\b|\bclbuildprogram|pyopencl|\bcl_(invalid|build|out_of)_\w+|\bsycl\b"
+    r"|level[- _]zero|\boneapi\b|torch_npu|\bascend\b"
+)
+_NVIDIA = re.compile(
+    r"nvidia[- ](smi|geforce|rtx|tesla|[abhltv]\d+\b)|geforce|\brtx \d{4}|libcuda\.|\bnvcc\b|cuda(_| )(runtime )?error"
+    r"|cuda_error|\bnvrm\b|tegra|jetson|cuda-capable|cuda driver|found no nvidia|libnvidia|cudaerror"
+)
+
 _OTHERS = (
     (
         r"cuda (error: )?out of memory|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED",
@@ -41,10 +55,19 @@ _OTHERS = (
 )
 
 
-def reason_for_silence(lines: list[Line]) -> str:
+def of_other_maker(text: str) -> bool:
+    """Whether a log (in lower case) is of a GPU that is not NVIDIA's."""
+    return bool(_OTHER_MAKERS.search(text)) and not _NVIDIA.search(text)
+
+
+def reason_for_silence(lines: list[Line], *, letter: bool = False) -> str:
     """Why no cause is named."""
     if not lines:
         return "the log is empty"
+    if of_other_maker("\n".join(line.bare for line in lines)):
+        return "the GPU is not one of NVIDIA's: its own maker's tools know what is wrong with it"
+    if letter:
+        return "a person wrote this, and it quotes no program's message: what was printed is needed"
     for pattern, reason in _OTHERS:
         if any(re.search(pattern.lower(), line.bare) for line in lines):
             return reason

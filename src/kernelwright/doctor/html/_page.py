@@ -94,7 +94,8 @@ def cause(found: dict[str, Any], evidence: Iterable[str]) -> Markup:
     seen = [tag("p", tag("span", "found: ", kind="word"), tag("span", one, kind="evidence")) for one in evidence]
     why = tag("p", found["why"], kind="soft why")
     fix = tag("p", tag("span", "what ends it: ", kind="word"), tag("code", found["fix"], kind="fix"))
-    return tag("article", head, *seen, why, fix, kind=f"card {kind} finding")
+    then = [tag("p", found["then"], kind="soft then")] if found["then"] else []
+    return tag("article", head, *seen, why, fix, *then, kind=f"card {kind} finding")
 
 
 def page(title: str, parts: Iterable[Markup], data: Any) -> str:

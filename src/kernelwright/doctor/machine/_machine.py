@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import grp
 import os
 import re
+import stat
 import subprocess
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -86,6 +88,27 @@ class Machine:
             return os.access(self.path(name), mode)
         except (OSError, ValueError):
             return False
+
+    def room(self, name: str) -> int | None:
+        """Bytes that this user can still write where a directory lies; None where that is not known, or none may be."""
+        try:
+            facts = os.statvfs(self.path(name)) if self.may(name, os.W_OK) else None
+        except (OSError, ValueError):
+            return None
+        return facts.f_bavail * facts.f_frsize if facts else None
+
+    def group_that_may(self, name: str) -> str | None:
+        """The group that may read and write a file, unless it is root's own; by its number where it has no name."""
+        try:
+            status = self.path(name).stat()
+        except (OSError, ValueError):
+            return None
+        if not status.st_gid or not status.st_mode & stat.S_IRGRP or not status.st_mode & stat.S_IWGRP:
+            return None
+        try:
+            return grp.getgrgid(status.st_gid).gr_name
+        except KeyError:
+            return None
 
     def raw(self, name: str) -> bytes | None:
         """A file's content, its beginning if it is long; None where there is none or it may not be read."""

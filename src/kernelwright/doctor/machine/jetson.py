@@ -11,6 +11,8 @@ from kernelwright.doctor.machine import driver
 if TYPE_CHECKING:
     from kernelwright.doctor.machine._machine import Machine
 
+LAST_TEGRA = 36
+"""The last release of L4T on which all boards have the Tegra userland alone."""
 FIRST_SERVER_STACK = 38
 """L4T from here on has the servers' driver; the modules of that one have a number from the next on."""
 _FIRST_SERVER_MODULE = 580

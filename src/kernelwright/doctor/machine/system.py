@@ -17,6 +17,11 @@ def distribution(machine: Machine) -> str:
     return match[1] if match else "an unknown distribution"
 
 
+def hostname(machine: Machine) -> str:
+    """In a container: the name that its host knows it by, as a rule."""
+    return (machine.text("/etc/hostname") or machine.variables.get("HOSTNAME", "")).strip()
+
+
 def glibc(machine: Machine) -> tuple[int, int] | None:
     """The version of the C library, from its own text, or of this process where that is the same machine."""
     for place in machine.find("/lib/*-linux-gnu/libc.so.6") + machine.find("/lib64/libc.so.6"):

@@ -18,10 +18,23 @@ def release_of(machine: Machine, nvcc: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
+def release_of_home(machine: Machine, home: str) -> str | None:
+    """The CUDA release of a toolkit's directory without asking its compiler, which may be what it lacks."""
+    match = re.search(
+        r'"cuda"\s*:\s*\{[^{}]*"version"\s*:\s*"(\d{1,4}\.\d{1,4})', machine.text(f"{home}/version.json") or ""
+    )
+    return match[1] if match else None
+
+
+def headers(machine: Machine, nvcc: str, name: str) -> list[str]:
+    """Where a header of an nvcc's own toolkit may lie."""
+    home = machine.resolved(nvcc).rpartition("/bin/")[0]
+    return [f"{home}/include/{name}", *machine.find(f"{home}/targets/*/include/{name}")]
+
+
 def newest_gcc(machine: Machine, nvcc: str) -> int | None:
     """The newest GCC that an nvcc takes, as its own header says that refuses newer ones."""
-    home = machine.resolved(nvcc).rpartition("/bin/")[0]
-    for header in [f"{home}/include/crt/host_config.h", *machine.find(f"{home}/targets/*/include/crt/host_config.h")]:
+    for header in headers(machine, nvcc, "crt/host_config.h"):
         match = re.search(r"gcc versions later than (\d{1,3}) are not supported", machine.text(header) or "")
         if match:
             return int(match[1])

@@ -19,6 +19,8 @@ def on_gpus(machine: Machine) -> dict[str, Any]:
     if told.get("unasked"):
         return {"gpus": [], "untried": told["error"]}
     if not (told.get("hung") or told.get("crashed")):
+        if told.get("running"):  # its last words are that nothing is
+            told = told | {"error": f"the child process ended before it was done; it was at: {told['running']}"}
         return {"gpus": []} | {key: told[key] for key in ("gpus", "untried", "error") if key in told}
     before = told.get("before", {})
     gpus = before.get("gpus", [])

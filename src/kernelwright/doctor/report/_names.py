@@ -86,7 +86,7 @@ def _hosts() -> tuple[set[str], set[str]]:
 
 def _vocabulary(said: str) -> frozenset[str]:
     """The words of the doctor's own pages, and of what is said: a name among them would tear holes into the report."""
-    pages = " ".join(f"{cause.title} {cause.why} {cause.fix}" for cause in all_causes().values())
+    pages = " ".join(f"{cause.title} {cause.why} {cause.fix} {cause.then}" for cause in all_causes().values())
     return _WORDS | set(re.findall(r"[^\W_]+", f"{pages} {said}".lower()))
 
 

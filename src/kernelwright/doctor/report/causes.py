@@ -25,7 +25,7 @@ Made from the doctor's records by `python -m kernelwright causes`. A code keeps 
 **check** by `python -m kernelwright` on the machine (*check, warns*: kernelwright works all the same), **log** by
 `python -m kernelwright explain < log`, **x-ray** by `python -m kernelwright xray FILE`."""
 
-_OF_XRAY = ("KW-110", "KW-111", "KW-112")
+_OF_XRAY = ("KW-110", "KW-111", "KW-112", "KW-120")
 
 
 def _seen(cause: Cause) -> str:
@@ -41,6 +41,11 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_")
 
 
+def _command(text: str) -> str:
+    """As code, which is shown as it stands but for the border; a backtick in it would end it."""
+    return f"`` {text} ``".replace("|", "\\|")
+
+
 def page() -> Iterator[str]:
     """The lines of docs/causes.md."""
     yield from _HEAD.split("\n")
@@ -48,16 +53,17 @@ def page() -> Iterator[str]:
         yield ""
         yield f"## {area.value[0].upper()}{area.value[1:]}"
         yield ""
-        yield "| code | what is so | why | what ends it | seen |"
-        yield "| --- | --- | --- | --- | --- |"
+        yield "| code | what is so | why | what ends it | then, or else | seen |"
+        yield "| --- | --- | --- | --- | --- | --- |"
         for cause in all_causes().values():
             if cause.area is area:
-                texts = (cause.title, cause.why, cause.fix)
-                yield f"| {cause.code} | {' | '.join(map(_cell, texts))} | {_seen(cause)} |"
+                texts = (_cell(cause.title), _cell(cause.why), _command(cause.fix), _cell(cause.then))
+                yield f"| {cause.code} | {' | '.join(texts)} | {_seen(cause)} |"
 
 
 def _one(cause: Cause) -> str:
-    return f"{cause.code}  {cause.title}\n  why: {cause.why}\n  fix: {cause.fix}\n  seen: {_seen(cause)}"
+    then = f"  then: {cause.then}\n" if cause.then else ""
+    return f"{cause.code}  {cause.title}\n  why: {cause.why}\n  fix: {cause.fix}\n{then}  seen: {_seen(cause)}"
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -79,9 +79,11 @@ def main(arguments: Sequence[str]) -> int:
     told = _look(only_self="--self" in options, patient="--torch" in options)
     if "--redact" in options:
         told = redacted(told)
+    # First, since whoever reads what is printed may go away after a line.
+    written = [write(page, report(told)) for page in pages]
     if "--json" in options:
         print(json.dumps(told, indent=2, ensure_ascii=False))
     else:
         for line in lines(told):
             print(line, flush=True)
-    return exit_code(told) if all(write(page, report(told)) for page in pages) else 2
+    return exit_code(told) if all(written) else 2

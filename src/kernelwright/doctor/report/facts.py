@@ -9,8 +9,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from kernelwright import _environment, _files, _library
-from kernelwright.doctor._check import Finding, Grade
-from kernelwright.doctor.causes import all_causes
+from kernelwright.doctor._check import Grade
+from kernelwright.doctor._told import told as finding
 from kernelwright.doctor.checks import all_checks, examine, package
 from kernelwright.doctor.machine import driver, extensions, jetson, python, system, toolkit
 from kernelwright.doctor.operators._all import FAILED, on_gpus, runs
@@ -180,19 +180,6 @@ def _beside(machine: Machine) -> None:
             machine.once(look)
 
 
-def _finding(found: Finding) -> dict[str, Any]:
-    cause = all_causes()[found.code]
-    return {
-        "code": found.code,
-        "grade": found.grade.value,
-        "area": cause.area.value,
-        "title": cause.title,
-        "evidence": found.evidence,
-        "why": cause.why,
-        "fix": cause.fix,
-    }
-
-
 def gather(machine: Machine, *, only_self: bool = False) -> dict[str, Any]:
     """The whole report as data; `only_self`: without what depends on the machine, such as its driver or torch."""
     told: dict[str, Any] = {"schema": SCHEMA}
@@ -203,7 +190,7 @@ def gather(machine: Machine, *, only_self: bool = False) -> dict[str, Any]:
     told["operators"] = ran
     if not only_self:
         told["operators_on_gpus"] = _part(on_gpus, machine)
-    told["findings"] = [_finding(found) for found in examine(machine, package.OWN_FILES if only_self else all_checks())]
+    told["findings"] = [finding(found) for found in examine(machine, package.OWN_FILES if only_self else all_checks())]
     failed = any(found["grade"] == Grade.FAILS.value for found in told["findings"])
     broken = any(state == FAILED for _, state, _ in runs(told))
     told["success"] = not (failed or broken)

@@ -156,6 +156,7 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
         yield f"  found: {found['evidence']}"
         yield f"  why: {found['why']}"
         yield f"  fix: {found['fix']}"
+        yield from [f"  then: {found['then']}"] if found["then"] else []
     yield ""
     for name, state, words in runs(told):
         if state == FAILED:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING
 
-from kernelwright.doctor.xray import _zip
+from kernelwright.doctor.xray import _kinds, _zip
 from kernelwright.doctor.xray._view import Damaged, View
 
 if TYPE_CHECKING:
@@ -103,12 +103,13 @@ def opened(path: Path) -> Iterator[Opened]:
     if not stat.S_ISREG(path.stat().st_mode):
         raise Damaged(f"{path} is neither a file nor a directory")
     with path.open("rb") as file:
-        if file.read(4) == b"PK\x03\x04":
+        head = file.read(HEAD)
+        if head.startswith(b"PK\x03\x04"):
             with _zip.archive(path) as archive:
                 yield _wheel(path, archive)
             return
     if path.suffix == ".whl":
-        raise Damaged("it is called a wheel and is no archive")
+        raise Damaged(f"it is called a wheel and is no archive: it is {_kinds.kind_of(head, path.stat().st_size)}")
     yield Opened("file", path, path.stat().st_size, [_on_disk(path, path.name)], [])
 
 

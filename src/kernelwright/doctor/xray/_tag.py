@@ -32,6 +32,15 @@ def facts(given: Opened) -> dict[str, Any] | None:
     }
 
 
+def is_pure(given: Opened, wheel: dict[str, Any] | None) -> bool:
+    """Whether it is a wheel that promises to hold nothing that was compiled."""
+    return (
+        wheel is not None
+        and given.text("*.dist-info/WHEEL") is not None
+        and all(tag.endswith("-any") for tag in wheel["tags"])
+    )
+
+
 def promised_glibc(tags: Iterable[str]) -> tuple[int, int] | None:
     """The oldest glibc on which an installer takes the wheel; None if no tag says one."""
     found = [

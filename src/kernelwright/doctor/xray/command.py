@@ -7,15 +7,16 @@ import json
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernelwright import _environment
+from kernelwright.doctor._check import Grade
 from kernelwright.doctor.html._write import pages_of, write
 from kernelwright.doctor.html.xray import xray
 from kernelwright.doctor.machine._machine import Machine
 from kernelwright.doctor.xray._place import UnknownTarget
 from kernelwright.doctor.xray._view import Damaged
-from kernelwright.doctor.xray.facts import examine
+from kernelwright.doctor.xray.facts import examine, unreadable
 from kernelwright.doctor.xray.text import lines
 from kernelwright.errors import PackageIncomplete
 
@@ -28,7 +29,8 @@ Says which GPUs the code in it is for, what its libraries need, and whether it w
 a Jetson under one L4T release; more than one may be given), and why not. Nothing of it is run or installed.
 --html writes what is told as a page to FILE too: one file, nothing in it is fetched.
 --kernels lists the kernels' names too; pip install 'kernelwright[xray]' brings what unpacks them all.
-Exit code 0: it runs wherever it was judged. 1: not everywhere, or not all of it. 2: it cannot be read."""
+Exit code 0: it runs wherever it was judged (GPU code is not, where there is no GPU). 1: not everywhere, or not all of
+it could be read. 2: nothing in it can be judged: it is damaged (KW-112), something else (KW-120), or not there."""
 
 
 class _WrongUse(ValueError):
@@ -70,6 +72,21 @@ def _next(left: Iterator[str], option: str) -> str:
     return value
 
 
+def _look(asked: _Asked, machine: Machine) -> dict[str, Any]:
+    (path,) = asked.paths
+    try:
+        return examine(path, machine, asked.targets, kernels="--kernels" in asked.options)
+    except Damaged as error:
+        return unreadable(path, machine, asked.targets, str(error))
+
+
+def exit_code(told: dict[str, Any]) -> int:
+    if any(found["grade"] == Grade.FAILS.value for found in told["findings"]):
+        return 2
+    bad = any(verdict["outcome"] in {"fails", "partly"} for verdict in told["verdicts"])
+    return 1 if bad or told["problems"] else 0
+
+
 def main(arguments: Sequence[str]) -> int:
     try:
         asked = _parse(arguments)
@@ -81,17 +98,15 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     machine = Machine(_environment.everything())
     try:
-        told = examine(asked.paths[0], machine, asked.targets, kernels="--kernels" in asked.options)
-    except (OSError, Damaged, UnknownTarget, PackageIncomplete) as error:
+        told = _look(asked, machine)
+    except (OSError, UnknownTarget, PackageIncomplete) as error:
         print(f"xray cannot tell about {asked.paths[0]}: {error}", file=sys.stderr)
         return 2
+    # First, since whoever reads what is printed may go away after a line.
+    written = [write(page, xray(told)) for page in asked.pages]
     if "--json" in asked.options:
         print(json.dumps(told, indent=2))
     else:
         for line in lines(told):
             print(line)
-    if not all(write(page, xray(told)) for page in asked.pages):
-        return 2
-    if told["problems"] and not told["files"]:
-        return 2
-    return 1 if any(verdict["outcome"] in {"fails", "partly"} for verdict in told["verdicts"]) else 0
+    return exit_code(told) if all(written) else 2

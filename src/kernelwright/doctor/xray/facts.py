@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.doctor._check import Finding, Grade
-from kernelwright.doctor.causes import all_causes
+from kernelwright.doctor._told import told as finding
 from kernelwright.doctor.xray import (
     _code,
     _elf,
@@ -17,6 +17,7 @@ from kernelwright.doctor.xray import (
     _host,
     _images,
     _judge,
+    _kinds,
     _paths,
     _place,
     _serve,
@@ -46,8 +47,11 @@ class _Found:
     releases: set[str] = field(default_factory=set)
     kernels: dict[str, list[str]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    package: str = ""
+    """The name of the wheel's package."""
     skipped: list[str] = field(default_factory=list)
     others: int = 0
+    kind_of_other: str = ""
 
 
 def _library(item: Item, names: frozenset[str], machine: Machine, found: _Found, *, kernels: bool) -> None:
@@ -90,7 +94,7 @@ def _image(item: Item, head: bytes, found: _Found, *, kernels: bool) -> None:
         found.skipped += skipped
 
 
-def _look(item: Item, names: frozenset[str], machine: Machine, found: _Found, *, kernels: bool) -> None:
+def _look(item: Item, names: frozenset[str], machine: Machine, found: _Found, *, kernels: bool, wheel: bool) -> None:
     head = item.head()
     if _images.is_cubin(head) or (not head.startswith(_elf.MAGIC) and _images.is_ptx(head)):
         _image(item, head, found, kernels=kernels)
@@ -100,6 +104,10 @@ def _look(item: Item, names: frozenset[str], machine: Machine, found: _Found, *,
         _fat_file(item, found, kernels=kernels)
     else:
         found.others += 1
+        found.kind_of_other = _kinds.kind_of(head, item.size)
+        # Beside libraries lie scripts of the linker that are called like them; no wheel has one.
+        if _kinds.is_called_library(item.name) and (wheel or found.kind_of_other != "a text"):
+            found.problems.append(f"{item.name} is called a library and is {found.kind_of_other}")
 
 
 def _read(given: _sources.Opened, machine: Machine, *, kernels: bool) -> _Found:
@@ -107,7 +115,7 @@ def _read(given: _sources.Opened, machine: Machine, *, kernels: bool) -> _Found:
     names = frozenset(item.name for item in given.items)
     for item in given.items:
         try:
-            _look(item, names, machine, found, kernels=kernels)
+            _look(item, names, machine, found, kernels=kernels, wheel=given.kind == "wheel")
         except Damaged as error:
             found.problems.append(f"{item.name}: {error}")
         except Exception as error:  # noqa: BLE001 - a member with a wrong checksum or an odd packing is its own business
@@ -144,20 +152,17 @@ def _general(wheel: dict[str, Any] | None, files: list[dict[str, Any]], problems
         )
     damaged = [*problems, *(f"{file['name']}: {problem}" for file in files for problem in file["problems"])]
     if damaged:
-        told.append(Finding("KW-112", Grade.WARNS, "; ".join(text[:200] for text in damaged[:3])))
+        grade = Grade.WARNS if files else Grade.FAILS
+        told.append(Finding("KW-112", grade, "; ".join(text[:200] for text in damaged[:3])))
     return told
 
 
-def _finding(found: Finding) -> dict[str, Any]:
-    cause = all_causes()[found.code]
-    return {
-        "code": found.code,
-        "grade": found.grade.value,
-        "title": cause.title,
-        "evidence": found.evidence,
-        "why": cause.why,
-        "fix": cause.fix,
-    }
+def _nothing(given: _sources.Opened, wheel: dict[str, Any] | None, found: _Found) -> list[Finding]:
+    """What was given, if there is nothing in it to judge. A wheel that promises no more is as it should be."""
+    if found.subjects or found.problems or _tag.is_pure(given, wheel):
+        return []
+    names = [item.name for item in given.items]
+    return [Finding("KW-120", Grade.FAILS, _kinds.nothing_in(given.kind, names, found.kind_of_other))]
 
 
 def _together(parts: list[dict[str, Any]], *, all_needed: bool) -> str:
@@ -171,7 +176,7 @@ def _together(parts: list[dict[str, Any]], *, all_needed: bool) -> str:
     return _judge.UNKNOWN if _judge.UNKNOWN in outcomes and worst == "runs" else worst
 
 
-def _verdict(found: _Found, place: _place.Place, table: dict[str, Any]) -> dict[str, Any]:
+def _verdict(found: _Found, place: _place.Place, table: dict[str, Any], *, pure: bool) -> dict[str, Any]:
     """Of all files. Where GPU code lies in libraries, these decide; where it lies in files of its own, all do."""
     names = (name for one in found.subjects for name in (PurePosixPath(one.name).name, one.facts.get("soname")))
     beside = frozenset(name for name in names if name)
@@ -182,8 +187,10 @@ def _verdict(found: _Found, place: _place.Place, table: dict[str, Any]) -> dict[
     for one in judged:
         if one not in deciding:  # such as a build for other makers' GPUs: it matters only where it is loaded
             one["findings"] = [replace(each, grade=Grade.WARNS) for each in one["findings"]]
-    parts = [one | {"findings": [_finding(each) for each in one["findings"]]} for one in judged]
+    parts = [one | {"findings": [finding(each, found.package) for each in one["findings"]]} for one in judged]
     outcome = _together(deciding, all_needed=not libraries)
+    if pure and not judged and not found.problems:
+        outcome = _judge.ORDER[0]
     return {"place": place.name, "outcome": outcome, "has_gpus": bool(place.gpus), "parts": parts}
 
 
@@ -194,7 +201,9 @@ def examine(path: Path, machine: Machine, targets: Sequence[str] = (), *, kernel
     with _sources.opened(path) as given:
         wheel = _tag.facts(given)
         found = _read(given, machine, kernels=kernels)
+        found.package = given.path.name.partition("-")[0] if wheel else ""
         files = [one.facts for one in found.subjects]
+        pure = _tag.is_pure(given, wheel)
         every = [module for one in found.subjects for module in one.modules]
         return {
             "schema": SCHEMA,
@@ -206,6 +215,28 @@ def examine(path: Path, machine: Machine, targets: Sequence[str] = (), *, kernel
             "files": files,
             "others": found.others,
             "problems": found.problems[:_MOST_TOLD],
-            "findings": [_finding(one) for one in _general(wheel, files, found.problems)],
-            "verdicts": [_verdict(found, place, table) for place in places],
+            "findings": [
+                finding(one, found.package)
+                for one in [*_general(wheel, files, found.problems), *_nothing(given, wheel, found)]
+            ],
+            "verdicts": [_verdict(found, place, table, pure=pure) for place in places],
         }
+
+
+def unreadable(path: Path, machine: Machine, targets: Sequence[str], problem: str) -> dict[str, Any]:
+    """The same of a file in which nothing can be looked at."""
+    found, table = _Found(problems=[problem]), _place.table()
+    places = [_place.this_machine(machine), *map(_place.target, targets)]
+    return {
+        "schema": SCHEMA,
+        "path": str(path),
+        "kind": "file",
+        "size": path.stat().st_size,
+        "wheel": None,
+        "code": [],
+        "files": [],
+        "others": 0,
+        "problems": [problem],
+        "findings": list(map(finding, _general(None, [], [problem]))),
+        "verdicts": [_verdict(found, place, table, pure=False) for place in places],
+    }

@@ -17,6 +17,7 @@ OUTCOMES = {
     "unknown": "UNKNOWN: no GPU to judge by",
 }
 NOTHING = "UNKNOWN: nothing in it can be judged"
+PURE = "RUNS: nothing in it is compiled"
 GETS = {
     "runs": "gets {codes}",
     "compiles": "gets {codes}; the driver compiles what is PTX",
@@ -28,7 +29,9 @@ _SHOWN = 5  # of a long list
 
 
 def outcome_of(verdict: dict[str, Any]) -> str:
-    return OUTCOMES[verdict["outcome"]] if verdict["parts"] else NOTHING
+    if verdict["parts"]:
+        return OUTCOMES[verdict["outcome"]]
+    return PURE if verdict["outcome"] == "runs" else NOTHING
 
 
 def plain(text: str) -> str:
@@ -116,6 +119,7 @@ def _findings(findings: list[tuple[dict[str, Any], str]], *, say_where: bool) ->
         for evidence, names in where.items():
             yield f"    found: {evidence}" + (f" (in {_some(names)})" if say_where else "")
         yield f"    fix: {every[0][0]['fix']}"
+        yield from [f"    then: {every[0][0]['then']}"] if every[0][0]["then"] else []
 
 
 def _short(part: dict[str, Any]) -> str:

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT
+"""What nvcc finds around it: the C library's headers, the linker's libraries, Visual Studio."""
+
+from __future__ import annotations
+
+from kernelwright.doctor._cause import Area, Cause, sign
+
+CAUSES = (
+    Cause(
+        code="KW-114",
+        title="the toolkit's headers clash with the C library's",
+        area=Area.TOOLCHAIN,
+        why="glibc 2.41 and 2.42 declare functions that CUDA's crt/math_functions.h has had all along (sinpi and cospi, then rsqrt), and "
+        "declare that they throw nothing; where the toolkit's header does not say so too, no .cu file compiles, by whatever GCC.",
+        fix="sudo sed -i.bak -E 's/\\b((cospi|sinpi|rsqrt)f?)\\((double|float) ([ax])\\)(\\)?);/\\1(\\3 \\4) noexcept(true)\\5;/' "
+        '"$(readlink -f "${CUDA_HOME:-/usr/local/cuda}/include/crt/math_functions.h")"',
+        then="It declares them as glibc does, and keeps the old header as .bak. CUDA 13's headers have it so for sinpi and cospi, those from "
+        "CUDA 13.2 on for rsqrt; conda's compilers (conda install cuda-nvcc cxx-compiler) bring an older C library. An older GCC changes "
+        "nothing.",
+        signs=(
+            sign(
+                r"exception specification is incompatible with that of previous function .(a?cospi|a?sinpi|a?tanpi|rsqrt)f?\b"
+            ),
+            sign(r"\b(a?cospi|a?sinpi|a?tanpi|rsqrt)f?\b.{0,80}\b(noexcept|different exception)"),
+            sign(r"math_functions\.h.{0,200}\bexception specifi\w+", 2),
+        ),
+    ),
+    Cause(
+        code="KW-115",
+        title="the linker does not find the driver's library",
+        area=Area.TOOLCHAIN,
+        why="-lcuda is libcuda.so of the driver. Where there is none (an image for building, a machine without a GPU) the toolkit has a stub "
+        "of that name to link against, in a directory that the linker is not told of.",
+        fix='export LIBRARY_PATH="${CUDA_HOME:-/usr/local/cuda}/lib64/stubs${LIBRARY_PATH:+:$LIBRARY_PATH}"',
+        then="Or -L with that directory; with CMake CUDA::cuda_driver. Never in LD_LIBRARY_PATH: a program that runs would get the stub for a "
+        "driver (KW-006).",
+        signs=(
+            sign(r"(cannot find|unable to find library|library not found for) -lcuda(?![a-z_])"),
+            sign(
+                r"(introuvable|nicht finden|no se puede encontrar|\u65e0\u6cd5\u627e\u5230|\u627e\u4e0d\u5230) ?:? ?-lcuda(?![a-z_])"
+            ),
+            sign(r"\bcuda_cuda_library\b.{0,60}notfound|target \S*cuda::cuda_driver\S* (was |is )?not found"),
+        ),
+        yields_to=("KW-040",),
+    ),
+    Cause(
+        code="KW-116",
+        title="the compiler of Visual Studio is missing, or not one that nvcc takes",
+        area=Area.TOOLCHAIN,
+        why="On Windows nvcc and Python's builds need cl.exe of Visual Studio's Build Tools, on the PATH of the shell that builds; each nvcc takes "
+        "the releases up to its own time.",
+        fix='winget install --id Microsoft.VisualStudio.2022.BuildTools --override "--wait --passive --add '
+        'Microsoft.VisualStudio.Workload.VCTools --includeRecommended"',
+        then="Then build in its x64 Native Tools Command Prompt. A release that is too new for nvcc: a newer CUDA, or an older toolset by "
+        "vcvarsall.bat x64 -vcvars_ver=14.38.",
+        signs=(
+            sign(r"unsupported microsoft visual studio version|only the versions between 20\d\d and 20\d\d"),
+            sign(r"visual c\+\+ \d+(\.\d+)? (or greater )?is required"),
+            sign(
+                r"(cannot|could not|unable to) find (the )?(compiler )?['\"]?cl(\.exe)?['\"]|['\"]cl(\.exe)?['\"] is not recognized"
+            ),
+            sign(
+                r"\bcl\.exe['\"]? (was )?not found|(cannot|could not|unable to) find cl\.exe|cannot find compiler ['\"]?cl\b"
+            ),
+            sign(r"error checking compiler version for cl\b(?!.{0,20}codec)", 2),
+            sign(r"unable to find vcvarsall\.bat|could not find (any instance of|specified instance of) visual studio"),
+            sign(r"microsoft visual studio .{0,40}(not found|is not installed|could not be found)"),
+            sign(r"expected compiler version .{0,20}msvc|error stl1002"),
+        ),
+    ),
+)
