@@ -2,9 +2,10 @@
 """Times the 4-bit operators on the CPU: `python benchmarks/cpu_four_bit.py --out FILE`.
 
 NF4 in blocks of 64, float32 scales and quantized ones, beside torch's product with a dense weight, dequantize + that
-product, bitsandbytes where it is installed, and two ceilings: `read` sums a float32 tensor, of a product as many bytes
-as its packed weight and scales, `copy` allocates and fills one from another. Everybody takes turns, in another order
-each time, over as many weights as --megabytes hold, so that they come from memory; times are medians in microseconds.
+product, bitsandbytes where it is installed (`bitsandbytes packed`: its weight reordered, as its layers do it for a CPU
+with AVX512-BF16 in their first forward), and two ceilings: `read` sums a float32 tensor, of a product as many bytes as
+its packed weight and scales, `copy` allocates and fills one from another. Everybody takes turns, in another order each
+time, over as many weights as --megabytes hold, so that they come from memory; times are medians in microseconds.
 `rate` is the time of `read` as a share of a product's (quantize and dequantize: their bytes a second, as a share of
 `copy`). Results are compared before they are timed.
 """
@@ -58,7 +59,9 @@ def weights(n: int, k: int, dtype: Any, sets: int) -> list[dict[str, Any]]:
     return made
 
 
-def products(x: Any, held: list[dict[str, Any]], dense: list[Any], bytes_: int) -> dict[str, Call]:
+def products(
+    x: Any, held: list[dict[str, Any]], dense: list[Any], bytes_: int, reordered: list[Any]
+) -> dict[str, Call]:
     import torch
 
     import kernelwright as kw
@@ -80,7 +83,19 @@ def products(x: Any, held: list[dict[str, Any]], dense: list[Any], bytes_: int) 
     if (peer := _peer()) is not None:
         states = [_state(peer, w, x.dtype) for w in held]
         calls["bitsandbytes"] = lambda i: peer.matmul_4bit(x, held[i]["packed"].view(-1, 1).t(), states[i])
+    if reordered:
+        calls["bitsandbytes packed"] = lambda i: peer.matmul_4bit(x, *reordered[i])
     return calls
+
+
+def reorder(held: list[dict[str, Any]]) -> list[Any]:
+    """Weights and states as bitsandbytes' layers hold them after their first forward; none where they are not."""
+    peer = _peer()
+    if peer is None or not peer.functional.has_avx512bf16():
+        return []
+    from bitsandbytes.functional import _convert_weight_packed_for_cpu
+
+    return [_convert_weight_packed_for_cpu(w["packed"], _state(peer, w, w["dtype"])) for w in held]
 
 
 def _state(peer: Any, w: dict[str, Any], dtype: Any) -> Any:
@@ -149,16 +164,18 @@ def measure(n: int, k: int, rows: list[int], dtype: Any, options: Any) -> Iterat
     held = weights(n, k, dtype, sets)
     dense = [torch.randn(n, k).to(dtype) for _ in range(max(1, min(sets, (options.megabytes << 20) // (n * k * 2))))]
     size = options.megabytes
+    reordered = reorder(held)
     limits = timed(ceilings(size), 2, options.seconds)
     rates = {name: (size << 20) * (1 if name == "read" else 2) / us for name, us in limits.items()}
     yield f"ceilings beside {n}x{k}", {f"{name}, MB/s": round(rate) for name, rate in rates.items()}
     for m in rows:
         x = torch.randn(m, k).to(dtype)
-        calls = products(x, held, dense, packed_bytes)
+        calls = products(x, held, dense, packed_bytes, reordered)
         exact = torch.nn.functional.linear(x.float(), _dense_of(held[0]))
-        error = float((calls["kernelwright"](0).float() - exact).abs().max() / exact.abs().max())
-        if error > MOST_ERROR:
-            raise SystemExit(f"{m} rows of {n}x{k}: off by {error:.2g} of the largest result")
+        for name in calls.keys() & {"kernelwright", "bitsandbytes", "bitsandbytes packed"}:
+            error = float((calls[name](0).float() - exact).abs().max() / exact.abs().max())
+            if error > MOST_ERROR:
+                raise SystemExit(f"{m} rows of {n}x{k}: {name} is off by {error:.2g} of the largest result")
         us = timed(calls, sets, options.seconds)
         yield f"matmul {m}x{k}x{n}", {"us": us, "rate": round(us["read"] / us["kernelwright"], 3)}
     us = timed(tensors(held, dense), sets, options.seconds)

@@ -21,6 +21,8 @@
 //   load_two, store_two              2 * kLanes elements, for what is done to each alone
 //   load_two_as                      float32 in the order in which load_two has elements of another type
 //   exp_short(v)                     exp for results of 16 bits
+//   near_zero(p)                     whether 2 * kLanes elements are known to be numbers from -34 to 34
+//   store_two_short_nan(p, v)        store_two of vectors whose NaNs the element type holds as they are
 //
 // and fetch<n>(p), which asks for what is read later: CPUs look ahead by themselves, but not into another page, and a
 // row of usual length is two of them.
@@ -100,6 +102,16 @@ template <class T>
 inline void store_two(T* p, Two v) {
   store(p, v.a);
   store(p + kLanes, v.b);
+}
+
+template <class T>
+inline void store_two_short_nan(T* p, Two v) {
+  store_two(p, v);
+}
+
+template <class T>
+inline bool near_zero(const T*) {
+  return false;
 }
 
 // The first n < kLanes elements; the other lanes are 0. A set with masked access has overloads that are chosen before

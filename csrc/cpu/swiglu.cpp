@@ -68,8 +68,10 @@ struct Forward {
         later_up(up, a.up_stride, a.cols) {}
 
   // gate * e / (1 + e) * up with e = exp(gate): past 40 that is gate * up, and the reciprocal stays in its range.
+  // Inside both bounds it is the same without them.
+  template <bool kBounded = true>
   static Vec of(Vec gate, Vec up) {
-    const Vec e = exp_for<T>(within(gate, -105.0f, 40.0f));
+    const Vec e = exp_for<T>(kBounded ? within(gate, -105.0f, 40.0f) : gate);
     return mul(mul(gate, mul(e, reciprocal(add(all(1.0f), e)))), up);
   }
 
@@ -77,6 +79,9 @@ struct Forward {
     later_gate.fetch(i);
     later_up.fetch(i);
     const Two g = load_two(gate + i), u = load_two(up + i);
+    if (__builtin_expect(near_zero(gate + i), 1)) {
+      return store_two_short_nan(y + i, Two{of<false>(g.a, u.a), of<false>(g.b, u.b)});
+    }
     store_two(y + i, Two{of(g.a, u.a), of(g.b, u.b)});
   }
   void full(int64_t i) const { store(y + i, of(load(gate + i), load(up + i))); }

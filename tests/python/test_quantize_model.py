@@ -115,6 +115,22 @@ def test_hooks_stay(device):
     assert len(seen) == 6
 
 
+def test_a_pruned_layer(device):
+    """A hook that makes the weight of other parameters in each forward goes with these: what it made is quantized."""
+    from torch.nn.utils import prune
+
+    from kernelwright import nn
+
+    model = torch.nn.Sequential(torch.nn.Linear(64, 8)).to(device)
+    prune.l1_unstructured(model[0], "weight", 0.5)
+    x = torch.randn(2, 64, device=device)
+    gone, before = model[0].weight == 0, model(x)
+    nn.quantize_(model)
+    assert gone.sum() == 256
+    assert not model[0].weight.dequantize()[gone].any()
+    assert 0 < (model(x) - before).norm() <= 0.5 * before.norm()
+
+
 def test_torchs_own_encoder(device):
     """In evaluation it would give its layers' weights to a kernel that knows no codes."""
     from kernelwright import nn

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -33,9 +34,9 @@ struct Pool {
   uint32_t asleep;             // workers that do
   alignas(64) uint32_t gate;   // kOpen, kWaiting, and the number of workers inside
   uint32_t limit;              // how many may be
-  alignas(64) int64_t next;    // the first item that nobody took
   alignas(64) Job job;         // written while the gate is shut and nobody is inside
   int32_t caller_core;         // where the caller ran when it called
+  alignas(64) int64_t taken[kMaxThreads];
   uint32_t stopping, refused;
   int workers;
   pid_t process;  // whose workers they are
@@ -111,8 +112,10 @@ void leave_callers_core(Cores& allowed) {
   if (CPU_COUNT_S(sizeof others.mask, others.set()) > 0) sched_setaffinity(0, sizeof others.mask, others.set());
 }
 
-void* work(void* first) {
-  auto seen = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(first));
+// `born` is the count of jobs when this worker was started, and after it, in the upper half, its number from 1 on.
+void* work(void* born) {
+  auto seen = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(born));
+  const int self = static_cast<int>(reinterpret_cast<uintptr_t>(born) >> 32);
   Cores allowed = {};
   sched_getaffinity(0, sizeof allowed.mask, allowed.set());
   for (;;) {
@@ -121,7 +124,7 @@ void* work(void* first) {
     leave_callers_core(allowed);
     if (!enter()) continue;
     set_modes(pool.job.modes);
-    take_parts(pool.job, &pool.next);
+    take_parts(pool.job, pool.taken, self % pool.job.threads);
     leave();
   }
 }
@@ -160,8 +163,9 @@ bool start_one() {
   constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
   for (const int fault : kFaults) sigdelset(&blocked, fault);
   pthread_sigmask(SIG_SETMASK, &blocked, &before);
-  const uintptr_t seen = __atomic_load_n(&pool.calls, __ATOMIC_RELAXED);
-  const int error = pthread_create(&pool.threads[pool.workers], nullptr, work, reinterpret_cast<void*>(seen));
+  const uintptr_t number = static_cast<uintptr_t>(pool.workers) + 1;
+  const uintptr_t born = number << 32 | __atomic_load_n(&pool.calls, __ATOMIC_RELAXED);
+  const int error = pthread_create(&pool.threads[pool.workers], nullptr, work, reinterpret_cast<void*>(born));
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (error != 0) return false;
   pthread_setname_np(pool.threads[pool.workers], "kernelwright");
@@ -190,12 +194,12 @@ void wait_for_workers() {
 void run(const Job& job, int workers) {
   pool.job = job;
   __atomic_store_n(&pool.caller_core, sched_getcpu(), __ATOMIC_RELAXED);
-  __atomic_store_n(&pool.next, 0, __ATOMIC_RELAXED);
+  memset(pool.taken, 0, static_cast<size_t>(job.threads) * sizeof pool.taken[0]);
   __atomic_store_n(&pool.limit, static_cast<uint32_t>(workers), __ATOMIC_RELAXED);
   __atomic_store_n(&pool.gate, kOpen, __ATOMIC_RELEASE);
   __atomic_add_fetch(&pool.calls, 1, __ATOMIC_SEQ_CST);
   if (__atomic_load_n(&pool.asleep, __ATOMIC_SEQ_CST) != 0) wake(&pool.calls, workers);
-  take_parts(pool.job, &pool.next);
+  take_parts(pool.job, pool.taken, 0);
   wait_for_workers();
 }
 
@@ -228,9 +232,9 @@ void parallel_for(int64_t count, int64_t grain, void (*body)(const void*, int64_
   if (threads < 2) return body(context, 0, count);
   // As many for each thread: where parts are few, one more than the others have would hold up the end.
   const int64_t each = parts / threads < kPartsPerThread ? parts / threads : kPartsPerThread;
-  const int64_t share = each * threads;
-  const Job job{body, context, count, (count + share - 1) / share, modes()};
-  if (run_on_team(job, static_cast<int>(threads))) return;
+  const int64_t part = (count + each * threads - 1) / (each * threads);
+  const Job job{body, context, count, part, part * each, static_cast<int>(threads), modes()};
+  if (run_on_team(job)) return;
   if (!own()) return body(context, 0, count);
   const int workers = ensure_workers(static_cast<int>(threads) - 1);
   if (workers > 0) {

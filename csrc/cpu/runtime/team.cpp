@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "../../host/error.h"
+#include "../pool.h"
 #include "fork_mark.h"
 
 namespace kw::cpu {
@@ -20,8 +21,11 @@ namespace {
 // What GCC's compiled `#pragma omp parallel` calls; LLVM's and Intel's runtimes have it too.
 using Parallel = void (*)(void (*body)(void*), void* data, unsigned threads, unsigned flags);
 
+using ThreadNumber = int (*)();
+
 struct Shared {
   Parallel parallel;  // written last: nullptr, nothing is shared
+  ThreadNumber thread_number;
   pid_t process;
   uint8_t* mark;
 };
@@ -32,7 +36,7 @@ bool shared_here() { return *shared.mark && shared.process == getpid(); }
 
 struct Team {
   const Job* job;
-  int64_t next;
+  int64_t taken[kMaxThreads];
 };
 
 // The threads are the program's: each gets its floating-point modes back.
@@ -40,7 +44,7 @@ void work(void* data) {
   Team& team = *static_cast<Team*>(data);
   const Modes before = modes();
   set_modes(team.job->modes);
-  take_parts(*team.job, &team.next);
+  take_parts(*team.job, team.taken, shared.thread_number() % team.job->threads);
   set_modes(before);
 }
 
@@ -63,11 +67,13 @@ bool forked() {
 
 }  // namespace
 
-bool run_on_team(const Job& job, int threads) {
+bool run_on_team(const Job& job) {
   const Parallel parallel = __atomic_load_n(&shared.parallel, __ATOMIC_ACQUIRE);
   if (!parallel || !shared_here()) return false;
-  Team team{&job, 0};
-  parallel(work, &team, static_cast<unsigned>(threads), 0);
+  Team team;
+  team.job = &job;
+  memset(team.taken, 0, static_cast<size_t>(job.threads) * sizeof team.taken[0]);
+  parallel(work, &team, static_cast<unsigned>(job.threads), 0);
   return true;
 }
 
@@ -83,13 +89,15 @@ kw_status kw_share_openmp(void) {
                     "kw_share_openmp: this process was forked from one that may have used OpenMP; %s", kOwn);
   }
   const auto parallel = reinterpret_cast<Parallel>(dlsym(RTLD_DEFAULT, "GOMP_parallel"));
-  if (!parallel) {
+  const auto thread_number = reinterpret_cast<ThreadNumber>(dlsym(RTLD_DEFAULT, "omp_get_thread_num"));
+  if (!parallel || !thread_number) {
     return kw::fail(KW_ERROR_UNSUPPORTED, "kw_share_openmp: no OpenMP runtime (GOMP_parallel) is loaded; %s", kOwn);
   }
   shared.mark = fork_mark();
   if (!shared.mark) return kw::fail(KW_ERROR_OUT_OF_MEMORY, "kw_share_openmp: no memory for a page; %s", kOwn);
   *shared.mark = 1;
   shared.process = getpid();
+  shared.thread_number = thread_number;
   __atomic_store_n(&shared.parallel, parallel, __ATOMIC_RELEASE);
   return KW_OK;
 }

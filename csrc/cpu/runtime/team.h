@@ -6,7 +6,7 @@
 
 namespace kw::cpu {
 
-// Runs the job on `threads` of them, this one included; false where they are not shared with this process.
-bool run_on_team(const Job& job, int threads);
+// Runs the job on them, this one included; false where they are not shared with this process.
+bool run_on_team(const Job& job);
 
 }  // namespace kw::cpu

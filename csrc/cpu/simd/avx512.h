@@ -141,10 +141,19 @@ inline __m512i upper_rounded(Vec v) {
   return _mm512_mask_add_epi32(down, odd, bits, _mm512_set1_epi32(0x8000));
 }
 
-inline void store_two(BFloat16* p, Two v) {
-  if (__builtin_expect(_mm512_cmp_ps_mask(v.a, v.b, _CMP_UNORD_Q) != 0, 0)) v = {short_nan(v.a), short_nan(v.b)};
+inline void store_two_short_nan(BFloat16* p, Two v) {
   const __m512i even = _mm512_srli_epi32(upper_rounded(v.a), 16);
   _mm512_storeu_si512(p, _mm512_mask_blend_epi16(0xaaaaaaaau, even, upper_rounded(v.b)));
+}
+
+inline bool near_zero(const BFloat16* p) {
+  const __m512i sizes = _mm512_and_si512(_mm512_loadu_si512(p), _mm512_set1_epi16(0x7fff));
+  return _mm512_cmpgt_epu16_mask(sizes, _mm512_set1_epi16(0x4208)) == 0;  // 34
+}
+
+inline void store_two(BFloat16* p, Two v) {
+  if (__builtin_expect(_mm512_cmp_ps_mask(v.a, v.b, _CMP_UNORD_Q) != 0, 0)) v = {short_nan(v.a), short_nan(v.b)};
+  store_two_short_nan(p, v);
 }
 
 inline Vec load_part(const float* p, int64_t n) { return _mm512_maskz_loadu_ps(first(n), p); }

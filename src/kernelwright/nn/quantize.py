@@ -129,9 +129,10 @@ def _quantized(old: torch.nn.Linear, device: Any, blocksize: int, **settings: An
 
 def _as_before(made: torch.nn.Module, old: torch.nn.Module) -> Any:
     """With the mode and the hooks of the layer whose place it takes; the same, so that their handles remove them."""
-    for name in vars(old).keys() & vars(torch.nn.Module()).keys():
-        if "_hook" in name:
-            setattr(made, name, getattr(old, name))
+    hooks = {name for name in vars(torch.nn.Module()) if "_hook" in name}
+    # Where a layer has more parameters, as a pruned one, a hook makes its weight of them: that goes with them.
+    for name in hooks if dict(old.named_parameters()).keys() <= {"weight", "bias"} else ():
+        setattr(made, name, getattr(old, name))
     return made.train(old.training)
 
 

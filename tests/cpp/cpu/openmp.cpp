@@ -10,7 +10,9 @@ namespace {
 
 int teams;             // how often the stand-in was called
 unsigned asked;        // threads it was asked for, last
+bool alone;            // whether the next team has one thread whatever is asked for, as in a parallel region
 int rounding[4] = {};  // of each thread once it had done its work
+thread_local unsigned own_number;
 
 struct Member {
   void (*body)(void*);
@@ -20,6 +22,7 @@ struct Member {
 
 void* join_in(void* member) {
   const Member& m = *static_cast<Member*>(member);
+  own_number = m.number;
   m.body(m.data);
   rounding[m.number] = fegetround();
   return nullptr;
@@ -27,12 +30,17 @@ void* join_in(void* member) {
 
 }  // namespace
 
-// STAND-IN for what libgomp, libomp and libiomp5 have under this name: real ones keep their threads.
+// STAND-IN for what libgomp, libomp and libiomp5 have under these names: real ones keep their threads.
+extern "C" __attribute__((visibility("default"), used)) int omp_get_thread_num() {
+  return static_cast<int>(own_number);
+}
+
 extern "C" __attribute__((visibility("default"), used)) void GOMP_parallel(void (*body)(void*), void* data,
                                                                            unsigned threads, unsigned) {
   ++teams;
   asked = threads;
   if (threads > 4) abort();
+  if (alone) return body(data);
   pthread_t others[4];
   Member members[4];
   fenv_t modes;
@@ -52,7 +60,7 @@ namespace {
 void check_team() {
   float* y = fresh();
   const int before = teams, threads_before = tasks();
-  constexpr unsigned kCounts[] = {2, 4, 3};
+  constexpr unsigned kCounts[] = {2, 3, 4};
   for (const unsigned count : kCounts) {
     kw_set_num_threads(static_cast<int32_t>(count));
     memset(y, 0, kCount * sizeof(float));
@@ -62,9 +70,15 @@ void check_team() {
   }
   CHECK(teams == before + 3, "%d calls of the runtime, 3 were expected", teams - before);
   CHECK(tasks_fall_to(threads_before), "%d threads of the library's own", tasks() - threads_before);
+  alone = true;
+  memset(y, 0, kCount * sizeof(float));
+  run(y);
+  alone = false;
+  CHECK(same(y) && teams == before + 4, "a team that has one thread of four: %s",
+        same(y) ? "not called" : "wrong result");
   kw_set_num_threads(1);
   run(y);
-  CHECK(teams == before + 3, "one thread made a team");
+  CHECK(teams == before + 4, "one thread made a team");
   free(y);
 }
 

@@ -62,6 +62,7 @@ CAUSES = (
             sign(
                 r"\bcl\.exe['\"]? (was )?not found|(cannot|could not|unable to) find cl\.exe|cannot find compiler ['\"]?cl\b"
             ),
+            sign(r"running build_ext[^\n]*\n([^\n]*\n){0,3}error: \[winerror 2\]", 2),
             sign(r"error checking compiler version for cl\b(?!.{0,20}codec)", 2),
             sign(r"unable to find vcvarsall\.bat|could not find (any instance of|specified instance of) visual studio"),
             sign(r"microsoft visual studio .{0,40}(not found|is not installed|could not be found)"),

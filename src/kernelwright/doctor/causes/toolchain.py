@@ -314,6 +314,7 @@ CAUSES = (
             sign(r"fatal error: \S+\.(h|hh|hpp|hxx|cuh|inc): no such file or directory", 2),
             sign(r"(nvrtc|jit) compilation (failed|error)|NVRTC_ERROR_COMPILATION|nvrtc: error"),
             sign(r"error compiling objects for extension"),
+            sign(r"error msb3721: the command", 2),
             sign(r"nvcc error while (executing|compiling)|failed to compile\. cc_cmd:", 2),
             sign(r"failed building wheel for", 1),
             sign(r"failed to build installable wheels|could not build wheels for|failed to build '?\w+", 2),

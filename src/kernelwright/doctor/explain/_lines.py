@@ -52,8 +52,12 @@ _PREFIX = re.compile(
 )
 
 
-# What a test runner says of a test that went well or was left out: its name and reason may be full of errors.
-_NO_FAILURE = re.compile(r"(\[gw\d+\] )?(\[ *\d+%\] )?(PASSED|SKIPPED|XFAIL)\b|\S+::\S+ (PASSED|SKIPPED|XFAIL)\b")
+# What a test runner says of a test that went well or was left out: its name and reason may be full of errors; and the
+# line of source that Python prints below a warning.
+_NO_FAILURE = re.compile(
+    r"\s*warnings\.warn\("
+    r"|(\[gw\d+\] )?(\[ *\d+%\] )?(PASSED|SKIPPED|XFAIL)\b|\S+::\S+ (PASSED|SKIPPED|XFAIL)\b"
+)
 
 
 @dataclass(frozen=True)
