@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from kernelwright.doctor.causes import all_causes
 from kernelwright.doctor.checks import examine
 from kernelwright.doctor.machine import python
 from kernelwright.doctor.machine._machine import Machine
@@ -25,6 +27,8 @@ SYSTEMS = {
     "ID=fedora\nVERSION_ID=42\n": ("akmod-nvidia", "dnf install -y gcc12-c++"),
     'ID="rocky"\nID_LIKE="rhel centos fedora"\nVERSION_ID="9.4"\n': ("nvidia-driver:open-dkms", "gcc-toolset-12"),
     'ID="almalinux"\nID_LIKE="fedora rhel centos"\n': ("nvidia-driver:open-dkms", "gcc-toolset-12"),
+    'ID="ol"\nID_LIKE="fedora"\nVERSION_ID="9.5"\n': ("nvidia-driver:open-dkms", "gcc-toolset-12"),
+    'ID="amzn"\nID_LIKE="fedora"\nVERSION_ID="2023"\n': ("cuda-amzn2023.repo", "dnf install -y gcc12-c++"),
     "ID=arch\n": ("pacman -Syu --needed nvidia-open", "pacman -S --needed gcc12"),
     'ID="opensuse-leap"\nID_LIKE="suse opensuse"\n': ("zypper install -y nvidia-open", "zypper install -y gcc12-c++"),
     "ID=nixos\n": ("nixos-rebuild switch", "g++-12"),
@@ -50,6 +54,7 @@ def test_a_distribution_installs_with_its_own(tmp_path, release):
     ("kernel", "wanted"),
     [
         ("5.14.0-427.el9.x86_64", "open-dkms"),
+        ("6.1.119-129.201.amzn2023.x86_64", "cuda-amzn2023.repo"),
         ("6.8.0-45-generic", "ubuntu-drivers"),
         ("6.1.0-18-amd64", "nvidia-driver"),
     ],
@@ -99,6 +104,28 @@ def test_this_python_and_no_other():
 def test_uv_without_pip(tmp_path):
     made = WORKSTATION.but(files={f"{made_up.SITE}/triton-3.4.0.dist-info/INSTALLER": "uv\n"})
     assert packages.pip(made.at(tmp_path), "install", "x") == "uv pip install --python python3 x"
+    assert packages.empty_cache(made.at(tmp_path, write=False)) == "uv cache clean"
+
+
+def test_uv_on_a_jetson(tmp_path):
+    """uv has neither pip's configuration nor its cache; its constraint file is named by a variable."""
+    info = f"{made_up.SITE}/torch-2.5.0a0+872d972e41.nv24.08.dist-info"
+    made = ORIN.but(files={"/etc/pip.conf": None, f"{info}/INSTALLER": "uv\n"})
+    (found,) = [found for found in examine(made.at(tmp_path)) if found.code == "KW-037"]
+    assert found.fix.endswith("nv24.08 >> ~/jetson.txt && export UV_CONSTRAINT=~/jetson.txt")
+    assert is_a_command(found.fix)
+    held = made.but(variables={"UV_CONSTRAINT": "/etc/pip.constraints"})
+    assert not [found for found in examine(held.at(tmp_path, write=False)) if found.code == "KW-037"]
+
+
+def test_a_missing_package_leaves_the_search_path(tmp_path):
+    """An empty entry in front of others would be the directory one is in."""
+    (tmp_path / "python").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "python").chmod(0o755)
+    script = all_causes()["KW-050"].fix + '; echo "$LD_LIBRARY_PATH"'
+    given = {"PATH": f"{tmp_path}:/usr/bin:/bin", "LD_LIBRARY_PATH": "/srv/lib"}
+    done = subprocess.run(["bash", "-c", script], env=given, capture_output=True, text=True, check=True)
+    assert done.stdout == "/srv/lib\n"
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,10 @@ CAUSES = (
         area=Area.LIBRARIES,
         why="The number behind .so is part of the name: a build for CUDA 12 asks for libcudart.so.12 and finds only another major "
         "version's, or none.",
-        fix="export LD_LIBRARY_PATH=\"$(python -c 'import glob, nvidia; "
-        'print(":".join(sorted(glob.glob(list(nvidia.__path__)[0] + '
-        '"/*/lib"))))\')${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"',
+        # Where those packages are not there it stops, and leaves the search path as it was.
+        fix="LIBRARIES=\"$(python -c 'import glob, nvidia; "
+        'print(":".join(sorted(glob.glob(list(nvidia.__path__)[0] + "/*/lib"))))\')" && '
+        'export LD_LIBRARY_PATH="$LIBRARIES${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"',
         then="That finds the libraries of NVIDIA's Python packages. If they are of another major version (pip list | "
         "grep -i nvidia): the build of the program for it, or the nvidia-*-cu12 / -cu13 package that is missing. "
         "Never link one name to another.",

@@ -69,15 +69,18 @@ def torch_may_be_replaced(machine: Machine) -> Seen | None:
     torch = python.torch(machine)
     if jetson.model(machine) is None or torch is None or torch.origin != "NVIDIA":
         return None
-    places = [machine.variables.get("PIP_CONSTRAINT", ""), *_constraints_of_pip(machine)]
+    named = [machine.variables.get(name, "") for name in ("PIP_CONSTRAINT", "UV_CONSTRAINT")]
+    places = [*named, *_constraints_of_pip(machine)]
     if any(
         re.search(r"^torch\b", machine.text(place) or "", re.MULTILINE | re.IGNORECASE) for place in places if place
     ):
         return None
+    told = packages.pip(machine, "config", "set", "global.constraint", "~/jetson.txt")
+    if packages.is_uvs(machine):  # which has no such setting but the variable
+        told = "export UV_CONSTRAINT=~/jetson.txt"
     return Seen(
         f"torch {torch.version} is NVIDIA's build for this board, and no constraint file of pip holds it",
-        f"printf '%s\\n' torch=={shell.quote(torch.version)} >> ~/jetson.txt && "
-        + packages.pip(machine, "config", "set", "global.constraint", "~/jetson.txt"),
+        f"printf '%s\\n' torch=={shell.quote(torch.version)} >> ~/jetson.txt && {told}",
         "A package that needs another torch is then refused, and installed by pip install --no-deps.",
     )
 

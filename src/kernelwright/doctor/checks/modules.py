@@ -78,7 +78,7 @@ def nouveau(machine: Machine) -> Seen | None:
     if not _built_for(machine):
         return Seen(evidence, *systems.driver(machine))  # whose packages keep nouveau out
     root = shell.sudo(machine)
-    makes = {"fedora": "dracut --force", "rhel": "dracut --force", "suse": "dracut --force", "arch": "mkinitcpio -P"}
+    makes = {**dict.fromkeys(("fedora", "rhel", "amzn", "suse"), "dracut --force"), "arch": "mkinitcpio -P"}
     fix = (
         f"printf 'blacklist nouveau\\noptions nouveau modeset=0\\n' | {root}tee /etc/modprobe.d/blacklist-nouveau.conf"
     )

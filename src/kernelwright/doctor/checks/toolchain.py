@@ -85,7 +85,7 @@ def _room(machine: Machine, full: str) -> tuple[str, str]:
             if place.startswith("/") and place != full and (machine.room(place) or 0) >= _TMP:
                 directory = shell.quote(f"{place}/for-builds")
                 return f"mkdir -p {directory} && export TMPDIR={directory}", then
-    return packages.pip(machine, "cache", "purge"), then
+    return packages.empty_cache(machine), then
 
 
 @check("KW-060", Grade.WARNS)

@@ -30,7 +30,7 @@ def _of_kubernetes(name: str) -> tuple[str, str]:
     owner = re.fullmatch(r"(.+)-[a-z0-9]{6,10}-[a-z0-9]{5}", name)
     if owner:
         return (
-            f"kubectl set resources deployment {owner[1]} --limits=nvidia.com/gpu=1",
+            f"kubectl set resources deployment {quote(owner[1])} --limits=nvidia.com/gpu=1",
             "The nodes need NVIDIA's device plugin.",
         )
     given = "kubectl set resources --local -f - --limits=nvidia.com/gpu=1 -o yaml"

@@ -23,13 +23,23 @@ def interpreter(machine: Machine) -> str:
     return quote(sys.executable or "python3") if machine.root == Path("/") else "python3"
 
 
+def is_uvs(machine: Machine) -> bool:
+    """uv made this environment and left pip out of it."""
+    several = machine.once(python.packages)
+    return "pip" not in several and any(one[0].installer == "uv" for one in several.values())
+
+
+def empty_cache(machine: Machine) -> str:
+    return "uv cache clean" if is_uvs(machine) else pip(machine, "cache", "purge")
+
+
 def pip(machine: Machine, verb: str, *arguments: str) -> str:
     """pip of this very Python: another one's would change another environment."""
-    own, several = interpreter(machine), machine.once(python.packages)
+    own = interpreter(machine)
     words = " ".join(arguments)
     if own.startswith("/nix/store/"):  # which nobody may write to
         return f"{own} -m venv --system-site-packages ~/venv && ~/venv/bin/python -m pip {verb} {words}"
-    if "pip" not in several and any(one[0].installer == "uv" for one in several.values()):
+    if is_uvs(machine):
         return f"uv pip {verb} --python {own} {words}".replace("uninstall -y", "uninstall")
     return f"{own} -m pip {verb} {words}"
 
@@ -41,8 +51,8 @@ def again(machine: Machine, package: str, version: str) -> str:
 
 def built(machine: Machine, package: str, version: str) -> str:
     """The same release, compiled here for the torch that is here."""
-    options = ("--force-reinstall", "--no-deps", "--no-build-isolation", "--no-cache-dir", f"--no-binary {package}")
-    return pip(machine, "install", *options, quote(f"{package}=={version}"))
+    options = ("--force-reinstall", "--no-deps", "--no-build-isolation", "--no-cache-dir", "--no-binary")
+    return pip(machine, "install", *options, quote(package), quote(f"{package}=={version}"))
 
 
 def _table(level: int, *, older: bool) -> str | None:

@@ -18,15 +18,16 @@ _EPEL = "https://dl.fedoraproject.org/pub/epel/epel-release-latest-$(rpm -E %rhe
 
 # What a host's kernel is called tells whose it is, where a container's own files are another distribution's.
 _KERNELS = ((r"-generic|-aws|-azure|-gcp|-oracle", "ubuntu"), (r"-amd64|-cloud-amd64", "debian"), (r"\.fc\d", "fedora"),
-            (r"\.el\d", "rhel"), (r"-arch|-zen", "arch"), (r"-default$", "suse"))  # fmt: skip
-_FAMILIES = ("ubuntu", "debian", "fedora", "rhel", "arch", "suse", "alpine", "nixos")
+            (r"\.el\d", "rhel"), (r"\.amzn\d", "amzn"), (r"-arch|-zen", "arch"), (r"-default$", "suse"))  # fmt: skip
+_FAMILIES = ("ubuntu", "debian", "fedora", "rhel", "amzn", "arch", "suse", "alpine", "nixos")
 
 
 def family(machine: Machine) -> str:
     """One of those names; "" of a distribution that is like none of them."""
     words = " ".join(re.findall(r"^(?:ID|ID_LIKE)=(.*)", machine.text("/etc/os-release") or "", re.MULTILINE)).lower()
     said = [one for one in re.findall(r"[a-z]+", words) if one in _FAMILIES]
-    if "fedora" in said and re.search(r"\b(rhel|centos)\b", words):
+    # Oracle's calls itself like Fedora and is like RHEL.
+    if "fedora" in said and re.search(r"\b(rhel|centos|ol)\b", words):
         return "rhel"
     return said[0] if said else ""
 
@@ -43,6 +44,7 @@ def install(machine: Machine, *, apt: str, dnf: str = "", pacman: str = "", zypp
     ways = {
         "fedora": dnf and f"{root}dnf install -y {dnf}",
         "rhel": dnf and f"{root}dnf install -y {dnf}",
+        "amzn": dnf and f"{root}dnf install -y {dnf}",
         "arch": pacman and f"{root}pacman -S --needed {pacman}",
         "suse": zypper and f"{root}zypper install -y {zypper}",
         "alpine": apk and f"{root}apk add {apk}",
@@ -65,6 +67,9 @@ def _installs_driver(machine: Machine, name: str) -> str:
         f"{root}dnf config-manager --add-repo {_REPOSITORIES}/rhel{el}/{kind}/cuda-rhel{el}.repo && "
         f"{root}dnf install -y kernel-devel-$(uname -r) && "
         f"({root}dnf module install -y nvidia-driver:open-dkms || {root}dnf install -y nvidia-open)",
+        "amzn": f"{root}dnf install -y dnf-plugins-core kernel-devel-$(uname -r) && "
+        f"{root}dnf config-manager --add-repo {_REPOSITORIES}/amzn2023/{kind}/cuda-amzn2023.repo && "
+        f"{root}dnf module install -y nvidia-driver:open-dkms",
         "arch": f"{root}pacman -Syu --needed nvidia-open nvidia-utils",
         "suse": f"{root}zypper addrepo {_REPOSITORIES}/opensuse15/{kind}/cuda-opensuse15.repo && "
         f"{root}zypper --gpg-auto-import-keys refresh && {root}zypper install -y nvidia-open",

@@ -52,6 +52,7 @@ def older_gcc(machine: Machine, newest: int) -> tuple[str, str]:
     ways = {
         "rhel": f"{root}dnf install -y {apart}-gcc-c++ && . /opt/rh/{apart}/enable",
         "fedora": f"{root}dnf install -y gcc{newest}-c++ && {say}",
+        "amzn": f"{root}dnf install -y gcc{newest}-c++ && {say}",
         "arch": f"{root}pacman -S --needed gcc{newest} && {say}",
         "suse": f"{root}zypper install -y gcc{newest}-c++ && {say}",
     }
