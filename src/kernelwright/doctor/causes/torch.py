@@ -39,7 +39,11 @@ CAUSES = (
         ),
         # CUDA's own libraries say their names without C++'s decoration: see KW-051.
         yields_to=("KW-089",),
-        unless=(sign(r"undefined symbol:? ?_*(nvrtc|nccl|cublas|cusparse|cusolver|cudnn|cufft|nvjitlink|cuda|ijit_)"),),
+        # And torch's own libraries are no extensions of it.
+        unless=(
+            sign(r"undefined symbol:? ?_*(nvrtc|nccl|cublas|cusparse|cusolver|cudnn|cufft|nvjitlink|cuda|ijit_)"),
+            sign(r"/torch/lib/lib(torch|c10|caffe2)\w*\.so: undefined symbol"),
+        ),
     ),
     Cause(
         code="KW-021",
