@@ -10,6 +10,9 @@ import pytest
 
 import kernelwright
 from kernelwright import _environment, _files, errors
+from kernelwright.doctor._check import Grade
+from kernelwright.doctor.causes import all_causes
+from kernelwright.doctor.report.command import exit_code
 from tests.python.support import run
 
 USE = """
@@ -54,17 +57,26 @@ for wrong in (lambda: kernelwright.rms_norm(x, w[:3]), lambda: kernelwright.rms_
     assert done.stdout.split() == ["InvalidArgument", "InvalidDtype", "Unsupported"], done.stderr
 
 
+def found(code):
+    return {"grade": Grade.FAILS.value, "area": all_causes()[code].area.value}
+
+
 @pytest.mark.parametrize(
-    ("variable", "value", "words"),
+    ("variable", "value", "words", "code"),
     [
-        ("KERNELWRIGHT_DISABLE", "perhaps", "KERNELWRIGHT_DISABLE='perhaps' is neither yes"),
-        ("KERNELWRIGHT_KERNELS", "/no/such/directory", "KERNELWRIGHT_KERNELS='/no/such/directory' is not a directory"),
-        ("KERNELWRIGHT_KERNELS", __file__, "is not a directory"),
-        ("KERNELWRIGHT_ARCH", "x" * 5000, "KERNELWRIGHT_ARCH='xxx"),
+        ("KERNELWRIGHT_DISABLE", "perhaps", "KERNELWRIGHT_DISABLE='perhaps' is neither yes", None),
+        (
+            "KERNELWRIGHT_KERNELS",
+            "/no/such/directory",
+            "KERNELWRIGHT_KERNELS='/no/such/directory' is not a directory",
+            None,
+        ),
+        ("KERNELWRIGHT_KERNELS", __file__, "is not a directory", None),
+        ("KERNELWRIGHT_ARCH", "x" * 5000, "KERNELWRIGHT_ARCH='xxx", "KW-078"),
     ],
 )
-def test_impossible_values(variable, value, words):
-    """Also in the report, which then must not say SUCCESS."""
+def test_impossible_values(variable, value, words, code):
+    """Also in the report, which then must not say SUCCESS, and ends by the code that it names."""
     program = (
         "from kernelwright import _library; _library.load()"
         if variable != "KERNELWRIGHT_DISABLE"
@@ -75,7 +87,8 @@ def test_impossible_values(variable, value, words):
     assert "InvalidEnvironment: " in done.stderr
     assert words in done.stderr
     report = run("import runpy; runpy.run_module('kernelwright', run_name='__main__')", **{variable: value})
-    assert report.returncode == 1
+    assert report.returncode == (1 if code is None else exit_code({"findings": [found(code)]}))
+    assert code is None or f"{code} " in report.stdout
     assert words in report.stdout
     assert "SUCCESS" not in report.stdout
 

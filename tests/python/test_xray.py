@@ -292,6 +292,7 @@ def test_the_command(tmp_path, capsys):
     assert "KW-036" in capsys.readouterr().out
     for wrong in (
         [],
+        [""],
         [str(path), str(path)],
         ["--heal", str(path)],
         [str(path), "--for"],

@@ -81,6 +81,8 @@ class Cause:
     signs: tuple[Sign, ...] = ()
     needs: tuple[Sign, ...] = field(default=())
     """At least one of these must stand somewhere in the log too; without it the signs mean something else."""
+    without: tuple[Sign, ...] = field(default=())
+    """None of these stands anywhere in the log: with one of them the signs are another cause's consequence."""
     unless: tuple[Sign, ...] = field(default=())
     """A line with one of these is about something else, though a sign is in it."""
     yields_to: tuple[str, ...] = ()

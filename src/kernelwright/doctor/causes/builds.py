@@ -30,6 +30,8 @@ CAUSES = (
             sign(r"(no|empty|missing) (cuda|gpu) arch(itecture)?s? .{0,30}(given|specified|set|found|list)"),
             sign(r"torch_cuda_arch_list is not set.{0,60}(all archs|every|build)", 1),
         ),
+        # A compiler that was not recognised cannot be asked for its GPUs: that it has none is then a consequence.
+        without=(sign(r"the cuda compiler identification is unknown"),),
     ),
     Cause(
         code="KW-091",

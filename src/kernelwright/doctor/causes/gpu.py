@@ -90,6 +90,12 @@ CAUSES = (
             sign(
                 r"not supported (for|on|by) (the|this|your) (current )?gpu\b|(current|your) gpu (does not|doesn't) support"
             ),
+            # The list of the GPUs it is for begins with a newer one.
+            sign(
+                r"capability sm_([2-4]\d is not compatible"
+                r"|[56]\d.*\n?.*supports cuda capabilities sm_([7-9]|1\d)\d"
+                r"|7\d.*\n?.*supports cuda capabilities sm_([89]|1\d)\d)\b"
+            ),
         ),
     ),
     Cause(

@@ -234,6 +234,7 @@ CAUSES = (
             sign(r"command '\S*(gcc|g\+\+|cc|clang)' failed: no such file or directory"),
             sign(r"no cmake_cxx?_compiler could be found"),
             sign(r"fatal error( c1083)?: .{0,60}\bpython\.h\b"),
+            sign(r"\binclude file ['\"]python\.h['\"] not found"),
             sign(r"(unable|failed) to (find|locate) .{0,30}(c\+\+|host|gcc|c) compiler"),
             sign(r"error: command '(gcc|g\+\+|cc)' (failed|not found)", 1),
             sign(r"cannot execute ['`]?cc1plus"),
@@ -318,6 +319,10 @@ CAUSES = (
             sign(r"nvcc error while (executing|compiling)|failed to compile\. cc_cmd:", 2),
             sign(r"failed building wheel for", 1),
             sign(r"failed to build installable wheels|could not build wheels for|failed to build '?\w+", 2),
+        ),
+        # Any C++ project may stop in ninja.
+        needs=(
+            sign(r"nvcc|cuda|torch|triton|nvrtc|\.cu\b|setup\.py|-packages\b|\bpip3?\b|\bwheels?\b|\bjit\b|extension"),
         ),
         # It is the consequence of whatever else is found, but for what only warns.
         yields_to=tuple(

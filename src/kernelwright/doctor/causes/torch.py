@@ -24,7 +24,7 @@ CAUSES = (
             sign(r"undefined symbol:? ?" + _TORCH_SYMBOL),
             sign(r"symbol not found.{0,40}" + _TORCH_SYMBOL),
             sign(r"undefined symbol:? .{0,80}(c10|torch|aten|caffe2)\b", 2),
-            sign(r"undefined symbol:? ?(aoti_torch_|torch_|THP|THC)\w+"),
+            sign(r"undefined symbol:? ?(aoti_torch_|torch_|THC)\w+"),
             sign(r"(compiled|built) (against|with|for) (a different|another|an incompatible) (version of )?(py)?torch"),
             sign(r"_C\.\S*so:? undefined symbol", 2),
             sign(r"lib(torch|c10)(_\w+)?\.so: cannot open shared object file"),
@@ -44,6 +44,18 @@ CAUSES = (
             sign(r"undefined symbol:? ?_*(nvrtc|nccl|cublas|cusparse|cusolver|cudnn|cufft|nvjitlink|cuda|ijit_)"),
             sign(r"/torch/lib/lib(torch|c10|caffe2)\w*\.so: undefined symbol"),
         ),
+    ),
+    Cause(
+        code="KW-121",
+        title="an extension was imported before torch",
+        area=Area.TORCH,
+        why="torch's bindings for Python (libtorch_python.so, whose names begin with THP) come into the process with import "
+        "torch; most extensions are not linked to them, and rely on that.",
+        fix="python -c 'import runpy, sys, torch; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name=\"__main__\")' "
+        "<program.py>",
+        then="In your own program: import torch before the extension. If torch is imported first already, the extension was "
+        "built for another torch (KW-020).",
+        signs=(sign(r"undefined symbol:? ?_*THP[A-Z]\w+"),),
     ),
     Cause(
         code="KW-021",

@@ -209,7 +209,7 @@ def arch_that_cannot_be(machine: Machine) -> Seen | None:
         return None
     fix = f"unset {_environment.ARCH}"
     if asked not in there:
-        evidence = f"{_environment.ARCH}={asked}: this wheel has {' '.join(sorted(there)) or 'no kernels'}"
+        evidence = f"{_environment.ARCH}={asked[:80]}: this wheel has {' '.join(sorted(there)) or 'no kernels'}"
         return Seen(evidence, fix, "Or one of those names; ./kw build -- --archs makes a wheel with others.")
     for gpu in machine.driver.get("gpus", []):
         _, _, why_not = found = chosen(machine, int(gpu.get("capability", 0)))

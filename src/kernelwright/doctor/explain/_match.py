@@ -98,7 +98,7 @@ def _hits(cause: Cause, log: _Text) -> list[_Hit]:
 
 def _weigh(cause: Cause, log: _Text) -> tuple[int, list[_Hit]]:
     hits = _hits(cause, log)
-    if not hits or (cause.needs and not log.has(cause.needs)):
+    if not hits or (cause.needs and not log.has(cause.needs)) or log.has(cause.without):
         return 0, []
     # The strongest line counts in full; each further sign adds one. The same sign again says nothing new.
     signs = {hit.sign for hit in hits}

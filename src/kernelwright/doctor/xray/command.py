@@ -58,6 +58,8 @@ def _parse(arguments: Sequence[str]) -> _Asked:
             asked.options.add(argument)
         elif argument.startswith("-"):
             raise _WrongUse(f"xray does not know {argument}")
+        elif not argument:  # a variable that is not set; as a path it would be this directory
+            raise _WrongUse("xray was given an empty name in place of a file or directory")
         else:
             asked.paths.append(Path(argument))
     if len(asked.paths) != 1 and not asked.options & {"-h", "--help"}:
