@@ -65,9 +65,9 @@ def with_cause(error: errors.KernelwrightError) -> errors.KernelwrightError:
 
 
 def _told(error: errors.KernelwrightError, words: str, found: Finding) -> errors.KernelwrightError:
-    from kernelwright.doctor._told import told
+    from kernelwright.doctor._told import as_data
 
-    known = told(found)
+    known = as_data(found)
     shown = f" ({found.evidence})" if found.evidence and found.evidence not in words else ""
     made = type(error)(
         f"{words} [{found.code}: {known['title']}{shown}; fix: {known['fix']}]"

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from kernelwright.doctor._told import told
+from kernelwright.doctor._told import as_data
 from kernelwright.doctor.causes import all_causes
 from kernelwright.doctor.checks import examine
 from tests.python.test_doctor_checks import SICK
@@ -115,7 +115,7 @@ def test_a_finding_has_one_command(tmp_path, code, evidence, machine):
         finding for finding in examine(machine.at(tmp_path)) if finding.code == code and evidence in finding.evidence
     ]
     for one in found:
-        fix = told(one)["fix"]
+        fix = as_data(one)["fix"]
         assert is_a_command(fix), fix
         assert not re.search(r"<[a-z]", fix), fix
         assert str(tmp_path) not in fix

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from kernelwright.doctor._check import Finding, Grade
-from kernelwright.doctor._told import told
+from kernelwright.doctor._told import as_data
 from kernelwright.doctor.explain._fill import filled
 
 COMMANDS = [
@@ -51,6 +51,6 @@ def test_the_whole_way():
 
 def test_what_xray_says_names_the_wheel():
     found = Finding("KW-036", Grade.FAILS, "for another processor")
-    assert told(found, "fused")["fix"].endswith(" fused")
-    assert told(found, "a;b")["fix"].endswith(" <package>")
-    assert told(found)["fix"].endswith(" <package>")
+    assert as_data(found, "fused")["fix"].endswith(" fused")
+    assert as_data(found, "a;b")["fix"].endswith(" <package>")
+    assert as_data(found)["fix"].endswith(" <package>")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kernelwright.doctor._check import Finding
 
 
-def told(found: Finding, package: str = "") -> dict[str, Any]:
+def as_data(found: Finding, package: str = "") -> dict[str, Any]:
     """`fix` is one command: this machine's own where the check made one, else the record's, with the name of `package`,
     where that is looked at; `then` is prose.
     """

@@ -212,9 +212,10 @@ def arch_that_cannot_be(machine: Machine) -> Seen | None:
         evidence = f"{_environment.ARCH}={asked[:80]}: this wheel has {' '.join(sorted(there)) or 'no kernels'}"
         return Seen(evidence, fix, "Or one of those names; ./kw build -- --archs makes a wheel with others.")
     for gpu in machine.driver.get("gpus", []):
-        _, _, why_not = found = chosen(machine, int(gpu.get("capability", 0)))
-        if found[0] is None:
-            best = served(int(gpu.get("capability", 0)))
+        own = int(gpu.get("capability", 0))
+        image, _, why_not = chosen(machine, own)
+        if image is None:
+            best = served(own)
             other = f"It then gets {best[0]}." if best else "This wheel has nothing else for it either (KW-074)."
             return Seen(f"{gpu.get('name')}: {why_not}", fix, other)
     return None

@@ -69,12 +69,19 @@ def two_toolkits(machine: Machine) -> Seen | None:
 @check("KW-061", Grade.WARNS)
 def small_tmp(machine: Machine) -> Seen | None:
     """What compilers and pip write to: the directory for what is temporary, the home with its caches, and this one."""
-    here = (os.getcwd(),) if machine.root == machine.root.parent else ()  # noqa: PTH109 - as text
-    for place in (machine.variables.get("TMPDIR", _TEMPORARY), machine.variables.get("HOME", ""), *here):
+    for place in (machine.variables.get("TMPDIR", _TEMPORARY), machine.variables.get("HOME", ""), _here(machine)):
         left = machine.room(place) if place.startswith("/") else None
         if left is not None and left < _TMP:
             return Seen(f"{place} has {left / _GIB:.1f} GiB left", *_room(machine, place))
     return None
+
+
+def _here(machine: Machine) -> str:
+    """The directory in which somebody works, unless it was deleted; a made-up machine has none."""
+    try:
+        return os.getcwd() if machine.root == machine.root.parent else ""  # noqa: PTH109 - as text
+    except OSError:
+        return ""
 
 
 def _room(machine: Machine, full: str) -> tuple[str, str]:

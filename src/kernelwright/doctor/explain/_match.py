@@ -127,7 +127,8 @@ def explain(log: str) -> Explanation:
     """
     lines = lines_of(log)
     text = _Text(lines)
-    not_ours = {Area.DRIVER, Area.GPU} if of_other_maker(text.text) else set()
+    other_maker = of_other_maker(text.text)
+    not_ours = {Area.DRIVER, Area.GPU} if other_maker else set()
     causes = [cause for cause in all_causes().values() if cause.area not in not_ours]
     weighed = {cause.code: (cause, *_weigh(cause, text)) for cause in causes}
     named = {code for code, (_, weight, _) in weighed.items() if weight >= ENOUGH}
@@ -142,4 +143,5 @@ def explain(log: str) -> Explanation:
             ranked.append((order, answer))
     ranked.sort(key=lambda entry: entry[0])
     answers = tuple(answer for _, answer in ranked)
-    return Explanation(answers, "" if answers else reason_for_silence(lines, letter=text.letter))
+    silence = "" if answers else reason_for_silence(lines, letter=text.letter, other_maker=other_maker)
+    return Explanation(answers, silence)

@@ -60,11 +60,11 @@ def of_other_maker(text: str) -> bool:
     return bool(_OTHER_MAKERS.search(text)) and not _NVIDIA.search(text)
 
 
-def reason_for_silence(lines: list[Line], *, letter: bool = False) -> str:
+def reason_for_silence(lines: list[Line], *, letter: bool = False, other_maker: bool = False) -> str:
     """Why no cause is named."""
     if not lines:
         return "the log is empty"
-    if of_other_maker("\n".join(line.bare for line in lines)):
+    if other_maker:
         return "the GPU is not one of NVIDIA's: its own maker's tools know what is wrong with it"
     if letter:
         return "a person wrote this, and it quotes no program's message: what was printed is needed"

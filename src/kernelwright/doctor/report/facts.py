@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelwright import _environment, _files, _library
 from kernelwright.doctor._check import Grade
-from kernelwright.doctor._told import told as finding
+from kernelwright.doctor._told import as_data
 from kernelwright.doctor.checks import all_checks, examine, package
 from kernelwright.doctor.machine import driver, extensions, jetson, python, system, toolkit
 from kernelwright.doctor.operators._all import FAILED, on_gpus, runs
@@ -190,7 +190,7 @@ def gather(machine: Machine, *, only_self: bool = False) -> dict[str, Any]:
     told["operators"] = ran
     if not only_self:
         told["operators_on_gpus"] = _part(on_gpus, machine)
-    told["findings"] = [finding(found) for found in examine(machine, package.OWN_FILES if only_self else all_checks())]
+    told["findings"] = [as_data(found) for found in examine(machine, package.OWN_FILES if only_self else all_checks())]
     failed = any(found["grade"] == Grade.FAILS.value for found in told["findings"])
     broken = any(state == FAILED for _, state, _ in runs(told))
     told["success"] = not (failed or broken)

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.doctor._check import Finding, Grade
-from kernelwright.doctor._told import told as finding
+from kernelwright.doctor._told import as_data
 from kernelwright.doctor.xray import (
     _code,
     _elf,
@@ -187,7 +187,7 @@ def _verdict(found: _Found, place: _place.Place, table: dict[str, Any], *, pure:
     for one in judged:
         if one not in deciding:  # such as a build for other makers' GPUs: it matters only where it is loaded
             one["findings"] = [replace(each, grade=Grade.WARNS) for each in one["findings"]]
-    parts = [one | {"findings": [finding(each, found.package) for each in one["findings"]]} for one in judged]
+    parts = [one | {"findings": [as_data(each, found.package) for each in one["findings"]]} for one in judged]
     outcome = _together(deciding, all_needed=not libraries)
     if pure and not judged and not found.problems:
         outcome = _judge.ORDER[0]
@@ -216,7 +216,7 @@ def examine(path: Path, machine: Machine, targets: Sequence[str] = (), *, kernel
             "others": found.others,
             "problems": found.problems[:_MOST_TOLD],
             "findings": [
-                finding(one, found.package)
+                as_data(one, found.package)
                 for one in [*_general(wheel, files, found.problems), *_nothing(given, wheel, found)]
             ],
             "verdicts": [_verdict(found, place, table, pure=pure) for place in places],
@@ -237,6 +237,6 @@ def unreadable(path: Path, machine: Machine, targets: Sequence[str], problem: st
         "files": [],
         "others": 0,
         "problems": [problem],
-        "findings": list(map(finding, _general(None, [], [problem]))),
+        "findings": list(map(as_data, _general(None, [], [problem]))),
         "verdicts": [_verdict(found, place, table, pure=False) for place in places],
     }
