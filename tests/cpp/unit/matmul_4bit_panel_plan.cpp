@@ -82,8 +82,9 @@ CASE(pieces_of_k) {
                  {64, 4096, 4096, 1, 4, "too few steps"}};
   for (const auto& shape : kShapes) {
     const Panel p = plan_panel(product(shape.m, shape.n, shape.k), kDevices[0]);
-    CHECK(p.pieces == shape.pieces && p.split == shape.split, "m %lld, n %lld, k %lld: %s, but %lld pieces of %lld blocks",
-          (long long)shape.m, (long long)shape.n, (long long)shape.k, shape.why, (long long)p.pieces, (long long)p.split);
+    CHECK(p.pieces == shape.pieces && p.split == shape.split,
+          "m %lld, n %lld, k %lld: %s, but %lld pieces of %lld blocks", (long long)shape.m, (long long)shape.n,
+          (long long)shape.k, shape.why, (long long)p.pieces, (long long)p.split);
   }
 }
 
