@@ -77,20 +77,21 @@ struct Rows4bit {
     }
   }
 
-  // Of the lane's columns and the k that it has of a step; 0 where it has none.
+  // Of the lane's columns and the k that it has of a step; 0 where it has none, written before anything is asked for:
+  // nothing waits here for what is on its way.
   __device__ __forceinline__ void load_x(u32 step) {
     const u32 group = threadIdx.x % kWarp / 4;
     const bool inside = !kSpread || step * Weight::kStepBlocks + group / 2 % Weight::kSideBySide * 2 < p.row_blocks;
 #pragma unroll
     for (u32 part = 0; part < kParts; ++part) {
       const char* from = x[part] + step * u64{Weight::kStepBlocks * 128};
-#pragma unroll
-      for (u32 i = 0; i < 4; ++i) {
-        if (used[part] && inside) load<16>(from + (kSpread ? i * 16 : i / 2 * 128 + i % 2 * 16), right[part] + i * 4);
-      }
       if (Weight::kSideBySide > 1 && !inside) {
 #pragma unroll
         for (u32 i = 0; i < 16; ++i) right[part][i] = 0;
+      }
+#pragma unroll
+      for (u32 i = 0; i < 4; ++i) {
+        if (used[part] && inside) load<16>(from + (kSpread ? i * 16 : i / 2 * 128 + i % 2 * 16), right[part] + i * 4);
       }
     }
   }
@@ -288,9 +289,11 @@ struct Rows4bit {
     for (u32 group = first; group < end; group += p.group_units) {
       const u32 units = end - group < p.group_units ? end - group : p.group_units;
       begin_group(group, units);
-      if (group == first) wait_for_previous_kernel();
+      const bool begins = group == first, maps = begins && !weight.plain;
+      if (begins) wait_for_previous_kernel();
+      if (maps) send_for_map(p);
       fetch_first();
-      if (group == first && !weight.plain) fill_map(p);
+      if (maps) fill_map();
       __syncthreads();
       work();
       __syncthreads();
