@@ -113,7 +113,10 @@ def _words(text: str, option: str) -> list[str]:
 
 
 def _codes_of(table: Table, word: str) -> list[Code]:
-    """A number, with the dot before its last digit or without: that cubin. A row's name: that row. `+ptx`: its PTX too, as in PyTorch's arch list."""
+    """A number, with the dot before its last digit or without: that cubin. A row's name: that row.
+
+    `+ptx`: its PTX too, as in PyTorch's arch list.
+    """
     plain, plus, extra = word.lower().partition("+")
     number = re.sub(r"^((?:sm_)?\d+)\.(\d[a-z]?)$", r"\1\2", plain)
 
