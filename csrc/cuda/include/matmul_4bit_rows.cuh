@@ -49,6 +49,8 @@ struct Rows4bit {
   // Whether to ask if there is a half's second unit: where units are large a block may have but few. Without asking a
   // warp works on both at a time, and where there is none on some other's rows for nothing.
   static constexpr bool kAsks = kCols == 4 || kCols == 8;
+  // Whether the values of scales' codes are sent for before codes are. It was slower for two rows of x.
+  static constexpr bool kSends = kRanges == 4;
   using Weight = RowsWeight4bit<kRanges>;
   using Sums = RowsSums4bit<T, kRanges, kSums>;
   const KwMatmul4bitParams& p;
@@ -291,9 +293,9 @@ struct Rows4bit {
       begin_group(group, units);
       const bool begins = group == first, maps = begins && !weight.plain;
       if (begins) wait_for_previous_kernel();
-      if (maps) send_for_map(p);
+      if (kSends && maps) send_for_map(p);
       fetch_first();
-      if (maps) fill_map();
+      if (maps) fill_map<kSends>(p);
       __syncthreads();
       work();
       __syncthreads();
