@@ -50,10 +50,12 @@ inline void set_tensors(const NormBackward& a, int64_t step, KwNormBackwardParam
   p->dx = static_cast<char*>(a.dx);
   p->mean = a.mean;
   p->rstd = a.rstd;
-  p->dy_pitch = a.dy_stride * size;
-  p->h_pitch = a.h_stride * size;
-  p->dsum_pitch = a.dsum_stride * size;
-  p->dx_pitch = a.dx_stride * size;
+  // One row's pitch may be anything, also where addresses a pitch further would have to be on 16 bytes.
+  const int64_t pitch_unit = a.rows > 1 ? size : 0;
+  p->dy_pitch = a.dy_stride * pitch_unit;
+  p->h_pitch = a.h_stride * pitch_unit;
+  p->dsum_pitch = a.dsum_stride * pitch_unit;
+  p->dx_pitch = a.dx_stride * pitch_unit;
   p->dy_step = p->dy_pitch * step;
   p->h_step = p->h_pitch * step;
   p->dsum_step = p->dsum_pitch * step;
