@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.torch]
 
 # By code: devices, and every how many-th case. One has clusters and the overlap of kernels, the other has not. On a
 # second device of one multiprocessor and a small L2, rows are long and many where calls are still small.
-RUNS = {"sm_90a": ("9.0/132/50,9.0/1/0.25", "--every", "16"), "sm_80": ("8.0/108/40,8.0/1/0.25", "--every", "24")}
+RUNS = {"sm_90a": ("9.0/132/50,9.0/1/0.2", "--every", "16"), "sm_80": ("8.0/108/40,8.0/1/0.25", "--every", "24")}
 
 
 @pytest.fixture(scope="module")
