@@ -4,6 +4,7 @@
 #pragma once
 
 #include "norm_shape.h"
+#include "norm_walk_plan.h"
 
 namespace kw::norm_plan {
 
@@ -207,6 +208,7 @@ inline Plan plan_for(const Norm& a, const Device& device, uint32_t features) {
       plan.shape = kPair;
       return plan;
     }
+    if (slots == 0 && plan_walk(a, alignment, device, features, units, &plan)) return plan;
     if (slots == 0) slots = slots_for_many(a, whole, &plan);
     const int holds = plan.shape >= kLong ? kLongSlots : kSlots;
     if (whole <= int64_t{kMaxThreads[a.centered][plan.shape]} * holds * max_cluster) {
