@@ -23,6 +23,8 @@ constexpr int kThinRows = 4;  // of a warp
 constexpr int kThinCount = 4;
 constexpr int kPairRows = 2;
 constexpr int kPairUnits = 4;
+constexpr int kLargeSlots = 3;
+constexpr int kLargeThreads = 704;
 constexpr int kMaxCluster = 8;  // what every GPU with clusters can place
 constexpr int kMaxUnits = static_cast<int>(kMaxCols * 4 / kVector);
 
