@@ -21,7 +21,9 @@ def toolchain(session: nox.Session, verb: str) -> None:
     Not by session.run, which kills its child half a second after an interrupt, and whose failures all end with 1.
     """
     command = [sys.executable, "-m", "toolchain", verb, *session.posargs]
-    child = subprocess.Popen(command, env={**os.environ, "KW_PARENT": str(os.getpid())})
+    env = {**os.environ, "KW_PARENT": str(os.getpid())}
+    env.pop("PYTHONSAFEPATH", None)  # it hides the directory of this file, where the toolchain is
+    child = subprocess.Popen(command, env=env)
     code = None
     while code is None:
         try:

@@ -5,7 +5,10 @@
 file(GLOB kw_device_sources CONFIGURE_DEPENDS csrc/cuda/*.cu csrc/cuda/include/* csrc/include/kernelwright/*.h)
 file(GLOB_RECURSE kw_toolchain CONFIGURE_DEPENDS toolchain/*.py)
 
-set(kw_device_command "${KW_PYTHON_COMMAND}" -m toolchain device --out "${KW_PACKAGE}" --provider "${KW_PROVIDER}")
+# PYTHONSAFEPATH hides the working directory, where the toolchain is.
+set(kw_device_command "${CMAKE_COMMAND}" -E env --unset=PYTHONSAFEPATH --)
+list(APPEND kw_device_command "${KW_PYTHON_COMMAND}" -m toolchain device --out "${KW_PACKAGE}")
+list(APPEND kw_device_command --provider "${KW_PROVIDER}")
 foreach(option TARGET TOOLKIT ARCHS OPS LABEL)
   if(KW_${option})
     string(TOLOWER "${option}" name)

@@ -30,7 +30,7 @@ OURS = ("toolkit", "target", "archs", "ops", "provider", "debug")
 UNWANTED = (
     "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "CC",
     "CXX", "CMAKE_ARGS", "CMAKE_GENERATOR", "CMAKE_TOOLCHAIN_FILE", "CMAKE_BUILD_TYPE", "SKBUILD_",
-    "DESTDIR",
+    "CMAKE_C_", "CMAKE_CXX_", "CMAKE_INSTALL_MODE", "DESTDIR", "ZIG_LIB",
 )  # fmt: skip
 _YES, _NO = ("1", "true", "yes", "on", ""), ("0", "false", "no", "off")
 

@@ -7,12 +7,13 @@
 //   tile   the same for up to 32 or 64 rows: k a multiple of 32
 //   panel  the same by warpgroups, for any number of rows in groups of up to 8, 16, 32 or 64: k a multiple of 64, on
 //          Hopper;
-//          panel_x brings x into its order
+//          panel_x brings x into its order, panel_sum adds up what clusters have of pieces of k
 //   words  float32, where eight codes of a row are a whole word
 //   any    everything else
 #include "matmul_4bit_any.cuh"
 #ifdef KW_HAS_WGMMA
 #include "matmul_4bit_panel.cuh"
+#include "matmul_4bit_panel_sum.cuh"
 #endif
 #include "matmul_4bit_rows.cuh"
 #include "matmul_4bit_tile.cuh"
@@ -39,6 +40,10 @@
       matmul_4bit_panel##cols##_##type(const KwMatmul4bitPanelParams p) {     \
     kw::Panel4bit<kw::T, cols>(p).run();                                      \
   }
+#define KW_PANEL_SUM(type, T)                                                                                          \
+  extern "C" __global__ void __launch_bounds__(256) matmul_4bit_panel_sum_##type(const KwMatmul4bitPanelSumParams p) { \
+    kw::matmul_4bit_panel_sum<kw::T>(p);                                                                               \
+  }
 #define KW_TENSOR(type, T) \
   KW_ROWS(1, 4, type, T)   \
   KW_ROWS(2, 2, type, T)   \
@@ -60,6 +65,8 @@ KW_TENSOR(bfloat16, BFloat16)
 extern "C" __global__ void __launch_bounds__(256) matmul_4bit_panel_x(const KwMatmul4bitPanelXParams p) {
   kw::matmul_4bit_panel_x(p);
 }
+KW_PANEL_SUM(float16, Float16)
+KW_PANEL_SUM(bfloat16, BFloat16)
 KW_PANEL(8, float16, Float16)
 KW_PANEL(16, float16, Float16)
 KW_PANEL(32, float16, Float16)

@@ -16,7 +16,10 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
-SHOUT = "import os, sys\nprint('NOX', sys.argv[1:], os.getcwd(), os.environ['KW_CALLED_FROM'])\n"
+SHOUT = """import os, sys
+odd = [name for name in os.environ if name.startswith(("NOX", "PYTHON")) and name != "PYTHONPATH"]
+print("NOX", sys.argv[1:], os.getcwd(), os.environ["KW_CALLED_FROM"], *odd)
+"""
 
 
 def load(path: Path = ROOT / "kw") -> ModuleType:

@@ -9,7 +9,7 @@ import struct
 import pytest
 from device_support import Made, record
 
-from toolchain.cubin import CubinError, check, read, read_ptx
+from toolchain.cubin import CubinError, bare, check, read, read_ptx
 
 COMPAT_A = b"\x02\x09\x01\x00"
 COMPAT_PLAIN = b"\x02\x09\x00\x00"
@@ -146,6 +146,16 @@ def test_ptx_names_its_kernels(table):
     assert check(PTX.encode(), table.codes["compute_90"]) == facts
     with pytest.raises(CubinError, match="90, not for compute_80"):
         check(PTX.encode(), table.codes["compute_80"])
+
+
+def test_bare_ptx_is_the_same_program():
+    noted = PTX.replace("{ ret; }", '{\n\n\t.pragma "a // b";  // kept\n\tret;\t// begin inline asm\n\n}', 1)
+    less = bare(noted.encode())
+    assert read_ptx(less) == read_ptx(noted.encode())
+    head, code = less.decode().split(".version", 1)
+    assert head == "//\n// .target sm_11 is only a comment\n"
+    assert code.splitlines()[6:11] == [".maxntid 256, 1, 1", "{", '.pragma "a // b";  // kept', "ret;", "}"]
+    assert bare(less) == less
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import ast
 import os
+import runpy
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -56,7 +58,8 @@ def test_words_become_sessions_and_odd_settings_change_nothing(tree, tmp_path):
     elsewhere, config = tmp_path / "elsewhere", tmp_path / "pip.conf"
     config.write_text(f"[global]\nprefix = {elsewhere}\n[install]\nuser = true\nno-deps = yes\n")
     odd = {"PIP_TARGET": str(elsewhere), "PIP_USER": "1", "PIP_REQUIRE_VIRTUALENV": "1", "PIP_QUIET": "3",
-           "PIP_CONFIG_FILE": str(config), "PYTHONPATH": str(elsewhere), "PYTHONHOME": ""}  # fmt: skip
+           "PIP_CONFIG_FILE": str(config), "PYTHONPATH": str(elsewhere), "PYTHONHOME": "",
+           "PYTHONSAFEPATH": "1", "NOX_DEFAULT_VENV_BACKEND": "uv", "NOXPYTHON": "3.9"}  # fmt: skip
     code, out, err = tree.run("build", "--", "--archs", "89;90", cwd=tmp_path, **odd)
     assert (code, err.count("setting up")) == (0, 1), err
     noxfile = str(tree.root / "noxfile.py")
@@ -67,6 +70,19 @@ def test_words_become_sessions_and_odd_settings_change_nothing(tree, tmp_path):
     assert (code, out, err) == (0, f"NOX {['--noxfile', noxfile, '--list']} {tree.root} {tree.root}\n", "")
     code, out, err = tree.run("-s", "lint")
     assert f"{noxfile!r}, '-s', 'lint']" in out
+
+
+def test_a_verb_finds_the_toolchain_where_python_does_not_look_beside_itself(monkeypatch):
+    """As `nox -s build` calls it; an arch that does not exist is refused by the toolchain, once it is found."""
+    nox = ModuleType("nox")
+    nox.session, nox.Session, nox.options = (lambda verb: verb), object, SimpleNamespace()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "nox", nox)
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    monkeypatch.chdir(KW.parent)
+    verbs = runpy.run_path("noxfile.py")
+    with pytest.raises(SystemExit) as ended:
+        verbs["build"](SimpleNamespace(posargs=["--archs", "none"]))
+    assert ended.value.code == RequestError.exit_code
 
 
 @pytest.mark.slow
@@ -138,6 +154,7 @@ def test_the_command_fits_the_distribution(kw, tmp_path, monkeypatch):
     release = tmp_path / "os-release"
     monkeypatch.setattr(kw, "Path", lambda path: release if path == "/etc/os-release" else Path(path))
     monkeypatch.setattr(kw.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(kw.shutil, "which", lambda name: f"/usr/bin/{name}")
     for text, command in (
         ("ID=debian\n", "sudo apt-get install -y python3-venv"),
         ('ID=pop\nID_LIKE="ubuntu debian"\n', "sudo apt-get install -y python3-venv"),
@@ -145,6 +162,11 @@ def test_the_command_fits_the_distribution(kw, tmp_path, monkeypatch):
     ):
         release.write_text(text)
         assert kw.advice() == command
+    release.write_text("ID=debian\n")
+    monkeypatch.setattr(kw.shutil, "which", lambda _: None)
+    assert kw.advice() == "su -c 'apt-get install -y python3-venv'"
+    monkeypatch.setattr(kw.os, "geteuid", lambda: 0)
+    assert kw.advice() == "apt-get install -y python3-venv"
     release.write_text("ID=nobody\n")
     assert sys.executable in kw.advice()
 

@@ -29,6 +29,7 @@ OP = min(find_ops(), key=lambda name: (ROOT / f"csrc/cuda/{name}.cu").stat().st_
 SETTINGS = json.dumps({"provider": "pip", "ops": OP})
 HOOK = """
 import json, sys
+sys.path.insert(0, "")  # as pip does for a backend in the tree
 from toolchain import pep517
 print("\\n@" + getattr(pep517, sys.argv[1])(sys.argv[2], json.loads(sys.argv[3])))
 """
@@ -51,7 +52,9 @@ def ready(place: Path) -> Path:
 
 
 def run(place: Path, *command: str) -> str:
-    environment = _environment(host.provision(load()), 2) | {"PYTHONDONTWRITEBYTECODE": "1"}
+    """What the command says, for a person who keeps Python from looking for modules in the working directory."""
+    environment = _environment(host.provision(load()), 2)
+    environment |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONSAFEPATH": "1"}
     done = subprocess.run(
         command, cwd=place, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from toolchain.cubin import Cubin, Ptx, check
+from toolchain.cubin import Cubin, Ptx, bare, check
 from toolchain.device.log import Spills, serialized, spills, warnings
 from toolchain.errors import CompileError, DeterminismError
 
@@ -77,7 +77,7 @@ def finish(job: Job, compiled: Compiled) -> Image:
     return Image(
         op=job.op,
         code=job.code.name,
-        data=compiled.image,
+        data=compiled.image if isinstance(facts, Cubin) or job.debug else bare(compiled.image),
         facts=facts,
         spills=spilled,
         warnings=tuple(warnings(compiled.log)),

@@ -18,6 +18,7 @@ from toolchain.providers import host
 STRAY = {
     "CFLAGS": "-O0 -g", "CXXFLAGS": "-O0 -g", "LDFLAGS": "-Wl,--build-id=sha1", "CMAKE_GENERATOR": "Unix Makefiles",
     "CMAKE_BUILD_TYPE": "Debug", "CPATH": "/usr/include", "MAKEFLAGS": "-k", "NVCC_APPEND_FLAGS": "-lineinfo",
+    "CMAKE_CXX_COMPILER_LAUNCHER": "/bin/false", "CMAKE_INSTALL_MODE": "SYMLINK", "ZIG_LIB_DIR": "/",
 }  # fmt: skip
 SCRIPT = Path(disguise.__file__)
 _ASK = """

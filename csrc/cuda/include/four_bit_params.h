@@ -99,8 +99,22 @@ struct KwMatmul4bitPanelParams {
   unsigned slices; /* of k, 64 each */
   unsigned groups; /* of rows of x */
   unsigned split;  /* blocks that share k: a cluster, or half of one */
+  unsigned pieces; /* of k besides, by clusters that know nothing of each other */
+  char* sums;      /* those of the pieces, float32 [pieces, m, n]; null where there is one */
   unsigned sides;  /* 1, or 2: blocks of a cluster that have rows side by side and share the last ones */
   float values[16];
+  float by;
+};
+
+/* y of the pieces' sums: csrc/cuda/include/matmul_4bit_panel_sum.cuh */
+struct KwMatmul4bitPanelSumParams {
+  char* y;
+  const char* sums;
+  const char* bias; /* null: none */
+  long long y_pitch;
+  unsigned m, n;
+  unsigned row_blocks; /* of threads, a row of y */
+  unsigned pieces;
   float by;
 };
 

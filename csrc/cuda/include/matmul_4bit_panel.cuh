@@ -186,10 +186,16 @@ struct Panel4bit {
 #pragma unroll
     for (u32 j = 0; j < 4; ++j) {
       const u32 m = column + j % 2, n = row + j / 2 * 8;
+      if (m >= p.m || n >= p.n) continue;
+      if (p.sums != nullptr) {
+        const u32 sum_word[1] = {bits_of_float(total[j])};
+        store<4>(p.sums + ((part.piece * u64{p.m} + m) * p.n + n) * 4, sum_word);
+        continue;
+      }
       const float value[1] = {total[j] * p.by + bias[j / 2]};
       Unit<T, 2> unit;
       unit.pack(value);
-      if (m < p.m && n < p.n) store<2>(p.y + m * p.y_pitch + n * i64{2}, unit.word);
+      store<2>(p.y + m * p.y_pitch + n * i64{2}, unit.word);
     }
   }
 

@@ -58,6 +58,7 @@ struct PanelPart4bit {
   u32 group;        // of the rows of x
   u32 first_row;    // of the weight, of the block
   u32 row;          // of the warp's 16, the first, from there on
+  u32 piece;        // of k
   u32 step, steps;  // from the first to behind the last one, of the block
   u32 slices;       // of these steps
   u32 side;
@@ -67,8 +68,9 @@ struct PanelPart4bit {
   __device__ __forceinline__ PanelPart4bit(const KwMatmul4bitPanelParams& p, u32 block, u32 thread) {
     const u32 warp = same_in_warp(thread / kWarp), blocks = p.split * p.sides;
     const u32 cluster = block / blocks, rank = block - cluster * blocks, part = rank / p.sides;
-    const u32 tile = cluster / p.groups;
-    group = cluster - tile * p.groups;
+    const u32 whole = cluster / p.pieces, tile = whole / p.groups;
+    piece = cluster - whole * p.pieces;
+    group = whole - tile * p.groups;
     side = rank - part * p.sides;
     first_row = tile * kPanelRows;
     row = warp * 16;
@@ -78,8 +80,9 @@ struct PanelPart4bit {
     sharers = shared ? blocks : p.split;
     sharer = shared ? rank : part;
     const u32 all = (p.slices + kStepSlices - 1) / kStepSlices;
-    step = part * all / p.split;
-    steps = (part + 1) * all / p.split;
+    const u32 share = piece * p.split + part, shares = p.pieces * p.split;
+    step = share * all / shares;
+    steps = (share + 1) * all / shares;
     const u32 end = steps * kStepSlices;
     slices = (end < p.slices ? end : p.slices) - step * kStepSlices;
   }

@@ -23,6 +23,7 @@ Kernel rows_kernels[][2] = {KW_ROWS("1"), KW_ROWS("2"), KW_ROWS("4"), KW_ROWS("8
 Kernel tile_kernels[kKinds][2] = {{{"matmul_4bit_tile32_float16"}, {"matmul_4bit_tile32_bfloat16"}},
                                   {{"matmul_4bit_tile64_float16"}, {"matmul_4bit_tile64_bfloat16"}}};
 Kernel panel_kernels[kPanelKinds][2] = {KW_PANEL("8"), KW_PANEL("16"), KW_PANEL("32"), KW_PANEL("64")};
+Kernel panel_sum_kernels[2] = {{"matmul_4bit_panel_sum_float16"}, {"matmul_4bit_panel_sum_bfloat16"}};
 Kernel panel_x_kernel{"matmul_4bit_panel_x"};
 Kernel any_kernels[3] = {{"matmul_4bit_any_float32"}, {"matmul_4bit_any_float16"}, {"matmul_4bit_any_bfloat16"}};
 Kernel words_kernel{"matmul_4bit_words_float32"};
@@ -111,6 +112,23 @@ kw_status run_panel_x(const Context& context, void* stream, const Matmul4bit& a,
   return launch(context, panel_x_kernel, how, stream, &p, sizeof p);
 }
 
+kw_status run_panel_sum(const Context& context, void* stream, const Matmul4bit& a, const KwMatmul4bitParams& common,
+                        const KwMatmul4bitPanelParams& of) {
+  KwMatmul4bitPanelSumParams p{};
+  p.y = common.y;
+  p.sums = of.sums;
+  p.bias = common.bias;
+  p.y_pitch = common.y_pitch;
+  p.m = of.m;
+  p.n = of.n;
+  p.pieces = of.pieces;
+  p.by = common.by;
+  p.row_blocks = static_cast<unsigned>(ratio_up(a.n, kPanelXThreads));
+  Launch how{p.row_blocks * p.m, kPanelXThreads};
+  how.overlap = true;
+  return launch(context, panel_sum_kernels[a.dtype - KW_FLOAT16], how, stream, &p, sizeof p);
+}
+
 kw_status run_panel(const Context& context, void* stream, const Matmul4bit& a) {
   const Panel plan = plan_panel(a, *context.device);
   const KwMatmul4bitParams common = params_of(a, kFactors[a.dtype][a.quant_type]);
@@ -119,11 +137,13 @@ kw_status run_panel(const Context& context, void* stream, const Matmul4bit& a) {
   p.y = common.y;
   p.x = static_cast<const char*>(a.workspace);
   p.packed = common.packed;
-  p.bias = common.bias;
+  p.bias = plan.pieces > 1 ? nullptr : common.bias;
   p.scales = common.scales;
   p.y_pitch = common.y_pitch;
   p.m = static_cast<unsigned>(a.m);
   p.n = static_cast<unsigned>(a.n);
+  p.pieces = static_cast<unsigned>(plan.pieces);
+  if (plan.pieces > 1) p.sums = static_cast<char*>(a.workspace) + panel_x_bytes(a.m, a.k);
   p.slices = static_cast<unsigned>(a.k / kPanelSlice);
   p.groups = static_cast<unsigned>(plan.groups);
   p.split = static_cast<unsigned>(plan.split);
@@ -134,7 +154,8 @@ kw_status run_panel(const Context& context, void* stream, const Matmul4bit& a) {
   how.shared = static_cast<uint32_t>(plan.shared);
   how.cluster = static_cast<uint32_t>(plan.split * plan.sides);
   how.overlap = true;
-  return launch(context, panel_kernels[plan.kind][a.dtype - KW_FLOAT16], how, stream, &p, sizeof p);
+  KW_TRY(launch(context, panel_kernels[plan.kind][a.dtype - KW_FLOAT16], how, stream, &p, sizeof p));
+  return plan.pieces > 1 ? run_panel_sum(context, stream, a, common, p) : KW_OK;
 }
 
 kw_status run_any(const Context& context, void* stream, const Matmul4bit& a) {
@@ -185,7 +206,7 @@ kw_status check_sizes(const char* name, int64_t m, int64_t n, int64_t k) {
   return KW_OK;
 }
 
-// Of a GPU: the kernels by warpgroups have x there.
+// Of a GPU: the kernels by warpgroups have x there, and what their clusters have of pieces of k.
 kw_status workspace_bytes(int32_t device, const Matmul4bit& a, int64_t* bytes) {
   *bytes = 0;
   if (a.m == 0 || a.n == 0 || a.k == 0) return KW_OK;
@@ -195,7 +216,7 @@ kw_status workspace_bytes(int32_t device, const Matmul4bit& a, int64_t* bytes) {
   }
   Context context;
   KW_TRY(module_context(module, device, &context));
-  if (takes_panel(a, *context.device, context.features)) *bytes = panel_workspace(a.m, a.k);
+  if (takes_panel(a, *context.device, context.features)) *bytes = panel_workspace(a, *context.device);
   return KW_OK;
 }
 

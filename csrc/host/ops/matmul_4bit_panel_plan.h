@@ -21,6 +21,8 @@ constexpr int64_t kPanelAlignment = 1024;
 constexpr int64_t kPanelCodes = 16 * 3 * 16 * 128;           // of the warps' rings
 constexpr int64_t kPanelStages[kPanelKinds] = {8, 8, 4, 4};  // of x, of two slices each
 constexpr int64_t kPanelXThreads = 256;
+constexpr int64_t kMostPieces = 4;
+constexpr int64_t kPanelSum = 4;                   // bytes
 constexpr int64_t kMostSplit = 8;                  // blocks of a cluster that every GPU with clusters can place
 constexpr int64_t kPanelRowsLeast = 3;             // of x
 constexpr int64_t kPanelLarge = int64_t{1} << 25;  // elements of a weight
@@ -31,7 +33,9 @@ struct Panel {
   int kind = 0;
   int64_t groups = 0;  // of rows of x
   int64_t split = 0;   // blocks that share k
-  int64_t sides = 0;   // blocks that have rows of the weight side by side; of one cluster, with those
+  int64_t pieces = 0;  // of k besides, by clusters that know nothing of each other
+  int64_t sides = 0;   // blocks that have rows of the weight side by side; of one cluster, with those of k
+  int64_t sums = 0;    // bytes of the workspace where the pieces' sums meet
   int64_t grid = 0;
   int64_t shared = 0;
   double cost = 0.0;
@@ -47,7 +51,7 @@ inline bool can_panel(const Matmul4bit& a, uint32_t features) {
 }
 
 // x in the order of these kernels, in whichever groups.
-inline int64_t panel_workspace(int64_t m, int64_t k) {
+inline int64_t panel_x_bytes(int64_t m, int64_t k) {
   int kind = 0;
   while (kind < kPanelKinds - 1 && kPanelCols[kind] < m) ++kind;
   const int64_t cols = kPanelCols[kind];
@@ -67,25 +71,35 @@ inline int64_t at_once(const Device& device, int64_t split) {
 // In microseconds of an H200: what a step takes by the rows of x of a group, and what a block takes besides.
 inline double panel_cost(const Panel& plan, int64_t steps, const Device& device) {
   constexpr double kStep[kPanelKinds] = {1.15, 1.32, 1.6, 2.2}, kBlock = 8.0, kSides = 0.93;
+  constexpr double kSum = 2.3, kSumBytes = 2e6;  // a kernel more; of its sums, written and read, a microsecond
   const int64_t turns = ratio_up(plan.grid, at_once(device, plan.split * plan.sides));
+  const double sums = static_cast<double>(plan.sums), meeting = plan.pieces > 1 ? kSum + sums / kSumBytes : 0.0;
   const double step = kStep[plan.kind] * (plan.sides > 1 ? kSides : 1.0);
-  return static_cast<double>(turns) * (static_cast<double>(ratio_up(steps, plan.split)) * step + kBlock);
+  const int64_t shares = plan.split * plan.pieces;
+  return static_cast<double>(turns) * (static_cast<double>(ratio_up(steps, shares)) * step + kBlock) + meeting;
 }
 
-// The best of one kind.
+// The best of one kind. Pieces are for weights whose tiles leave a GPU half idle: all their blocks run at once.
 inline void plan_panel(const Matmul4bit& a, const Device& device, int kind, Panel* best) {
-  const int64_t steps = ratio_up(a.k, kPanelStep);
+  const int64_t steps = ratio_up(a.k, kPanelStep), groups = ratio_up(a.m, kPanelCols[kind]);
   const int64_t most = device.multiprocessors < kMostSplit ? device.multiprocessors : kMostSplit;
   for (int64_t sides = 1; sides <= 2; ++sides) {
-    for (int64_t split = 1; split * sides <= most && split <= steps; ++split) {
-      Panel plan;
-      plan.kind = kind;
-      plan.groups = ratio_up(a.m, kPanelCols[kind]);
-      plan.split = split;
-      plan.sides = sides;
-      plan.grid = ratio_up(a.n, sides > 1 ? kPanelSidesRows : kPanelRows) * plan.groups * split * sides;
-      plan.cost = panel_cost(plan, steps, device);
-      if (best->split == 0 || plan.cost < best->cost) *best = plan;
+    const int64_t blocks = ratio_up(a.n, sides > 1 ? kPanelSidesRows : kPanelRows) * groups * sides;
+    for (int64_t pieces = 1; pieces <= kMostPieces; ++pieces) {
+      for (int64_t split = 1; split * sides <= most && split * pieces <= steps; ++split) {
+        const int64_t grid = blocks * split * pieces;
+        if (pieces > 1 && grid > device.multiprocessors) break;
+        Panel plan;
+        plan.kind = kind;
+        plan.groups = groups;
+        plan.split = split;
+        plan.pieces = pieces;
+        plan.sides = sides;
+        plan.sums = pieces > 1 ? pieces * a.m * a.n * kPanelSum : 0;
+        plan.grid = grid;
+        plan.cost = panel_cost(plan, steps, device);
+        if (best->split == 0 || plan.cost < best->cost) *best = plan;
+      }
     }
   }
 }
@@ -102,6 +116,10 @@ inline Panel plan_panel(const Matmul4bit& a, const Device& device) {
   best.shared = kPanelTable + kPanelAlignment + stages * 2 * kPanelCols[best.kind] * kPanelSlice * 2 + kPanelCodes +
                 (2 * stages + 1) * 8;
   return best;
+}
+
+inline int64_t panel_workspace(const Matmul4bit& a, const Device& device) {
+  return panel_x_bytes(a.m, a.k) + plan_panel(a, device).sums;
 }
 
 // The same of the kernels for few rows of x, which are bound by their busiest warp: what it takes for 512 of k of a

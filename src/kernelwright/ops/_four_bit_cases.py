@@ -60,6 +60,7 @@ _ROWS = (
     *((2, 384), (4, 640), (1, 640), (13, 896), (3, 1152), (1, 1664)),  # what a GPU's kernels for few rows take
     (11, 192),  # and those by warpgroups
     (2, 256),  # with another block size in bfloat16 than above
+    *((3, 12352), (3, 12480)),  # deep enough for pieces of k
 )
 _WIDTHS = (5, 1, 8, 17, 2, 33)  # of a weight
 

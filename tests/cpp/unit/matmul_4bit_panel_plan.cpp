@@ -33,12 +33,14 @@ static void check(const kw::Device& device, int64_t m, int64_t n, int64_t k) {
         (long long)k, device.multiprocessors)
   CHECK_PLAN(p.groups * cols >= m && (p.groups - 1) * cols < m);
   const int64_t rows = p.sides == 2 ? kPanelSidesRows : kPanelRows, cluster = p.split * p.sides;
-  CHECK_PLAN(p.grid == kw::ratio_up(n, rows) * p.groups * cluster && p.grid <= kw::kMaxBlocks);
+  CHECK_PLAN(p.grid == kw::ratio_up(n, rows) * p.groups * cluster * p.pieces && p.grid <= kw::kMaxBlocks);
   CHECK_PLAN(p.split >= 1 && (p.sides == 1 || p.sides == 2) && cluster <= kMostSplit);
-  CHECK_PLAN(p.split <= kw::ratio_up(k, kPanelStep));  // no block without a step
+  CHECK_PLAN(p.split * p.pieces <= kw::ratio_up(k, kPanelStep));  // no block without a step
+  CHECK_PLAN(p.pieces >= 1 && p.pieces <= kMostPieces && p.sums == (p.pieces > 1 ? p.pieces * m * n * kPanelSum : 0));
+  CHECK_PLAN(p.pieces == 1 || p.grid <= device.multiprocessors);  // all at once
   CHECK_PLAN(cluster <= device.multiprocessors);
   CHECK_PLAN(p.shared <= device.shared_per_block);
-  CHECK_PLAN(panel_workspace(m, k) >= p.groups * cols * k * 2);
+  CHECK_PLAN(panel_workspace(a, device) >= p.groups * cols * k * 2 + p.sums);
 }
 
 CASE(every_shape) {
@@ -65,6 +67,25 @@ CASE(what_they_take) {
   CHECK(!takes(product(17, 4096, 4096, 64, KW_FLOAT32)), "float32");
   CHECK(!takes(product(17, 4096, 4096), kFeatures & ~KW_FEATURE_WGMMA), "a code without wgmma");
   CHECK(!takes(product(int64_t{1} << 25, int64_t{1} << 30, 64)), "more blocks than a launch has");
+}
+
+// As measured on an H200 (benchmarks/results/matmul_4bit-panel-notes.md).
+CASE(pieces_of_k) {
+  const struct {
+    int64_t m, n, k, pieces, split;
+    const char* why;
+  } kShapes[] = {{8, 8192, 28672, 2, 2, "32 tiles, and no room for 32 clusters of 4"},
+                 {64, 8192, 28672, 2, 2, "the same with the most columns"},
+                 {8, 4096, 14336, 4, 2, "16 tiles"},
+                 {8, 28672, 8192, 1, 1, "side by side its tiles are enough"},
+                 {32, 5120, 13824, 1, 5, "the kernel that adds up would take what pieces gain"},
+                 {64, 4096, 4096, 1, 4, "too few steps"}};
+  for (const auto& shape : kShapes) {
+    const Panel p = plan_panel(product(shape.m, shape.n, shape.k), kDevices[0]);
+    CHECK(p.pieces == shape.pieces && p.split == shape.split,
+          "m %lld, n %lld, k %lld: %s, but %lld pieces of %lld blocks", (long long)shape.m, (long long)shape.n,
+          (long long)shape.k, shape.why, (long long)p.pieces, (long long)p.split);
+  }
 }
 
 RUN_CASES()
