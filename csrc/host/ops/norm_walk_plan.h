@@ -7,9 +7,9 @@
 
 namespace kw::norm_plan {
 
-// Units of a thread, at most, and warps of a multiprocessor, as registers leave room for: kWalk, kWalk5, kWalkAdd.
-constexpr int kWalkSlots[] = {8, 5, 5};
-constexpr int kWalkWarpsAtOnce[] = {28, 36, 24};
+// Units of a thread, at most, and warps of a multiprocessor, as registers leave room for: kWalk, kWalkAdd.
+constexpr int kWalkSlots[] = {8, 5};
+constexpr int kWalkWarpsAtOnce[] = {28, 24};
 constexpr int kWalkWarps = 64;       // of a row, at most
 constexpr int kWalkScratch = 2560;   // bytes, at most
 constexpr int64_t kReserved = 1024;  // bytes of shared memory that each block has beside its own
@@ -57,14 +57,20 @@ inline bool walk_with(const Norm& a, const Device& device, Shape shape, int clus
   return true;
 }
 
+// The smaller of two clusters, unless more of its threads' units are none.
+inline bool walk_filled(const Norm& a, const Device& device, int cluster_log2, Plan* plan) {
+  Plan larger = *plan;
+  if (!walk_with(a, device, kWalk, cluster_log2, plan)) return false;
+  const bool can = walk_with(a, device, kWalk, cluster_log2 + 1, &larger);
+  if (can && 2 * larger.slots * larger.threads < plan->slots * plan->threads) *plan = larger;
+  return true;
+}
+
 // LayerNorm's weight and bias take long to bring, and much room: as many clusters as fit, which stay to the end.
 inline bool plan_walk_centered(const Norm& a, const Device& device, int64_t units, Plan* plan) {
-  const bool halves = size_of(a.dtype) == 2;
   bool fits = false;
-  if (halves && units <= 4096) {
-    fits = walk_with(a, device, kWalk, 1, plan);
-  } else if (halves) {
-    fits = walk_with(a, device, kWalk5, 2, plan) || walk_with(a, device, kWalk, 3, plan);
+  if (size_of(a.dtype) == 2) {
+    fits = walk_filled(a, device, 1, plan) || walk_with(a, device, kWalk, 3, plan);
   } else {
     fits = units > 4096 && walk_with(a, device, kWalk, units <= 8192 ? 2 : 3, plan);
   }
