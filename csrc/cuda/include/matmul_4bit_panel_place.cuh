@@ -19,8 +19,6 @@ constexpr u32 kOwnWarps = kPanelWarps - 4;            // of a block with a neigh
 constexpr u32 kPanelRows = kPanelWarps * 16;          // of a block
 constexpr u32 kSidesRows = (kOwnWarps * 2 + 4) * 16;  // of two side by side
 constexpr u32 kStepSlices = 4;
-constexpr u32 kStageSlices = 2;
-constexpr u32 kStepStages = kStepSlices / kStageSlices;
 constexpr u32 kStepBytes = 16 * 128;  // of a warp's codes
 constexpr u32 kStepSlots = 3;         // for these: all but one are on their way; with a fourth it is slower
 constexpr u32 kPairPitch = 256;       // bytes of the table for a byte of codes: its place is then part of an address
@@ -34,8 +32,9 @@ __device__ __forceinline__ char* panel_shared() {
 template <u32 kCols>
 struct PanelPlace4bit {
   static constexpr u32 kSlice = kCols * kSliceBytes;
+  static constexpr u32 kStageSlices = kCols <= 16 ? 4 : 2;
   static constexpr u32 kStage = kStageSlices * kSlice;
-  static constexpr u32 kStages = kCols <= 16 ? 8 : 4;  // of x
+  static constexpr u32 kStages = 4;  // of x
   u32 table, x, codes, barriers;
 
   __device__ __forceinline__ PanelPlace4bit() {
