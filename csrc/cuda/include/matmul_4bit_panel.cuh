@@ -66,6 +66,9 @@ struct Panel4bit {
       }
     }
     group_commit();
+    // Nothing that comes later is put among them by compilers, so that the last one does not begin late. Where another
+    // product is on its way meanwhile it is slower so.
+    if constexpr (kProducts == 1) __syncwarp();
   }
 
   // Waits for all but the last kLeft of these and adds them, scaled.
@@ -92,25 +95,26 @@ struct Panel4bit {
   template <class Codes>
   __device__ __forceinline__ void add_step(Codes& codes, u32 step, u32 stage, u32 (&left)[2][4][4]) {
     constexpr u32 kLast = kStepSlices - 1;
-    float by[2];
+    float by[kStepSlices][2];
     u32 right = 0;
 #pragma unroll
     for (u32 slice = 0; slice < kStepSlices; ++slice) {
       const u32 now = slice % kProducts, before = (slice + 1) % kProducts;
       if (slice % kStageSlices == 0) right = x.wait(stage + slice / kStageSlices);
       begin(now, left[slice % 2], right + slice % kStageSlices * (PanelPlace4bit<kCols>::kSlice / 16));
-      if (kProducts > 1 && slice > 0) end<1>(before, by);
+      if (kProducts > 1 && slice > 0) end<1>(before, by[slice - 1]);
       if (kProducts > 1 && slice == kStageSlices) x.leave(stage);
-      codes.load_scales(slice, by);
+      if (kProducts == 1) codes.load_scales(slice, by[slice]);
+      if (kProducts > 1 && slice == 0) codes.load_scales(by);
       if (slice == kLast) codes.advance();
       look_up(codes, (slice + 1) % kStepSlices, left[(slice + 1) % 2]);
       if (kProducts > 1 && slice == 0) codes.fetch(step, part.steps);
-      if (kProducts == 1) end<0>(now, by);
+      if (kProducts == 1) end<0>(now, by[slice]);
       if (kProducts == 1 && slice == 0) codes.fetch(step, part.steps);
       if (kProducts == 1 && slice % kStageSlices == kStageSlices - 1) x.leave(stage + slice / kStageSlices);
     }
     if constexpr (kProducts == 1) return;
-    end<0>(kLast % kProducts, by);
+    end<0>(kLast % kProducts, by[kLast]);
     x.leave(stage + kLast / kStageSlices);
   }
 

@@ -61,26 +61,28 @@ struct PanelEnd4bit {
   // Every other column of a part, whose sums begin at `from`: of a row the lane's, `to` in memory.
   __device__ __forceinline__ void store_part(u32 from, u32 column, char* to, i64 pitch, float bias) const {
     const u32 row = lane % 8, word = lane / 16 + lane / 8 % 2 * 2;  // of the four that a lane had
+    float total[4] = {};
+#pragma unroll 1
+    for (u32 sharer = 0; sharer < part.sharers; ++sharer, from += kPartBytes) {
 #pragma unroll
-    for (u32 j = 0; j < 4; ++j) {
-      const u32 at = from + (row * 4 + (j ^ row / 2)) * 16 + word * 4;
-      float total = 0.0f;
-      for (u32 sharer = 0; sharer < part.sharers; ++sharer) {
+      for (u32 j = 0; j < 4; ++j) {
         u32 bits[1];
-        load_shared<4>(at + sharer * kPartBytes, bits);
-        total += float_of_bits(bits[0]);
+        load_shared<4>(from + (row * 4 + (j ^ row / 2)) * 16 + word * 4, bits);
+        total[j] += float_of_bits(bits[0]);
       }
+    }
+#pragma unroll
+    for (u32 j = 0; j < 4; ++j, to += 2 * pitch) {
       if (column + j * 2 >= p.m) return;
       if (p.sums != nullptr) {
-        const u32 bits[1] = {bits_of_float(total)};
+        const u32 bits[1] = {bits_of_float(total[j])};
         store<4>(to, bits);
       } else {
-        const float value[1] = {total * p.by + bias};
+        const float value[1] = {total[j] * p.by + bias};
         Unit<T, 2> unit;
         unit.pack(value);
         store<2>(to, unit.word);
       }
-      to += 2 * pitch;
     }
   }
 
