@@ -113,9 +113,12 @@ def _words(text: str, option: str) -> list[str]:
 
 
 def _codes_of(table: Table, word: str) -> list[Code]:
-    """A number, dotted or not: that cubin. A row's name: that row. `+ptx`: its PTX too, as in PyTorch's arch list."""
+    """A number, with the dot before its last digit or without: that cubin. A row's name: that row.
+
+    `+ptx`: its PTX too, as in PyTorch's arch list.
+    """
     plain, plus, extra = word.lower().partition("+")
-    number = plain.replace(".", "")
+    number = re.sub(r"^((?:sm_)?\d+)\.(\d[a-z]?)$", r"\1\2", plain)
 
     def cubin(code: Code) -> bool:
         return code.kind == "cubin" and number in (code.number, code.name)

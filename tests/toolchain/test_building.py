@@ -167,12 +167,34 @@ def test_a_wheel_whose_sources_changed_while_it_was_built_is_not_kept(tree, monk
     monkeypatch.setattr(module, "ROOT", tree)
     monkeypatch.setattr(module, "DIST", wheel.parent)
     monkeypatch.setattr(module, "build_wheel", work)
-    monkeypatch.setattr(module, "compiled", lambda *_: Built((), 1.0, ""))
+    monkeypatch.setattr(module, "compiled", lambda *_, **__: Built((), 1.0, ""))
     monkeypatch.setattr(module.sass, "check", lambda *_: None)
     monkeypatch.setattr(host, "tools", lambda *_: host.HostTools(Path(sys.executable), (), (), None))
     with pytest.raises(GateError, match=r"changed in .* while it was built, so k\.whl would say"):
         module._build(Options(), resolve(TABLE, target="linux-x86_64"), TABLE, tree / "work")
     assert not wheel.exists()
+
+
+@pytest.mark.parametrize("clean", [False, True])
+def test_a_clean_build_takes_nothing_from_a_cache_that_others_share(tmp_path, monkeypatch, clean):
+    """KERNELWRIGHT_CACHE may be the cache of many trees: it is not removed, but its images are made again."""
+    cached = tmp_path / "cache" / "images" / "0"
+    cached.mkdir(parents=True)
+    monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(module, "STATE", tmp_path / ".kw")
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr(host, "tools", lambda *_: host.HostTools(Path(sys.executable), (), (), None))
+    monkeypatch.setattr(module.providers, "device_compiler", lambda *_: "a compiler")
+    asked: list[bool] = []
+
+    def built(*_: object, afresh: bool, **__: object) -> None:
+        asked.append(afresh)
+        raise CompileError("far enough")
+
+    monkeypatch.setattr("toolchain.device.build.build_images", built)
+    with pytest.raises(CompileError, match="far enough"):
+        build(Options(target="linux-x86_64", clean=clean), TABLE)
+    assert (asked, cached.is_dir()) == ([clean], True)
 
 
 def test_a_number_of_jobs_that_makes_no_sense_is_refused_before_anything_is_fetched(tmp_path, monkeypatch):

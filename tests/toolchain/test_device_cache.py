@@ -59,6 +59,18 @@ def test_a_second_build_compiles_nothing(build):
     assert [line.split()[-1] for line in shown.splitlines()] == ["cached"] * 4
 
 
+def test_a_build_afresh_compiles_all_and_leaves_it_to_the_next(build, table, root, tmp_path):
+    build(FakeCompiler())
+    (entry, *_), compiler = entries(tmp_path), FakeCompiler()
+    entry.write_bytes(b"damaged")
+    request = resolve(table, machine="x86_64", root=root, archs="80;89")
+    built = build_images(request, compiler, root=root, cache_at=tmp_path / "cache", afresh=True)
+    assert sorted(compiler.asked) == every("sm_80", "sm_89")
+    assert [image.cached for image in built.images] == [False] * 4
+    assert build(FakeCompiler())[0] == []
+    assert entry.read_bytes() != b"damaged"
+
+
 def test_one_more_arch_compiles_that_arch_alone(build):
     compiler = FakeCompiler()
     build(compiler)

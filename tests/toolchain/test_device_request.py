@@ -70,6 +70,8 @@ def test_archs_are_read_as_people_write_them(ask, archs, expected):
     [
         ({"archs": "88"}, ["'88'", "sm_89", "compute_90"]),
         ({"archs": "sm_"}, ["'sm_'", "there are"]),
+        ({"archs": "1.20", "toolkit": "cu130"}, ["'1.20'", "sm_120"]),
+        ({"archs": "9..0"}, ["'9..0'", "sm_90"]),
         ({"archs": "90+foo"}, ["'90+foo'"]),
         ({"archs": "89+ptx"}, ["'89+ptx'", "compute_80"]),
         ({"archs": " ; "}, ["--archs", "names nothing"]),

@@ -133,7 +133,7 @@ def test_a_file_that_is_missing_or_broken_says_how_to_make_it(root, text):
 def test_the_build_ends_there(root, monkeypatch, tmp_path):
     request, built = made(root)
     record(root, request, [spilling(image, 4, 4) for image in built.images])
-    monkeypatch.setattr(run, "compiled", lambda *_: built)
+    monkeypatch.setattr(run, "compiled", lambda *_, **__: built)
     monkeypatch.setattr(run.host, "tools", lambda *_: SimpleNamespace(zig=None))
     monkeypatch.setattr(run.stamp, "inputs", lambda _: "")
     monkeypatch.setattr(run, "build_wheel", lambda *_: pytest.fail("the wheel was packed nevertheless"))

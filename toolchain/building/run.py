@@ -65,13 +65,13 @@ def _unchanged(workspace: Path, request: Request) -> Outcome | None:
     return Outcome(wheel, known, fresh=False)
 
 
-def compiled(request: Request, table: Table, jobs: int | None) -> Built:
+def compiled(request: Request, table: Table, jobs: int | None, *, afresh: bool = False) -> Built:
     """Every image, with progress, into the cache: CMake finds them there."""
     from toolchain.device.build import build_images
 
     compiler = providers.device_compiler(request.provider, request.toolkit, table)
     _say(f"device compiler: {compiler}")
-    return build_images(request, compiler, jobs=jobs)
+    return build_images(request, compiler, jobs=jobs, afresh=afresh)
 
 
 def _rows(built: Built) -> tuple[Row, ...]:
@@ -91,7 +91,7 @@ def _build(options: Options, request: Request, table: Table, workspace: Path) ->
     tools = host.tools(table, request.provider)
     if tools.zig:  # pip's set; an environment of another lock may be without network
         pip.install(lock_of(POLICY_LOCK))
-    built = compiled(request, table, options.jobs)
+    built = compiled(request, table, options.jobs, afresh=options.clean)
     sass.check(request, built.images)
     _say("building the host library and the wheel")
     decided = {"provider": request.provider, "toolkit": request.toolkit.name, "target": request.target.name}

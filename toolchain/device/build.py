@@ -91,15 +91,16 @@ def build_images(
     cache_at: Path | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
+    afresh: bool = False,
 ) -> Built:
-    """Every image of the request, compiled or out of the cache."""
+    """Every image of the request, compiled or out of the cache; `afresh`: compiled, in place of what the cache has."""
     started = time.monotonic()
     limit = job_limit(jobs)
     todo = _jobs(request, root)
     cache = Cache(cache_dir(cache_at))
     shown = progress or Progress(len(todo))
     builder = _Builder(compiler, cache, shown, todo)
-    missing = [index for index in range(len(todo)) if not builder.from_cache(index)]
+    missing = [index for index in range(len(todo)) if afresh or not builder.from_cache(index)]
     note = "every image was in the cache"
     if missing:
         tasks = [Task(partial(builder.compile, index), cache.peak(todo[index], compiler)) for index in missing]
