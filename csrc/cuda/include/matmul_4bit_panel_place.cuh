@@ -3,7 +3,8 @@
 // lie one after the other: the table of pairs, and between its lines the scales of each warp's steps; a ring of stages
 // of x; for each warp a ring of slots for steps of codes; barriers. Sums come later, to where x and codes were.
 //
-// A slice is 64 of k, never of two scales; a stage is two, a step four of them. Blocks of a cluster share the steps.
+// A slice is 64 of k, never of two scales; a step is four of them, a stage two or four. Blocks of a cluster share the
+// steps.
 #pragma once
 
 #include "four_bit_params.h"
@@ -32,7 +33,7 @@ __device__ __forceinline__ char* panel_shared() {
 template <u32 kCols>
 struct PanelPlace4bit {
   static constexpr u32 kSlice = kCols * kSliceBytes;
-  static constexpr u32 kStageSlices = kCols <= 16 ? 4 : 2;
+  static constexpr u32 kStageSlices = kCols <= 16 ? 4 : 2;  // with four each warp waits half as often
   static constexpr u32 kStage = kStageSlices * kSlice;
   static constexpr u32 kStages = 4;  // of x
   u32 table, x, codes, barriers;
