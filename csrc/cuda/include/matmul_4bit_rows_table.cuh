@@ -7,6 +7,7 @@
 
 #include "four_bit_params.h"
 #include "matmul_4bit_pairs.cuh"
+#include "ptx_async.cuh"
 #include "ptx_math.cuh"
 #include "ptx_memory.cuh"
 #include "ptx_shared.cuh"
@@ -34,14 +35,35 @@ __device__ __forceinline__ void fill_table(const KwMatmul4bitParams& p) {
   fill_entry(0, T::pack(p.values[threadIdx.x >> 4], p.values[threadIdx.x & 15]));
 }
 
-// The values of scales' codes and what is added to all of them: the kernel before may have written them. The latter
-// too has its place in shared memory, because a wait for a register that was loaded may be one for all later loads.
+// Where a thread's value of a scale's code comes to by a copy.
+__device__ __forceinline__ u32 map_address() {
+  return shared_address(dynamic_shared()) + threadIdx.x * kEntryBytes + kMapAt + threadIdx.x % kWarp * 4;
+}
+
+// Asks for the values of scales' codes and what is added to all of them by copies: a wait for a register that was
+// loaded is one for what is loaded after it too.
+__device__ __forceinline__ void send_for_map(const KwMatmul4bitParams& p) {
+  copy_word_async(map_address(), p.scales.map + threadIdx.x * 4);
+  if (threadIdx.x == 0) copy_word_async(shared_address(dynamic_shared()) + kOffsetAt, p.scales.offset);
+  copies_commit();
+}
+
+// Both to their places, whether they were sent for or are to be loaded now: the kernel before may have written them.
+// The latter has its place in shared memory so that nobody waits for a register.
+template <bool kSent>
 __device__ __forceinline__ void fill_map(const KwMatmul4bitParams& p) {
-  u32 word[1], offset[1];
-  load<4>(p.scales.map + threadIdx.x * 4, word);
-  load<4>(p.scales.offset, offset);
-  fill_entry(kMapAt, word[0]);
-  if (threadIdx.x == 0) store_shared<4>(shared_address(dynamic_shared()) + kOffsetAt, offset);
+  u32 word[1];
+  if constexpr (kSent) {
+    copies_wait<0>();
+    load_shared<4>(map_address(), word);
+    fill_entry(kMapAt, word[0]);
+  } else {
+    u32 offset[1];
+    load<4>(p.scales.map + threadIdx.x * 4, word);
+    load<4>(p.scales.offset, offset);
+    fill_entry(kMapAt, word[0]);
+    if (threadIdx.x == 0) store_shared<4>(shared_address(dynamic_shared()) + kOffsetAt, offset);
+  }
 }
 
 // From the beginning of the table to the entry of byte `which` of a word, for a lane whose offset is four times its
