@@ -32,7 +32,6 @@ struct WalkColumns {
 #pragma unroll
     for (u32 i = 0; i < kCount; ++i) value[i] = otherwise;
     unit.pack(value);
-#pragma unroll 1
     for (u32 s = 0; s < mine; ++s) {
       if (from == nullptr) {
         store_shared<16>(to + s * kStride, unit.word);
@@ -46,7 +45,6 @@ struct WalkColumns {
   __device__ __forceinline__ void place(u32 mine, u32 slots, u32 units) const {
     if (from == nullptr || off() == 0) return;
     const bool last_lane = threadIdx.x % kWarp == kWarp - 1;
-#pragma unroll 1
     for (u32 s = 0; s < slots; ++s) {
       u32 low[4], high[4], word[4];
       if (s < mine) {
