@@ -61,6 +61,7 @@ KW_KERNELS(bfloat16, BFloat16)
   KW_KERNEL(pair_##type, 256, 2, kw::norm_pair<kw::T>)
 KW_MEASURED(float16, Float16)
 KW_MEASURED(bfloat16, BFloat16)
+KW_BACKWARD(layer_norm, wide_bfloat16, 512, kw::BFloat16, true, kw::Lie::kOn16, 1, kw::kWideColumns)
 #endif
 
 KW_NORM_BACKWARD(layer_norm, true, 640)

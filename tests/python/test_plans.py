@@ -38,7 +38,8 @@ for cols, dtype, rows in itertools.product(widths, range(3), (1, 100, 1 << 20)):
         dsum = (r, pitch) if add else (None, 0)
         given = (dx, pitch, dweight, *((dbias,) if layer else ()), dy, pitch, *dsum, h + off, pitch, weight)
         given += (*((mean,) if layer else ()), rstd, workspace, 1 << 46)
-        library.call(f"kw_{op}_backward", 0, None, *given, rows, cols, dtype, dtype, 1e-6)
+        for weight_dtype in {dtype, 0}:
+            library.call(f"kw_{op}_backward", 0, None, *given, rows, cols, dtype, weight_dtype, 1e-6)
 """
 
 

@@ -8,12 +8,10 @@
 
 namespace kw {
 
-constexpr u32 kThreadQuads = kThreadColumns / 4;
-
 template <class At>
 __device__ __forceinline__ void store_quad(const At& at, char* to, u32 index, const float (&sum)[4]) {
   constexpr int kCount = At::kCount;
-  if (at.lane() >= at.p.group) return;
+  if (at.lane() >= at.group()) return;
   const u64 block_row = static_cast<u64>(at.sums_row()) * at.p.cols;
   const u32 begin = at.column(index / kCount) + index % kCount;
   if (At::kRowsAligned && at.p.sums_kind == KW_SUMS_FLOAT32 && at.offset_of(to) == 0) {
@@ -33,7 +31,7 @@ __device__ __forceinline__ void store_quad(const At& at, char* to, u32 index, co
 template <class At, int kSlots, int kCount>
 __device__ __forceinline__ void keep_quads(const At& at, u32 line, const float (&sum)[kSlots][kCount]) {
 #pragma unroll
-  for (u32 i = 0; i < kThreadColumns; i += 4) {
+  for (u32 i = 0; i < kSlots * kCount; i += 4) {
     const float* of = &sum[i / kCount][i % kCount];
     const u32 word[4] = {bits_of_float(of[0]), bits_of_float(of[1]), bits_of_float(of[2]), bits_of_float(of[3])};
     store_shared(at.buffer + (line + i / 4) * at.kLine, word);
@@ -44,13 +42,13 @@ __device__ __forceinline__ void keep_quads(const At& at, u32 line, const float (
 template <class At>
 __device__ __forceinline__ void add_lanes(const At& at, u32 lines) {
 #pragma unroll 1
-  for (u32 line = 0; line < lines && at.p.group < kWarp; ++line) {
+  for (u32 line = 0; line < lines && at.group() < kWarp; ++line) {
     Unit<Float32, 16> quad;
     float sum[4];
     load_shared(at.buffer + line * at.kLine, quad.word);
     quad.unpack(sum);
 #pragma unroll 1
-    for (u32 mask = kWarp / 2; mask >= at.p.group; mask /= 2) {
+    for (u32 mask = kWarp / 2; mask >= at.group(); mask /= 2) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) sum[i] += shuffle_xor(sum[i], mask);
     }
@@ -64,6 +62,7 @@ __device__ __forceinline__ void add_lanes(const At& at, u32 lines) {
 // is slower to come by than to go round in.
 template <class At>
 __device__ __forceinline__ void deposit(const At& at, u32 lines) {
+  constexpr u32 kThreadQuads = At::kSlots * At::kCount / 4;
   add_lanes(at, lines);
   if (at.teams() > 1) __syncthreads();
   const u32 team_bytes = at.p.team_warps * at.warp_bytes(), first = at.buffer - at.team * team_bytes;

@@ -7,17 +7,19 @@
 
 namespace kw {
 
-template <class T, bool kCentered, Lie kLie, u32 kLag>
-struct BackwardMerge : BackwardStage<T, kLie, kLag> {
-  using Stage = BackwardStage<T, kLie, kLag>;
+template <class T, bool kCentered, Lie kLie, u32 kLag, u32 kColumns>
+struct BackwardMerge : BackwardStage<T, kLie, kLag, kColumns> {
+  using Stage = BackwardStage<T, kLie, kLag, kColumns>;
   using Stage::columns, Stage::inverse, Stage::lane, Stage::p, Stage::part, Stage::summed, Stage::team, Stage::warp;
   static constexpr u32 kSides = 2 * kLag;
+  // A wide block's is small enough for two such blocks a multiprocessor.
+  using Scratch = BackwardScratch<kCentered, Stage::kWide ? kTeamWarps : kMaxWarps, Stage::kWide ? kSides : 4>;
+  static_assert(!Stage::kWide || sizeof(Scratch) <= 1024);
 
-  BackwardScratch<kCentered>& scratch;
+  Scratch& scratch;
   u32 done = 0;  // rows of times before
 
-  __device__ __forceinline__ BackwardMerge(const KwNormBackwardParams& params, BackwardScratch<kCentered>& shared,
-                                           u32 memory)
+  __device__ __forceinline__ BackwardMerge(const KwNormBackwardParams& params, Scratch& shared, u32 memory)
       : Stage(params, memory), scratch(shared) {}
 
   __device__ __forceinline__ void count_columns() {
@@ -53,7 +55,7 @@ struct BackwardMerge : BackwardStage<T, kLie, kLag> {
   __device__ __forceinline__ void begin_merge(RowMoments<kCentered>& sums, u32 turn) {
     turn += done;
     // Where the others have no use for it before the cluster has agreed, the first warp merges alone.
-    if (p.team_warps > 1 && (kLag == 1 || any_of_warp(warp() == 0))) {
+    if (p.team_warps > 1 && ((kLag == 1 && !Stage::kWide) || any_of_warp(warp() == 0))) {
       sums = merged<kTeamWarps>(&scratch.warp[turn % 2][team * p.team_warps], p.team_warps, scratch.warp_count,
                                 kCentered ? scratch.block_inverse : 0.0f);
     }

@@ -28,19 +28,17 @@ struct alignas(16) RowMoments<true> {
   float mean;      // of h
 };
 
-constexpr u32 kMostSides = 4;  // rows whose sums a cluster may have under way
-
 // What has to be there before a row's sums can be used. Of each more than one: those of rows after are written
 // meanwhile.
-template <bool kCentered>
+template <bool kCentered, u32 kWarps, u32 kSides>
 struct alignas(16) BackwardScratch {
-  RowMoments<kCentered> warp[2][kMaxWarps];
-  RowMoments<kCentered> block[kMostSides][kParts];
-  float warp_count[kTeamWarps];    // columns that each warp of a team has
-  float warp_inverse[kTeamWarps];  // one over them
-  float block_count[kParts];       // columns that each block of a cluster has
-  float block_inverse;             // one over those of this block
-  u64 barrier[kMostSides];
+  RowMoments<kCentered> warp[2][kWarps];
+  RowMoments<kCentered> block[kSides][kParts];  // of so many rows a cluster may have sums under way
+  float warp_count[kTeamWarps];                 // columns that each warp of a team has
+  float warp_inverse[kTeamWarps];               // one over them
+  float block_count[kParts];                    // columns that each block of a cluster has
+  float block_inverse;                          // one over those of this block
+  u64 barrier[kSides];
 };
 
 __device__ __forceinline__ void add_other(float& value, u32 mask, u32 group) {

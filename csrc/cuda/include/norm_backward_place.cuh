@@ -10,9 +10,6 @@
 
 namespace kw {
 
-constexpr u32 kThreadColumns = 16;
-constexpr u32 kWarpColumns = kThreadColumns * kWarp;
-
 // How rows lie.
 //   kOn16     they begin and end on 16 bytes
 //   kInPhase  a row of each tensor begins as far off 16 bytes as that of the others: units are the aligned vectors
@@ -21,16 +18,24 @@ constexpr u32 kWarpColumns = kThreadColumns * kWarp;
 //             there are units, and a unit is made of its own vector and the next
 enum class Lie { kOn16, kInPhase, kAnyhow };
 
-// kLag: the derivatives of a row follow its sums by so many rows.
-template <class T, Lie kLie, u32 kLag>
+constexpr u32 kThreadColumns = 16;
+constexpr u32 kWideColumns = 32;
+
+// kLag: the derivatives of a row follow its sums by so many rows. kColumns: of a thread. kWideColumns are for rows that
+// several blocks share, with weights of T or none: what a warp does once a row is done by half as many.
+template <class T, Lie kLie, u32 kLag, u32 kColumns>
 struct BackwardPlace {
-  static constexpr bool kAligned = kLie != Lie::kAnyhow;  // units are vectors of memory
-  static constexpr bool kEdges = kLie == Lie::kInPhase;   // of which the row's first and last may be parts
+  static constexpr bool kWide = kColumns == kWideColumns;
+  static constexpr u32 kWarpColumns = kColumns * kWarp;
+  static constexpr int kWeightSize = kWide ? T::kSize : 4;  // in shared memory
+  static constexpr bool kAligned = kLie != Lie::kAnyhow;    // units are vectors of memory
+  static constexpr bool kEdges = kLie == Lie::kInPhase;     // of which the row's first and last may be parts
   using Piece = Unit<T, 16>;
   static constexpr u32 kNever = 0xffffffffu;  // a turn that no thread has
+  static constexpr u32 kIsPart = 0x80;
   static constexpr int kCount = Piece::kCount;
-  static constexpr int kSlots = kThreadColumns / kCount;  // units a thread
-  static constexpr u32 kLine = kWarp * 16;                // bytes that one instruction of a warp moves
+  static constexpr int kSlots = kColumns / kCount;  // units a thread
+  static constexpr u32 kLine = kWarp * 16;          // bytes that one instruction of a warp moves
   static constexpr u32 kStages = kLag + 2;
   static constexpr bool kRowsAligned = kLie == Lie::kOn16;
   static constexpr int kCopies = kSlots + (kAligned ? 0 : 1);
@@ -43,10 +48,11 @@ struct BackwardPlace {
   u32 lead = 0;      // elements before the row in its first vector, if that is a unit
   u32 time = 0;      // of leaving sums, that this one's rows are for
   i64 begin = 0;     // this thread's first row, if kEdges
+  u32 shapes = 0;  // of this thread's units, if kEdges: a byte each, how many bytes reach to the row's end, and kIsPart
 
   __device__ __forceinline__ BackwardPlace(const KwNormBackwardParams& params, u32 memory)
       : p(params), buffer(memory + threadIdx.x / kWarp * warp_bytes() + lane() * 16) {
-    team = threadIdx.x / kWarp / p.team_warps;
+    team = kWide ? 0 : threadIdx.x / kWarp / p.team_warps;
     const u32 warp_of_row = part() * p.team_warps + warp();
     first = warp_of_row * kWarp * kSlots + place();
     if constexpr (!kEdges) turns = p.turns + (first_row() < p.rest);
@@ -70,39 +76,60 @@ struct BackwardPlace {
       turns = which == 0 ? first_time : mine - first_time;
     }
     lead = offset_of(p.dy + first_row() * p.dy_pitch) / T::kSize;
+    shapes = 0;
+#pragma unroll
+    for (int s = 0; s < kSlots; ++s) {
+      if (unit(s) * kCount >= end()) continue;
+      const Part part = part_of(s);
+      shapes |= (part.end * T::kSize | (part.begin > 0 || part.end < kCount ? kIsPart : 0)) << s * 8;
+    }
   }
+  // What follows from these is not to be kept from turn to turn, where registers are too few: the compiler would have
+  // a pointer for each unit, and spill them.
+  __device__ __forceinline__ void forget_shapes() {
+    if constexpr (kEdges) asm volatile("" : "+r"(shapes));
+  }
+  template <class Pointer>
+  static __device__ __forceinline__ void forget(Pointer& pointer) {
+    if constexpr (kWide || kEdges) asm volatile("" : "+l"(pointer));
+  }
+
+  __device__ __forceinline__ u32 bytes_of(int slot) const { return shapes >> slot * 8 & 0x1f; }
 
   __device__ __forceinline__ i64 row_of_lane() const {
     const u32 group_of_blocks = blockIdx.x / p.parts, phase = group_of_blocks & (p.period - 1);
-    const u32 lanes = kWarp / p.group, slot = team * lanes + lane() / p.group;
+    const u32 lanes = kWarp / group(), slot = team * lanes + lane() / group();
     return static_cast<i64>(group_of_blocks - phase) * (teams() * lanes) + slot * p.period + phase;
   }
 
   __device__ __forceinline__ i64 first_row() const {
     if constexpr (kEdges) return begin;
     const i64 team_of_all = static_cast<i64>(blockIdx.x / p.parts) * teams() + team;
-    return team_of_all * (kWarp / p.group) + lane() / p.group;
+    return team_of_all * (kWarp / group()) + lane() / group();
   }
 
   // A warp's shared memory: rows of dy and h on their way or waiting to be done, then its weights.
   __device__ __forceinline__ u32 tensor_bytes() const {
-    return kSlots * kLine + (kAligned ? 0 : (kWarp + 1 - p.group) * 16);
+    return kSlots * kLine + (kAligned ? 0 : (kWarp + 1 - group()) * 16);
   }
   __device__ __forceinline__ u32 stage_bytes() const { return 2 * tensor_bytes(); }
   __device__ __forceinline__ u32 weights_from() const { return kStages * stage_bytes(); }
-  __device__ __forceinline__ u32 warp_bytes() const { return weights_from() + kWarpColumns * 4; }
+  __device__ __forceinline__ u32 warp_bytes() const { return weights_from() + kWarpColumns * kWeightSize; }
 
+  __device__ __forceinline__ u32 group() const { return kWide ? kWarp : p.group; }
   static __device__ __forceinline__ u32 lane() { return threadIdx.x % kWarp; }
   // Powers of two: masks, for a division costs as much as three columns.
-  __device__ __forceinline__ u32 place() const { return kEdges ? lane() & (p.group - 1) : lane() % p.group; }
+  __device__ __forceinline__ u32 place() const { return kEdges ? lane() & (group() - 1) : lane() % group(); }
   __device__ __forceinline__ u32 warp() const { return threadIdx.x / kWarp - team * p.team_warps; }
-  __device__ __forceinline__ u32 teams() const { return blockDim.x / kWarp / p.team_warps; }
+  __device__ __forceinline__ u32 teams() const { return kWide ? 1 : blockDim.x / kWarp / p.team_warps; }
   __device__ __forceinline__ u32 part() const { return kEdges ? blockIdx.x & (p.parts - 1) : blockIdx.x % p.parts; }
-  __device__ __forceinline__ u32 unit(int slot) const { return first + slot * p.group; }
-  __device__ __forceinline__ u32 at(int slot) const { return slot * p.group * 16; }
+  __device__ __forceinline__ u32 unit(int slot) const { return first + slot * group(); }
+  __device__ __forceinline__ u32 at(int slot) const { return slot * group() * 16; }
   __device__ __forceinline__ u32 column(int slot) const { return unit(slot) * kCount - lead; }
   __device__ __forceinline__ u32 end() const { return p.cols + lead; }
-  __device__ __forceinline__ bool exists(int slot) const { return unit(slot) * kCount < end(); }
+  __device__ __forceinline__ bool exists(int slot) const {
+    return kEdges ? bytes_of(slot) > 0 : unit(slot) * kCount < end();
+  }
   __device__ __forceinline__ bool has(u32 turn, int slot) const { return turn < turns && exists(slot); }
 
   // Those of `warps` warps of a row, from its `from`th on.
@@ -126,9 +153,7 @@ struct BackwardPlace {
     const u32 left = end() - unit(slot) * kCount;
     return {unit(slot) == 0 ? lead : 0, left < kCount ? left : kCount};
   }
-  __device__ __forceinline__ bool is_part(int slot) const {
-    return kEdges && exists(slot) && (part_of(slot).begin > 0 || part_of(slot).end < kCount);
-  }
+  __device__ __forceinline__ bool is_part(int slot) const { return kEdges && (shapes & kIsPart << slot * 8) != 0; }
 
   // Of `partials`.
   __device__ __forceinline__ u32 sums_row() const { return blockIdx.x / p.parts * (kEdges ? p.times : 1) + time; }

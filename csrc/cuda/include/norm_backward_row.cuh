@@ -9,14 +9,14 @@
 namespace kw {
 
 // kLag as BackwardPlace has it: two where it takes a cluster to make the sums over a row.
-template <class T, bool kCentered, Lie kLie, u32 kLag>
-class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag> {
-  using Merge = BackwardMerge<T, kCentered, kLie, kLag>;
-  using Stage = BackwardStage<T, kLie, kLag>;
+template <class T, bool kCentered, Lie kLie, u32 kLag, u32 kColumns>
+class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag, kColumns> {
+  using Merge = BackwardMerge<T, kCentered, kLie, kLag, kColumns>;
+  using Stage = BackwardStage<T, kLie, kLag, kColumns>;
   using Merge::begin_merge, Merge::done, Merge::end_merge, Merge::scratch;
   using Stage::at, Stage::buffer, Stage::column, Stage::dy, Stage::end_turn, Stage::fetch, Stage::first;
   using Stage::h, Stage::has, Stage::kCopies, Stage::kCount, Stage::kNever, Stage::kSlots;
-  using Stage::is_part, Stage::kAligned, Stage::kEdges, Stage::lead, Stage::part_of;
+  using Stage::is_part, Stage::kAligned, Stage::kEdges, Stage::kWide, Stage::lead, Stage::part_of;
   using Stage::kStages, Stage::lane;
   using Stage::next_row, Stage::p, Stage::part, Stage::read, Stage::stage_bytes, Stage::team;
   using Stage::turns, Stage::unit, Stage::warp, Stage::weights;
@@ -36,8 +36,9 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag> {
   Piece add[kAligned ? kSlots : 1];  // of dsum, of the row to come
 
  public:
-  __device__ __forceinline__ NormBackward(const KwNormBackwardParams& params, BackwardScratch<kCentered>& shared,
-                                          u32 memory)
+  using typename Merge::Scratch;
+
+  __device__ __forceinline__ NormBackward(const KwNormBackwardParams& params, Scratch& shared, u32 memory)
       : Merge(params, shared, memory) {
     if constexpr (!kEdges) begin_results();
   }
@@ -94,6 +95,7 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag> {
     copies_wait<0>();
     if (p.dweight == nullptr && p.dbias == nullptr) return;
     __syncwarp();  // all have read the last row
+    constexpr u32 kThreadQuads = kColumns / 4;
     const typename Stage::Place& here = *this;
     keep_quads(here, 0, dweight);
     if constexpr (kCentered) keep_quads(here, kThreadQuads, dbias);
@@ -128,6 +130,7 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag> {
     for (u32 ahead = 0; any_of_warp(ahead <= turns + (kLag - 1)); ++ahead) {
       // The row kLag before `ahead` is finished in this turn; before the first there is none, and all of it is zeros.
       const u32 turn = ahead - kLag;
+      this->forget_shapes();
       const bool summed = kLag == 1 ? ahead > 0 : any_of_warp(ahead - 1 < turns);
       if (summed) begin_merge(sums, ahead - 1);
       copies_wait<1>();
@@ -215,6 +218,7 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag> {
       float y[kCount], x[kCount], w[kCount];
       read(stage, kStages, s, y, x);
       weights(s, w);
+      this->forget_shapes();
       if constexpr (!kAligned) __syncwarp();  // the next lane has read what this one copies over
       fetch(stage, turn + kStages, s);
       if (!kAligned && s == kSlots - 1) fetch(stage, turn + kStages, kSlots);
@@ -225,8 +229,8 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag> {
         if constexpr (kCentered) dbias[s][i] += y[i];
         x[i] = fmaf(-off, of.slope, kCentered ? fmaf(scaled, w[i], -of.shift) : scaled * w[i]);
         constexpr u32 kSteps = 5;  // of a sum over 32 lanes
-        const u32 column = s * kCount + i, step = column * kSteps / kThreadColumns;
-        if (step != (column + 1) * kSteps / kThreadColumns) next.exchange(kWarp / 2 >> step, p.group);
+        const u32 column = s * kCount + i, step = column * kSteps / kColumns;
+        if (step != (column + 1) * kSteps / kColumns) next.exchange(kWarp / 2 >> step, this->group());
       }
       if (p.dsum != nullptr) {
         if constexpr (!kAligned) fetch_sum(turn, s);
@@ -246,22 +250,25 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag> {
         }
       } else {
         const u32 left = has(turn, s) ? p.cols - column(s) : 0;
-        store_unaligned<T::kSize>(dx + at(s), out.word, left < kCount ? left : kCount, p.group);
+        store_unaligned<T::kSize>(dx + at(s), out.word, left < kCount ? left : kCount, this->group());
       }
     }
     dx += p.dx_step;
     dsum += p.dsum_step;
+    this->forget(dx);
+    this->forget(dsum);
 #pragma unroll
     for (int s = 0; kAligned && s < kSlots; ++s) fetch_sum(turn + 1, s);
     next_row();
   }
 };
 
-template <class T, bool kCentered, Lie kLie, u32 kLag = 1>
+template <class T, bool kCentered, Lie kLie, u32 kLag = 1, u32 kColumns = kThreadColumns>
 __device__ __forceinline__ void norm_backward(const KwNormBackwardParams& p) {
   extern __shared__ __align__(128) char norm_backward_memory[];  // a copy by a warp fills whole lines
-  __shared__ BackwardScratch<kCentered> scratch;
-  NormBackward<T, kCentered, kLie, kLag>(p, scratch, shared_address(norm_backward_memory)).run();
+  using Backward = NormBackward<T, kCentered, kLie, kLag, kColumns>;
+  __shared__ typename Backward::Scratch scratch;
+  Backward(p, scratch, shared_address(norm_backward_memory)).run();
 }
 
 }  // namespace kw

@@ -9,11 +9,12 @@
 
 namespace kw {
 
-template <class T, Lie kLie, u32 kLag>
-struct BackwardStage : BackwardPlace<T, kLie, kLag> {
-  using Place = BackwardPlace<T, kLie, kLag>;
-  using Place::at, Place::buffer, Place::column, Place::first, Place::has, Place::kCount, Place::kLine, Place::kSlots;
-  using Place::end, Place::is_part, Place::kAligned, Place::kEdges, Place::lead;
+template <class T, Lie kLie, u32 kLag, u32 kColumns>
+struct BackwardStage : BackwardPlace<T, kLie, kLag, kColumns> {
+  using Place = BackwardPlace<T, kLie, kLag, kColumns>;
+  using Place::at, Place::buffer, Place::column, Place::first, Place::group, Place::has, Place::kCount, Place::kLine;
+  using Place::end, Place::is_part, Place::kAligned, Place::kEdges, Place::kWide, Place::lead;
+  using Place::kSlots;
   using Place::offset_of, Place::p, Place::place, Place::tensor_bytes, Place::turns, Place::unit, Place::weights_from;
   using typename Place::Piece;
 
@@ -34,6 +35,8 @@ struct BackwardStage : BackwardPlace<T, kLie, kLag> {
   __device__ __forceinline__ void next_row() {
     dy += p.dy_step;
     h += p.h_step;
+    this->forget(dy);
+    this->forget(h);
     copies_commit();
   }
 
@@ -68,6 +71,9 @@ struct BackwardStage : BackwardPlace<T, kLie, kLag> {
   __device__ __forceinline__ void fetch_vector(u32 to, u32 turn, int slot, const char* row) const {
     if constexpr (kAligned && !kEdges) {
       copy_async(to, row + at(slot), has(turn, slot) ? 16 : 0);
+    } else if constexpr (kEdges) {
+      const u32 bytes = this->bytes_of(slot);
+      copy_async(to, row + at(slot), turn >= turns || (turn == end_turn && bytes < 16) ? 0 : bytes);
     } else {
       const int left = (p.cols + before_row(row)) * T::kSize - static_cast<int>(unit(slot) * 16);
       const int fewest = turn == end_turn ? 16 : 0;
@@ -82,8 +88,8 @@ struct BackwardStage : BackwardPlace<T, kLie, kLag> {
     for (int i = 0; i < 2; ++i) {
       const char *row = i == 0 ? dy - 2 * p.dy_step : h - 2 * p.h_step, *tensor = i == 0 ? p.dy : p.h;
       const u32 before = before_row(row), end = (p.cols + before) * T::kSize, vector = end / 16 - first;
-      const u32 slot = vector / p.group;
-      if (end % 16 == 0 || end / 16 < first || vector % p.group != 0 || slot > kSlots) continue;
+      const u32 slot = vector / group();
+      if (end % 16 == 0 || end / 16 < first || vector % group() != 0 || slot > kSlots) continue;
       if (slot == kSlots && (kAligned || place() != 0)) continue;
       const char* from = vectors_of(row) + vector * 16;
       u32 word[4];
@@ -107,7 +113,7 @@ struct BackwardStage : BackwardPlace<T, kLie, kLag> {
     } else {
       u32 low[4], high[4];
       load_shared(from, low);
-      load_shared(from + (place() + 1 < p.group ? 16 : kLine - place() * 16), high);
+      load_shared(from + (place() + 1 < group() ? 16 : kLine - place() * 16), high);
       realign<T::kSize>(low, high, offset_of(row), piece.word);
     }
   }
@@ -126,12 +132,19 @@ struct BackwardStage : BackwardPlace<T, kLie, kLag> {
     }
   }
 
-  // As float32, so that one kernel serves every type of them. Not unrolled: done once.
+  // As float32, so that one kernel serves every type of them; a wide block has no room for that. Not unrolled: done
+  // once.
   __device__ __forceinline__ void keep_weights() const {
 #pragma unroll 1
     for (int s = 0; s < kSlots; ++s) {
       float weight[kCount];
       weights_at(column(s), weight);
+      if constexpr (kWide) {
+        Piece piece;
+        piece.pack(weight);
+        store_shared(buffer + weights_from() + s * kLine, piece.word);
+        continue;
+      }
 #pragma unroll
       for (int i = 0; i < kCount; i += 4) {
         const u32 word[4] = {bits_of_float(weight[i]), bits_of_float(weight[i + 1]), bits_of_float(weight[i + 2]),
@@ -152,7 +165,7 @@ struct BackwardStage : BackwardPlace<T, kLie, kLag> {
       load_first<T>(p.weight + column * T::kSize, left, p.weight, p.weight + p.cols * T::kSize, piece.word);
       piece.unpack(weight);
     }
-    if (T::kSize < 4 && p.weight_kind == KW_WEIGHT_FLOAT32) {
+    if (!kWide && T::kSize < 4 && p.weight_kind == KW_WEIGHT_FLOAT32) {
 #pragma unroll
       for (u32 i = 0; i < kCount; i += 4) {
         Unit<Float32, 16> piece;
@@ -171,7 +184,7 @@ struct BackwardStage : BackwardPlace<T, kLie, kLag> {
       u32 word[1] = {0};
       weight[i] = 1.0f;
       if (column + i >= p.cols || p.weight_kind == KW_WEIGHT_NONE) continue;
-      if (T::kSize == 4 || p.weight_kind == KW_WEIGHT_FLOAT32) {
+      if (T::kSize == 4 || (!kWide && p.weight_kind == KW_WEIGHT_FLOAT32)) {
         load<4>(p.weight + (column + i) * 4, word);
         weight[i] = float_of_bits(word[0]);
       } else {
@@ -183,6 +196,11 @@ struct BackwardStage : BackwardPlace<T, kLie, kLag> {
   }
 
   __device__ __forceinline__ void weights(int slot, float (&weight)[kCount]) const {
+    if constexpr (kWide) {
+      Piece piece;
+      load_shared(buffer + weights_from() + slot * kLine, piece.word);
+      return piece.unpack(weight);
+    }
 #pragma unroll
     for (int i = 0; i < kCount; i += 4) {
       Unit<Float32, 16> quad;
@@ -201,7 +219,7 @@ struct BackwardStage : BackwardPlace<T, kLie, kLag> {
       const u32 from = stage + tensor_bytes() - place() * 16;
       u32 low[4], high[4];
       load_shared(from, low);
-      load_shared(from + (p.group > 1 ? 16 : kLine), high);
+      load_shared(from + (group() > 1 ? 16 : kLine), high);
       realign<T::kSize>(low, high, offset_of(h - 2 * p.h_step), piece.word);
     }
     float x[kCount];

@@ -11,7 +11,7 @@
 
 namespace kw {
 
-// By dtype and norm_backward_plan::Kind; float32 has none that is late, and only bfloat16 one that is phased.
+// By dtype and norm_backward_plan::Kind; float32 has none that is late, only bfloat16 has some that are phased or wide.
 struct NormBackwardKernels {
   Kernel row[3][norm_backward_plan::kKinds];
   Kernel few[3], columns[3];
@@ -19,11 +19,12 @@ struct NormBackwardKernels {
 };
 
 // Its initialiser.
-#define KW_NORM_BACKWARD_KERNELS_OF(op, type)                                              \
-  {                                                                                        \
-    {op "_backward_shifted_" type}, {op "_backward_" type}, {op "_backward_late_" type}, { \
-      op "_backward_phased_" type                                                          \
-    }                                                                                      \
+#define KW_NORM_BACKWARD_KERNELS_OF(op, type)                                            \
+  {                                                                                      \
+    {op "_backward_shifted_" type}, {op "_backward_" type}, {op "_backward_late_" type}, \
+        {op "_backward_phased_" type}, {op "_backward_wide_" type}, {                    \
+      op "_backward_phased_wide_" type                                                   \
+    }                                                                                    \
   }
 #define KW_NORM_BACKWARD_KERNELS(op)                                                                        \
   {{KW_NORM_BACKWARD_KERNELS_OF(op, "float32"), KW_NORM_BACKWARD_KERNELS_OF(op, "float16"),                 \

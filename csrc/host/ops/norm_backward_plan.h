@@ -14,14 +14,18 @@ constexpr int kWarp = 32;
 constexpr int kVector = 16;  // bytes
 // As in csrc/cuda/include/norm_backward_*.cuh.
 constexpr int kThreadColumns = 16;
-constexpr int kWarpColumns = kThreadColumns * kWarp;
+constexpr int kWideColumns = 32;
 constexpr int kTeamWarps = 16;
 constexpr int kClusterParts = 8;
 constexpr int kScratch = 3 << 10;  // bytes of shared memory a block has or loses besides
+constexpr int kWideScratch = 2 << 10;
 
 // How rows lie, and when their derivatives follow: with the row after, or, where a cluster has to agree on their sums,
-// one later.
-enum Kind { kShifted, kAligned, kLate, kPhased, kKinds };
+// one later. Where they are wide, a thread has twice as many columns.
+enum Kind { kShifted, kAligned, kLate, kPhased, kWide, kPhasedWide, kKinds };
+
+inline bool is_wide(Kind kind) { return kind == kWide || kind == kPhasedWide; }
+inline int warp_columns(Kind kind) { return kWarp * (is_wide(kind) ? kWideColumns : kThreadColumns); }
 
 // `parts` blocks share a row: a cluster, or else each reads all of it. In a block, teams of warps have a row each.
 struct Plan {
@@ -47,8 +51,9 @@ struct Shape {
   int64_t rows, cols;
   int size;  // bytes of an element
   bool aligned, centered;
-  bool adds = false;  // there is a dsum
-  int period = 0;     // where they are not aligned: as Plan has it; 0: the tensors' rows do not begin alike
+  bool adds = false;   // there is a dsum
+  int period = 0;      // where they are not aligned: as Plan has it; 0: the tensors' rows do not begin alike
+  bool plain = false;  // of bfloat16, with weights of bfloat16 or none: only these have wide kernels
 };
 
 inline int64_t ratio_up(int64_t n, int64_t d) { return (n + d - 1) / d; }
@@ -59,15 +64,15 @@ inline int most_warps(const Shape& s, bool clusters) {
   return !clusters || !s.aligned || s.size == 4 ? 16 : s.centered ? 20 : 24;
 }
 
-// Shared memory of a warp: the rows on their way, and weights as float32. Rows that lie anyhow take a vector more for
-// each row of the warp, in a line of their own.
-inline int warp_bytes(const Shape& s, int group, bool late = false) {
-  const int tensor = kWarpColumns * s.size + (s.aligned ? 0 : (kWarp + 1 - group) * kVector);
-  return (late ? 4 : 3) * 2 * tensor + kWarpColumns * static_cast<int>(sizeof(float));
+// Shared memory of a warp: the rows on their way, and weights, as float32 unless they are wide rows'. Rows that lie
+// anyhow take a vector more for each row of the warp, in a line of their own.
+inline int warp_bytes(const Shape& s, Kind kind, int group) {
+  const int columns = warp_columns(kind), tensor = columns * s.size + (s.aligned ? 0 : (kWarp + 1 - group) * kVector);
+  return (kind == kLate ? 4 : 3) * 2 * tensor + columns * (is_wide(kind) ? s.size : static_cast<int>(sizeof(float)));
 }
 
 inline int warps_of_block(const Shape& s, int group, const Device& device, bool clusters) {
-  return least(most_warps(s, clusters), (device.shared_per_block - kScratch) / warp_bytes(s, group));
+  return least(most_warps(s, clusters), (device.shared_per_block - kScratch) / warp_bytes(s, kAligned, group));
 }
 
 // Whole multiprocessors: a cluster's blocks lie within one group of them, and of some groups a few are left over.
@@ -77,8 +82,9 @@ inline int64_t blocks_at_once(const Device& device, int parts, bool cluster, int
 }
 
 inline void set_lanes(const Shape& s, Plan* plan) {
-  const int64_t lanes =
-      s.cols <= kWarpColumns ? ratio_up(ratio_up(s.cols * s.size, kVector), kThreadColumns * s.size / kVector) : kWarp;
+  const int64_t lanes = s.cols <= warp_columns(kAligned)
+                            ? ratio_up(ratio_up(s.cols * s.size, kVector), kThreadColumns * s.size / kVector)
+                            : kWarp;
   plan->group = 1;
   while (plan->group < lanes) plan->group *= 2;
 }
@@ -89,9 +95,10 @@ inline void set_teams(const Shape& s, const Device& device, int warps, Plan* pla
   const int fit = plan->parts > 1 ? 1 : warps / plan->team_warps;
   plan->teams = least(fit, ratio_up(wanted, device.multiprocessors));
   if (plan->teams < 1) plan->teams = 1;
-  plan->shared = plan->teams * plan->team_warps * warp_bytes(s, plan->group, plan->kind == kLate);
+  plan->shared = plan->teams * plan->team_warps * warp_bytes(s, plan->kind, plan->group);
   const int by_warps = warps / (plan->teams * plan->team_warps);
-  const int by_shared = device.shared_per_multiprocessor / (plan->shared + kScratch);
+  const int scratch = is_wide(plan->kind) ? kWideScratch : kScratch;
+  const int by_shared = device.shared_per_multiprocessor / (plan->shared + scratch);
   const int a_multiprocessor = by_warps < by_shared ? by_warps : by_shared;
   const int64_t blocks =
       blocks_at_once(device, plan->parts, plan->cluster, a_multiprocessor < 1 ? 1 : a_multiprocessor);
@@ -102,18 +109,28 @@ inline void set_teams(const Shape& s, const Device& device, int warps, Plan* pla
 }
 
 // Blocks that share a row, each with at most so many warps.
-inline int parts_for(int64_t cols, int warps) {
+inline int parts_for(int64_t cols, int warps, Kind kind = kAligned) {
   int parts = 1;
-  while (ratio_up(ratio_up(cols, kWarpColumns), parts) > least(warps, kTeamWarps)) parts *= 2;
+  while (ratio_up(ratio_up(cols, warp_columns(kind)), parts) > least(warps, kTeamWarps)) parts *= 2;
   return parts;
+}
+
+// Whether it does: with half the warps a block that a multiprocessor has registers for, so that two blocks are at
+// different points of their rows.
+inline bool set_wide(const Shape& s, Kind kind, Plan* plan) {
+  const int parts = parts_for(s.cols, kTeamWarps / 2, kind);
+  if (!s.plain || parts == 1 || parts > kClusterParts) return false;
+  plan->kind = kind;
+  plan->parts = parts;
+  return true;
 }
 
 // If it fits; with two blocks a multiprocessor, which are at different points of their rows, where a cluster may be so
 // large.
 inline void set_late(const Shape& s, const Device& device, Plan* plan) {
   const int parts = plan->parts > 2 ? kClusterParts : plan->parts;
-  const int64_t warps = ratio_up(ratio_up(s.cols, kWarpColumns), parts);
-  if (warps * warp_bytes(s, plan->group, true) + kScratch > device.shared_per_block) return;
+  const int64_t warps = ratio_up(ratio_up(s.cols, warp_columns(kLate)), parts);
+  if (warps * warp_bytes(s, kLate, plan->group) + kScratch > device.shared_per_block) return;
   plan->kind = kLate;
   plan->parts = parts;
 }
@@ -131,10 +148,11 @@ inline bool set_phased(Shape s, const Device& device, Plan* plan) {
   phased.parts = parts_for(s.cols, warps);
   if (phased.parts > kClusterParts) return false;
   phased.kind = kPhased;
+  if (phased.parts > 1) set_wide(s, kPhasedWide, &phased);
   phased.cluster = phased.parts > 1;
   phased.period = s.period;
   phased.times = phased.cluster && s.period > 1 ? 2 : 1;
-  phased.team_warps = static_cast<int>(ratio_up(ratio_up(s.cols, kWarpColumns), phased.parts));
+  phased.team_warps = static_cast<int>(ratio_up(ratio_up(s.cols, warp_columns(phased.kind)), phased.parts));
   set_teams(s, device, warps, &phased);
   constexpr int64_t kMostRows = int64_t{1} << 31;  // that a kernel can put in order
   if (phased.partials < s.period || (phased.times > 1 && s.rows > kMostRows)) return false;
@@ -157,9 +175,11 @@ inline Plan plan_for(Shape s, const Device& device, uint32_t features) {
   plan.parts = parts_for(s.cols, warps);
   plan.cluster = clusters && plan.parts > 1 && plan.parts <= kClusterParts;
   // Again only where it was measured. Not where little is done with a row: there memory is the limit.
-  const bool late = (features & KW_FEATURE_WGMMA) != 0 && s.size == 2 && (s.centered || s.adds);
-  if (late && plan.cluster && s.aligned) set_late(s, device, &plan);
-  plan.team_warps = static_cast<int>(ratio_up(ratio_up(s.cols, kWarpColumns), plan.parts));
+  const bool much = (features & KW_FEATURE_WGMMA) != 0 && s.size == 2 && (s.centered || s.adds);
+  const bool wide = much && plan.cluster && s.aligned && s.centered && set_wide(s, kWide, &plan);
+  if (much && plan.cluster && s.aligned && !wide) set_late(s, device, &plan);
+  if (wide) warps = kTeamWarps;
+  plan.team_warps = static_cast<int>(ratio_up(ratio_up(s.cols, warp_columns(plan.kind)), plan.parts));
   set_teams(s, device, warps, &plan);
   return plan;
 }
@@ -194,25 +214,29 @@ inline int period_of(const NormBackward& a) {
 }
 
 inline Plan plan_for(const NormBackward& a, const Device& device, uint32_t features) {
-  return plan_for(
-      {a.rows, a.cols, static_cast<int>(size_of(a.dtype)), aligned(a), a.centered, a.dsum != nullptr, period_of(a)},
-      device, features);
+  const bool plain = a.dtype == KW_BFLOAT16 && (a.weight == nullptr || a.weight_dtype == a.dtype);
+  return plan_for({a.rows, a.cols, static_cast<int>(size_of(a.dtype)), aligned(a), a.centered, a.dsum != nullptr,
+                   period_of(a), plain},
+                  device, features);
 }
 
 // Enough for every type and alignment. One row of sums needs none: it is the result.
 inline int64_t workspace_bytes(int64_t rows, int64_t cols, bool centered, const Device& device, uint32_t features) {
   int64_t most = 0;
   for (int size = 2; size <= 4; size += 2) {
-    const Shape shapes[] = {{rows, cols, size, true, centered},
-                            {rows, cols, size, true, centered, true},
-                            {rows, cols, size, false, centered},
-                            {rows, cols, size, false, centered, false, 1},
-                            {rows, cols, size, false, centered, false, 2},
-                            {rows, cols, size, false, centered, false, 4},
-                            {rows, cols, size, false, centered, false, 8}};
-    for (const Shape& shape : shapes) {
-      const int64_t sums = plan_for(shape, device, features).sums();
-      if (sums > 1 && sums > most) most = sums;
+    Shape shapes[] = {{rows, cols, size, true, centered},
+                      {rows, cols, size, true, centered, true},
+                      {rows, cols, size, false, centered},
+                      {rows, cols, size, false, centered, false, 1},
+                      {rows, cols, size, false, centered, false, 2},
+                      {rows, cols, size, false, centered, false, 4},
+                      {rows, cols, size, false, centered, false, 8}};
+    for (Shape& shape : shapes) {
+      for (int plain = 0; plain <= 1; ++plain) {
+        shape.plain = plain != 0 && size == 2;
+        const int64_t sums = plan_for(shape, device, features).sums();
+        if (sums > 1 && sums > most) most = sums;
+      }
     }
   }
   return most * cols * static_cast<int64_t>(sizeof(float)) * (centered ? 2 : 1);

@@ -114,6 +114,19 @@ CASE(ordinals) {
   CHECK_TOLD(package, "cuDevicePrimaryCtxRetain", 0);
 }
 
+CASE(more_devices_than_it_handles) {
+  use_standin("cuda12");
+  char devices[4 * 65 + 1] = "";
+  for (int i = 0; i < 65; ++i) memcpy(devices + 4 * i, "9.0,", 5);
+  Package package(devices);
+  int capability = 0;
+  auto get = package.get<decltype(&kw_device_capability)>("kw_device_capability");
+  CHECK(get(63, &capability) == KW_OK && capability == 90, "%d: %s", capability, package.words());
+  CHECK(package.probe(63) == KW_OK, "%s", package.words());
+  CHECK_STATUS(get(64, &capability), KW_ERROR_UNSUPPORTED, package.words(), "device 64", "beyond the 64");
+  CHECK_STATUS(package.probe(64), KW_ERROR_UNSUPPORTED, package.words(), "device 64", "beyond the 64");
+}
+
 CASE(init_fails) {
   use_standin("cuda12");
   setenv("KW_STANDIN_FAILS", "cuInit:999", 1);

@@ -25,14 +25,24 @@ CASE(truncated) {
   CHECK_TOLD(package, "cuLibraryLoadData", 0);
 }
 
+// A descriptor that is left open takes a number away.
+static int first_free_descriptor() {
+  const int number = dup(STDERR_FILENO);
+  close(number);
+  return number;
+}
+
 CASE(flipped_bit) {
   use_standin("cuda12");
   Package package;
+  package.words();
+  const int before = first_free_descriptor();
   package.run("printf X | dd of=%s/%s bs=1 seek=70 conv=notrunc status=none", package.root, kCubin);
   CHECK_STATUS(package.probe(0), KW_ERROR_IMAGE_CORRUPT, package.words(), kCubin, "sha256", "reinstall");
   CHECK_TOLD(package, "cuLibraryLoadData", 0);
   package.run("cp %s/%s %s/%s", PROBE_DIR, kCubin, package.root, kCubin);
   CHECK(package.probe(0) == KW_OK, "a repaired file is still refused: %s", package.words());
+  CHECK(first_free_descriptor() == before, "a kernel file was left open");
 }
 
 CASE(a_directory) {

@@ -84,6 +84,9 @@ CASE(first_use_in_capture) {
   setenv("KW_STANDIN_CAPTURING", "1", 1);
   Package package("9.0");
   CHECK(package.probe(0) == KW_OK, "%s", package.words());
+  // Of an image that is loaded: another kernel, and more shared memory for one that was used.
+  CHECK(package.probe(0, {PROBE_OTHER, 4, 128, 0, 1, 0, nullptr, 7, 9}) == KW_OK, "%s", package.words());
+  CHECK(package.probe(0, {PROBE_PLAIN, 4, 128, 60 << 10, 1, 0, nullptr, 7, 9}) == KW_OK, "%s", package.words());
   CHECK(symbol<int (*)()>(cuda, "standin_capture_mode")() == 0, "the capture mode was left changed");
 }
 

@@ -7,7 +7,7 @@
 //   KW_STANDIN_LACKS=name        a function that cuGetProcAddress does not find
 //   KW_STANDIN_FAILS=name:code   a function that refuses
 //   KW_STANDIN_SLOW=1            telling the version takes a while
-//   KW_STANDIN_CAPTURING=1       the thread is recording a stream: loading needs the relaxed mode
+//   KW_STANDIN_CAPTURING=1       the thread is recording a stream: loading and preparing need the relaxed mode
 //   KW_STANDIN_RECORD=path       where a line per call of interest is appended
 //
 // Kernel files are real ones (real_image.h), or any with lines "kernel=<name>:<bytes of parameters>" in them.
@@ -26,7 +26,7 @@
 #endif
 
 #define EXPORT __attribute__((visibility("default")))
-#define DEVICES 8
+#define DEVICES 66
 
 enum {
   INVALID_VALUE = 1,
@@ -58,8 +58,11 @@ struct function {
   int device, shared, big_clusters;
 };
 
-static struct context contexts[DEVICES] = {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}};
-static struct context* primary_of(int device) { return &contexts[device]; }
+static struct context contexts[DEVICES];
+static struct context* primary_of(int device) {
+  contexts[device].device = device;
+  return &contexts[device];
+}
 static pid_t started;
 static __thread struct context* stack[16];
 static __thread int depth;
@@ -164,32 +167,15 @@ static int cuDeviceGetName(char* name, int length, int device) {
 
 static int cuDeviceGetAttribute(int* value, int attribute, int device) {
   REFUSE();
-  if (!capability(device)) return INVALID_DEVICE;
-  switch (attribute) {
-    case 16:
-      *value = 100 + device;
-      return 0;
-    case 38:
-      *value = 50 << 20;
-      return 0;
-    case 39:
-      *value = 2048;
-      return 0;
-    case 75:
-      *value = capability(device) / 10;
-      return 0;
-    case 76:
-      *value = capability(device) % 10;
-      return 0;
-    case 81:
-      *value = 228 << 10;
-      return 0;
-    case 97:
-      *value = 227 << 10;
-      return 0;
-    default:
-      return INVALID_VALUE;
+  const int now = capability(device);
+  const int answers[][2] = {{16, 100 + device}, {38, 50 << 20},  {39, 2048},     {75, now / 10},
+                            {76, now % 10},     {81, 228 << 10}, {97, 227 << 10}};
+  if (!now) return INVALID_DEVICE;
+  for (size_t i = 0; i < sizeof answers / sizeof answers[0]; ++i) {
+    *value = answers[i][1];
+    if (answers[i][0] == attribute) return 0;
   }
+  return INVALID_VALUE;
 }
 
 static int cuDevicePrimaryCtxRetain(struct context** context, int device) {
@@ -228,11 +214,13 @@ static int cuThreadExchangeStreamCaptureMode(int* mode) {
   return 0;
 }
 
+static int capturing(void) { return getenv("KW_STANDIN_CAPTURING") && capture_mode != 2; }
+
 static int cuLibraryLoadData(struct library** made, const char* code, const int* jit, void** values, unsigned count,
                              int* options, void** option_values, unsigned option_count) {
   REFUSE();
   if (options || option_values || option_count) return INVALID_VALUE;
-  if (getenv("KW_STANDIN_CAPTURING") && capture_mode != 2) return CAPTURE_UNSUPPORTED;
+  if (capturing()) return CAPTURE_UNSUPPORTED;
   const int elf = memcmp(code, "\177ELF", 4) == 0;
   const char* text = elf ? code + 64 : code;  // no NUL before the lines
   const char* line = strstr(text, "kernel=");
@@ -277,6 +265,7 @@ static int cuLibraryGetKernel(struct kernel** found, struct library* library, co
 
 static int cuKernelGetFunction(struct function** made, struct kernel* kernel) {
   REFUSE();
+  if (capturing()) return CAPTURE_UNSUPPORTED;
   if (!depth) return INVALID_CONTEXT;
   struct function* function = calloc(1, sizeof *function);
   function->kernel = kernel;
@@ -297,6 +286,7 @@ static int cuKernelGetParamInfo(struct kernel* kernel, size_t index, size_t* off
 
 static int cuFuncSetAttribute(struct function* function, int attribute, int value) {
   REFUSE();
+  if (capturing()) return CAPTURE_UNSUPPORTED;
   record("cuFuncSetAttribute %s %d=%d device=%d", function->kernel->name, attribute, value, function->device);
   if (attribute == 8 && value > 227 << 10) return INVALID_VALUE;
   if (attribute == 8) function->shared = value;

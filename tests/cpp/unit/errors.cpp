@@ -62,6 +62,9 @@ CASE(options) {
   static char name[200];
   memset(name, 'a', sizeof name - 1);
   CHECK_STATUS(kw_set_option("arch", name), KW_ERROR_INVALID_ARGUMENT, kw_last_error(), "199", "63");
+  name[64] = '\0';
+  CHECK_STATUS(kw_set_option("arch", name), KW_ERROR_INVALID_ARGUMENT, kw_last_error(), "64", "63");
+  CHECK(kw_set_option("arch", name + 1) == KW_OK && kw_set_option("arch", "") == KW_OK, "%s", kw_last_error());
   CHECK(kw_set_option("threads", "3") == KW_OK && kw_num_threads() == 3, "%d threads", kw_num_threads());
   CHECK(kw_set_option("threads", "") == KW_OK, "%s", kw_last_error());
 

@@ -20,6 +20,7 @@ static const struct {
 static void check(const Shape& s, const kw::Device& device, uint32_t features) {
   const Plan p = plan_for(s, device, features);
   const int warps = p.teams * p.team_warps;
+  const bool phased = p.kind == kPhased || p.kind == kPhasedWide;
 #define CHECK_PLAN(condition)                                                                             \
   CHECK(condition, "%lld x %lld of %d bytes, %s%s, on a device of %d multiprocessors", (long long)s.rows, \
         (long long)s.cols, s.size, s.aligned ? "aligned" : "shifted", s.centered ? ", centered" : "",     \
@@ -29,17 +30,18 @@ static void check(const Shape& s, const kw::Device& device, uint32_t features) {
   CHECK_PLAN(p.shared + kScratch <= device.shared_per_block);
   CHECK_PLAN(!p.cluster || (features != 0 && p.parts <= kClusterParts));
   CHECK_PLAN(p.cluster || p.parts == 1 || features == 0 || p.kind == kShifted);
-  CHECK_PLAN(s.aligned || p.kind == kShifted || p.kind == kPhased);
-  CHECK_PLAN(p.kind != kPhased || (s.period > 0 && s.size == 2 && warps <= kTeamWarps));
+  CHECK_PLAN(s.aligned || p.kind == kShifted || phased);
+  CHECK_PLAN(!phased || (s.period > 0 && s.size == 2 && warps <= kTeamWarps));
+  CHECK_PLAN(!is_wide(p.kind) || (s.plain && p.cluster && p.group == kWarp && p.teams == 1));
   // All rows of a block begin alike, or those of each of two times.
-  CHECK_PLAN(p.kind != kPhased || p.period == s.period);
+  CHECK_PLAN(!phased || p.period == s.period);
   CHECK_PLAN(p.times == 1 ? p.rows_a_turn % p.period == 0 && p.partials % p.period == 0
                           : p.times == 2 && p.cluster && p.partials >= p.period);
   CHECK_PLAN(p.kind != kLate || (p.cluster && s.size == 2));
   CHECK_PLAN(p.parts == 1 || p.group == kWarp);
   // Every column, and every row once; no block without any.
-  const int64_t before = p.kind == kPhased ? kVector / s.size - 1 : 0;  // elements, of a row's first vector
-  CHECK_PLAN(int64_t{p.parts} * p.team_warps * p.group * kThreadColumns >= s.cols + before);
+  const int64_t before = phased ? kVector / s.size - 1 : 0;  // elements, of a row's first vector
+  CHECK_PLAN(int64_t{p.parts} * p.team_warps * p.group * (warp_columns(p.kind) / kWarp) >= s.cols + before);
   CHECK_PLAN(p.partials >= 1 && p.rows_a_turn == p.partials * p.teams * (kWarp / p.group));
   CHECK_PLAN((p.partials - 1) * p.teams * (kWarp / p.group) < s.rows);
   const int64_t bytes = workspace_bytes(s.rows, s.cols, s.centered, device, features);
@@ -55,10 +57,12 @@ CASE(every_width) {
             check({rows, cols, size, false, centered}, on.device, on.features);
             for (int period = 1; period <= kVector / size; period *= 2) {
               check({rows, cols, size, false, centered, true, period}, on.device, on.features);
+              check({rows, cols, size, false, centered, true, period, size == 2}, on.device, on.features);
             }
             if (cols * size % kVector != 0) continue;
             check({rows, cols, size, true, centered}, on.device, on.features);
             check({rows, cols, size, true, centered, true}, on.device, on.features);
+            check({rows, cols, size, true, centered, false, 0, size == 2}, on.device, on.features);
           }
         }
       }
