@@ -33,7 +33,7 @@ template <class T, u32 kCols>
 struct Panel4bit {
   static constexpr u32 kStageSlices = PanelPlace4bit<kCols>::kStageSlices, kStepStages = kStepSlices / kStageSlices;
   static constexpr u32 kRegisters = kCols / 2;
-  static constexpr u32 kProducts = kCols <= 32 ? 2 : 1;  // as many as registers have room for
+  static constexpr u32 kProducts = kCols <= 16 ? 2 : 1;  // a second one costs registers; wider ones last long enough
   const KwMatmul4bitPanelParams& p;
   const PanelPart4bit part;
   PanelX4bit<kCols> x;
@@ -91,7 +91,7 @@ struct Panel4bit {
 
   // The products of four slices, of which the first has been looked up. The tensor cores have some to do while a warp
   // looks up what the next slice needs, be it the next step's, and where there are two products also while it scales
-  // one. Where registers are few, it sends for later steps when it has scaled.
+  // one. Where there is one, it sends for later steps when it has scaled, since registers are few.
   template <class Codes>
   __device__ __forceinline__ void add_step(Codes& codes, u32 step, u32 stage, u32 (&left)[2][4][4]) {
     constexpr u32 kLast = kStepSlices - 1;
