@@ -10,6 +10,7 @@
 //   stream        long rows: read twice, the second time from cache
 //   slide         stream for rows that lie anyhow
 //   scalar        narrow by elements, for rows that lie anyhow
+//   walk          long rows: clusters that stay, and walk over rows that lie alike
 //   thin          a row is at most four elements a lane of a warp, with a residual
 //   pair          row for two long rows at once, with a residual
 #include "norm_backward_kernels.cuh"
@@ -19,6 +20,7 @@
 #include "norm_staged.cuh"
 #include "norm_stream.cuh"
 #include "norm_thin.cuh"
+#include "norm_walk.cuh"
 
 // A cluster holds any row; what reads rows twice is for GPUs without (norm_plan.h says so too).
 #ifdef KW_HAS_CLUSTER
@@ -56,9 +58,14 @@ KW_KERNELS(bfloat16, BFloat16)
 
 // Where these were measured.
 #ifdef KW_HAS_WGMMA
+#define KW_WALK(type, T) KW_KERNEL(walk_##type, 448, 2, kw::norm_walk<true, kw::T, false, 8>)
 #define KW_MEASURED(type, T)                                    \
   KW_KERNEL(thin_##type, 128, 9, kw::norm_thin<true, kw::T, 4>) \
-  KW_KERNEL(pair_##type, 256, 2, kw::norm_pair<kw::T>)
+  KW_KERNEL(pair_##type, 256, 2, kw::norm_pair<kw::T>)          \
+  KW_KERNEL(walk_add_##type, 384, 2, kw::norm_walk<true, kw::T, true, 5>)
+KW_WALK(float32, Float32)
+KW_WALK(float16, Float16)
+KW_WALK(bfloat16, BFloat16)
 KW_MEASURED(float16, Float16)
 KW_MEASURED(bfloat16, BFloat16)
 KW_BACKWARD(layer_norm, wide_bfloat16, 512, kw::BFloat16, true, kw::Lie::kOn16, 1, kw::kWideColumns)

@@ -11,6 +11,7 @@
 //   stream        long rows: read twice, the second time from cache
 //   slide         stream for rows that lie anyhow
 //   scalar        narrow by elements, for rows that lie anyhow
+//   walk          long rows: clusters that stay, and walk over rows that lie alike
 //   thin          a row is at most four elements a lane of a warp, with a residual
 #include "norm_backward_kernels.cuh"
 #include "norm_flat.cuh"
@@ -19,6 +20,7 @@
 #include "norm_staged.cuh"
 #include "norm_stream.cuh"
 #include "norm_thin.cuh"
+#include "norm_walk.cuh"
 
 // The names are the launcher's: rms_norm_<shape>[_add]_<type>. Of blocks of `threads` a multiprocessor holds at least
 // `blocks`, which bounds the registers: without a residual 40 do, and half as many warps again are at work.
@@ -74,7 +76,13 @@ KW_KERNELS(bfloat16, BFloat16)
 
 // Where these were measured.
 #ifdef KW_HAS_WGMMA
-#define KW_MEASURED(type, T) KW_KERNEL(thin_##type, 128, 9, kw::norm_thin<false, kw::T, 4>)
+#define KW_WALK(type, T) KW_KERNEL(walk_##type, 448, 2, kw::norm_walk<false, kw::T, false, 8>)
+#define KW_MEASURED(type, T)                                     \
+  KW_KERNEL(thin_##type, 128, 9, kw::norm_thin<false, kw::T, 4>) \
+  KW_KERNEL(walk_add_##type, 384, 2, kw::norm_walk<false, kw::T, true, 5>)
+KW_WALK(float32, Float32)
+KW_WALK(float16, Float16)
+KW_WALK(bfloat16, BFloat16)
 KW_MEASURED(float16, Float16)
 KW_MEASURED(bfloat16, BFloat16)
 #endif

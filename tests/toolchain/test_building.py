@@ -309,6 +309,8 @@ def test_which_torch_the_tests_get(monkeypatch, tmp_path):
     assert "a build for GPUs: 2 packages, 3 MB to fetch" in torch.choose("torch==2.13.0").about
     with pytest.raises(ToolMissing, match="--torch installed"):
         torch.choose("installed")
+    with pytest.raises(RequestError, match="--torch '' names nothing"):  # a variable that is not set; not gigabytes
+        torch.choose("")
     here = torch.Torch("installed-2", "here")
     monkeypatch.setattr(torch, "installed", lambda: here)
     assert torch.choose(None) is here

@@ -115,6 +115,8 @@ def for_gpus(items: list[dict[str, Any]]) -> bool:
 
 def choose(asked: str | None) -> Torch:
     """The torch that was asked for, or an error if it cannot be had; without a wish, the best at hand."""
+    if asked is not None and not asked.strip():
+        raise RequestError(f"--torch {asked!r} names nothing; leave the option out for the best torch at hand")
     if asked == "none":
         return _none("without torch, as asked")
     if asked == "installed" or asked is None:

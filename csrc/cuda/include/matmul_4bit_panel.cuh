@@ -12,6 +12,7 @@
 
 #include "matmul_4bit_panel_codes.cuh"
 #include "matmul_4bit_panel_copy.cuh"
+#include "matmul_4bit_panel_end.cuh"
 #include "ptx_hints.cuh"
 #include "ptx_wgmma.cuh"
 #include "reduce.cuh"
@@ -30,9 +31,9 @@ __device__ __forceinline__ void fill_panel_pairs(const KwMatmul4bitPanelParams& 
 
 template <class T, u32 kCols>
 struct Panel4bit {
-  static constexpr u32 kParts = kCols / 8;
+  static constexpr u32 kStageSlices = PanelPlace4bit<kCols>::kStageSlices, kStepStages = kStepSlices / kStageSlices;
   static constexpr u32 kRegisters = kCols / 2;
-  static constexpr u32 kProducts = kCols <= 32 ? 2 : 1;  // as many as registers have room for
+  static constexpr u32 kProducts = kCols <= 16 ? 2 : 1;  // a second one costs registers; wider ones last long enough
   const KwMatmul4bitPanelParams& p;
   const PanelPart4bit part;
   PanelX4bit<kCols> x;
@@ -65,6 +66,9 @@ struct Panel4bit {
       }
     }
     group_commit();
+    // Nothing that comes later is put among them by compilers, so that the last one does not begin late. Where another
+    // product is on its way meanwhile it is slower so.
+    if constexpr (kProducts == 1) __syncwarp();
   }
 
   // Waits for all but the last kLeft of these and adds them, scaled.
@@ -87,29 +91,30 @@ struct Panel4bit {
 
   // The products of four slices, of which the first has been looked up. The tensor cores have some to do while a warp
   // looks up what the next slice needs, be it the next step's, and where there are two products also while it scales
-  // one. Where registers are few, it sends for later steps when it has scaled.
+  // one. Where there is one, it sends for later steps when it has scaled, since registers are few.
   template <class Codes>
   __device__ __forceinline__ void add_step(Codes& codes, u32 step, u32 stage, u32 (&left)[2][4][4]) {
     constexpr u32 kLast = kStepSlices - 1;
-    float by[2];
+    float by[kStepSlices][2];
     u32 right = 0;
 #pragma unroll
     for (u32 slice = 0; slice < kStepSlices; ++slice) {
       const u32 now = slice % kProducts, before = (slice + 1) % kProducts;
       if (slice % kStageSlices == 0) right = x.wait(stage + slice / kStageSlices);
       begin(now, left[slice % 2], right + slice % kStageSlices * (PanelPlace4bit<kCols>::kSlice / 16));
-      if (kProducts > 1 && slice > 0) end<1>(before, by);
+      if (kProducts > 1 && slice > 0) end<1>(before, by[slice - 1]);
       if (kProducts > 1 && slice == kStageSlices) x.leave(stage);
-      codes.load_scales(slice, by);
+      if (kProducts == 1) codes.load_scales(slice, by[slice]);
+      if (kProducts > 1 && slice == 0) codes.load_scales(by);
       if (slice == kLast) codes.advance();
       look_up(codes, (slice + 1) % kStepSlices, left[(slice + 1) % 2]);
       if (kProducts > 1 && slice == 0) codes.fetch(step, part.steps);
-      if (kProducts == 1) end<0>(now, by);
+      if (kProducts == 1) end<0>(now, by[slice]);
       if (kProducts == 1 && slice == 0) codes.fetch(step, part.steps);
       if (kProducts == 1 && slice % kStageSlices == kStageSlices - 1) x.leave(stage + slice / kStageSlices);
     }
     if constexpr (kProducts == 1) return;
-    end<0>(kLast % kProducts, by);
+    end<0>(kLast % kProducts, by[kLast]);
     x.leave(stage + kLast / kStageSlices);
   }
 
@@ -130,90 +135,6 @@ struct Panel4bit {
     }
   }
 
-  // The blocks that have a warp's rows add up the parts of its sums in turn. What they have of a part lies in shared
-  // memory then, where x and codes were.
-  __device__ __forceinline__ u32 owner_of(const PanelPart4bit& part, u32 i) const {
-    return (threadIdx.x / kWarp + i) % part.sharers;
-  }
-
-  __device__ __forceinline__ u32 place_of(const PanelPart4bit& part, u32 i, u32 from) const {
-    const u32 rounds = (kParts + part.sharers - 1) / part.sharers;
-    const u32 number = threadIdx.x / kWarp * rounds + i / part.sharers;
-    return x.place.x + ((number * part.sharers + from) * kWarp + threadIdx.x % kWarp) * 16;
-  }
-
-  // Returns how many bytes the others give to this block.
-  __device__ __forceinline__ u32 give_sums(const PanelPart4bit& part) const {
-    u32 expected = 0;
-#pragma unroll
-    for (u32 i = 0; i < kParts; ++i) {
-      const u32 owner = owner_of(part, i), to = place_of(part, i, part.sharer);
-      u32 word[4];
-#pragma unroll
-      for (u32 j = 0; j < 4; ++j) word[j] = bits_of_float(sum[i * 4 + j]);
-      if (owner == part.sharer) {
-        store_shared<16>(to, word);
-        expected += (part.sharers - 1) * (kWarp * 16);
-      } else {
-        store_async(to, x.place.sums_barrier(), part.block_of(owner, p.sides), word);
-      }
-    }
-    return expected;
-  }
-
-  __device__ __forceinline__ void share_sums(const PanelPart4bit& part) const {
-    if (p.split * p.sides == 1) {
-      __syncthreads();
-      give_sums(part);
-      return;
-    }
-    cluster_arrive_after_all();
-    cluster_wait();
-    const u32 expected = give_sums(part);
-    if (threadIdx.x % kWarp == 0) barrier_expect(x.place.sums_barrier(), expected);
-    barrier_wait(x.place.sums_barrier(), 0);
-  }
-
-  __device__ __forceinline__ void store_part(const PanelPart4bit& part, u32 i, u32 row, const float (&bias)[2]) const {
-    float total[4] = {};
-    for (u32 from = 0; from < part.sharers; ++from) {
-      u32 word[4];
-      load_shared<16>(place_of(part, i, from), word);
-#pragma unroll
-      for (u32 j = 0; j < 4; ++j) total[j] += float_of_bits(word[j]);
-    }
-    const u32 column = part.group * kCols + i * 8 + threadIdx.x % 4 * 2;
-#pragma unroll
-    for (u32 j = 0; j < 4; ++j) {
-      const u32 m = column + j % 2, n = row + j / 2 * 8;
-      if (m >= p.m || n >= p.n) continue;
-      if (p.sums != nullptr) {
-        const u32 sum_word[1] = {bits_of_float(total[j])};
-        store<4>(p.sums + ((part.piece * u64{p.m} + m) * p.n + n) * 4, sum_word);
-        continue;
-      }
-      const float value[1] = {total[j] * p.by + bias[j / 2]};
-      Unit<T, 2> unit;
-      unit.pack(value);
-      store<2>(p.y + m * p.y_pitch + n * i64{2}, unit.word);
-    }
-  }
-
-  __device__ __forceinline__ void finish() {
-    const PanelPart4bit part(p, computed_here(blockIdx.x), computed_here(threadIdx.x));
-    share_sums(part);
-    float bias[2] = {};
-    const u32 row = part.first_row + part.row + threadIdx.x % kWarp / 4;
-#pragma unroll
-    for (u32 j = 0; j < 2; ++j) {
-      if (p.bias != nullptr && row + j * 8 < p.n) bias[j] = load_element<T>(p.bias + (row + j * 8) * u64{2});
-    }
-#pragma unroll 1
-    for (u32 i = 0; i < kParts; ++i) {
-      if (owner_of(part, i) == part.sharer) store_part(part, i, row, bias);
-    }
-  }
-
   // What does not depend on x is on its way before the kernel that brings x into order is done: that one lets this one
   // begin when all before it is there.
   template <bool kQuantized>
@@ -221,7 +142,7 @@ struct Panel4bit {
     PanelCodes4bit<kQuantized> codes(p, x.place, part);
     codes.begin(part.first_step(), part.steps);
     fill_panel_pairs<T>(p);
-    if (threadIdx.x == 0) x.init(p.sides, part.side);
+    if (threadIdx.x == 0) x.init(p.split, p.sides, part.side);
     __syncthreads();
     wait_for_previous_kernel();
     x.begin();
@@ -246,7 +167,7 @@ struct Panel4bit {
     } else {
       add_steps<true>();
     }
-    finish();
+    PanelEnd4bit<T, kCols>(p).run(sum);
   }
 };
 

@@ -111,6 +111,17 @@ struct PanelCodes4bit {
     }
   }
 
+  // Those of a whole step.
+  __device__ __forceinline__ void load_scales(float (&by)[kStepSlices][2]) const {
+#pragma unroll
+    for (u32 i = 0; i < 2; ++i) {
+      u32 word[kStepSlices];
+      load_shared<16>((scales_to & ~15u) + scales_of(slot) + i * kPairPitch, word);
+#pragma unroll
+      for (u32 slice = 0; slice < kStepSlices; ++slice) by[slice][i] = float_of_bits(word[slice]);
+    }
+  }
+
   // Of 32 of k both rows, then of the next 32.
   __device__ __forceinline__ void load_codes(u32 slice, u32 (&codes)[4]) const {
     load_matrices((codes_at + slot) ^ (slice * 32), codes);

@@ -13,7 +13,8 @@ template <u32 kCols>
 struct PanelX4bit {
   using Place = PanelPlace4bit<kCols>;
   static constexpr u32 kCopying = 8;  // warps that copy in turn, all of which have a part in every step
-  static constexpr u32 kStages = Place::kStages;
+  static constexpr u32 kStages = Place::kStages, kStageSlices = Place::kStageSlices;
+  static constexpr u32 kStepStages = kStepSlices / kStageSlices;
   const Place place;
   const char* from;  // the block's first slice
   u32 slices;        // of the block; stages are counted from the first on
@@ -22,14 +23,14 @@ struct PanelX4bit {
       : from(p.x + (part.group * u64{p.slices} + part.step * kStepSlices) * Place::kSlice), slices(part.slices) {}
 
   // The warps with shared rows have no part in every other step, and its stages.
-  __device__ __forceinline__ void init(u32 sides, u32 side) const {
+  __device__ __forceinline__ void init(u32 split, u32 sides, u32 side) const {
     static_assert(kStages % (2 * kStepStages) == 0, "a place is for stages of odd steps, or of even ones");
 #pragma unroll 1
     for (u32 i = 0; i < kStages; ++i) {
       barrier_init(place.full(i), 1);
       barrier_init(place.empty(i), sides == 1 || i / kStepStages % 2 == side ? kPanelWarps : kOwnWarps);
     }
-    barrier_init(place.sums_barrier(), kPanelWarps);
+    barrier_init(place.sums_barrier(), split > 1 ? kPanelWarps : kPanelWarps - kOwnWarps);
     barriers_are_there();
   }
 
@@ -37,7 +38,7 @@ struct PanelX4bit {
   __device__ __forceinline__ void copy(u32 wanted) const {
     const u32 first = wanted * kStageSlices, slot = wanted % kStages;
     if (first >= slices) return;
-    const u32 bytes = first + kStageSlices <= slices ? Place::kStage : Place::kSlice;
+    const u32 left = slices - first, bytes = (left < kStageSlices ? left : kStageSlices) * Place::kSlice;
     if (wanted >= kStages) barrier_wait(place.empty(slot), (wanted / kStages - 1) & 1u);
     barrier_expect(place.full(slot), bytes);
     copy_bulk(place.x + slot * Place::kStage, from + first * u64{Place::kSlice}, bytes, place.full(slot));

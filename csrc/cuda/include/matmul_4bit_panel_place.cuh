@@ -3,7 +3,8 @@
 // lie one after the other: the table of pairs, and between its lines the scales of each warp's steps; a ring of stages
 // of x; for each warp a ring of slots for steps of codes; barriers. Sums come later, to where x and codes were.
 //
-// A slice is 64 of k, never of two scales; a stage is two, a step four of them. Blocks of a cluster share the steps.
+// A slice is 64 of k, never of two scales; a step is four of them, a stage two or four. Blocks of a cluster share the
+// steps.
 #pragma once
 
 #include "four_bit_params.h"
@@ -19,8 +20,6 @@ constexpr u32 kOwnWarps = kPanelWarps - 4;            // of a block with a neigh
 constexpr u32 kPanelRows = kPanelWarps * 16;          // of a block
 constexpr u32 kSidesRows = (kOwnWarps * 2 + 4) * 16;  // of two side by side
 constexpr u32 kStepSlices = 4;
-constexpr u32 kStageSlices = 2;
-constexpr u32 kStepStages = kStepSlices / kStageSlices;
 constexpr u32 kStepBytes = 16 * 128;  // of a warp's codes
 constexpr u32 kStepSlots = 3;         // for these: all but one are on their way; with a fourth it is slower
 constexpr u32 kPairPitch = 256;       // bytes of the table for a byte of codes: its place is then part of an address
@@ -34,8 +33,9 @@ __device__ __forceinline__ char* panel_shared() {
 template <u32 kCols>
 struct PanelPlace4bit {
   static constexpr u32 kSlice = kCols * kSliceBytes;
+  static constexpr u32 kStageSlices = kCols <= 16 ? 4 : 2;  // with four each warp waits half as often
   static constexpr u32 kStage = kStageSlices * kSlice;
-  static constexpr u32 kStages = kCols <= 16 ? 8 : 4;  // of x
+  static constexpr u32 kStages = 4;  // of x
   u32 table, x, codes, barriers;
 
   __device__ __forceinline__ PanelPlace4bit() {

@@ -28,10 +28,9 @@ __device__ __forceinline__ void matmul_4bit_panel_x(const KwMatmul4bitPanelXPara
   // In this order: all that was written before this kernel may be read by the next one before it waits for this one.
   wait_for_previous_kernel();
   allow_next_kernel();
-  const u64 index = static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const u32 index = blockIdx.x * blockDim.x + threadIdx.x;
   const u32 half = index & 1u;
-  const u32 slice = (index >> 1) % p.slices;
-  const u32 row = static_cast<u32>((index >> 1) / p.slices);
+  const u32 row = (index >> 1) / p.slices, slice = (index >> 1) - row * p.slices;
   if (row >= p.rows) return;
   u32 word[4][4] = {};
   if (row < p.m) {

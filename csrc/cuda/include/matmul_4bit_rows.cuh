@@ -49,8 +49,9 @@ struct Rows4bit {
   // Whether to ask if there is a half's second unit: where units are large a block may have but few. Without asking a
   // warp works on both at a time, and where there is none on some other's rows for nothing.
   static constexpr bool kAsks = kCols == 4 || kCols == 8;
-  // Whether the values of scales' codes are sent for before codes are. It was slower for two rows of x.
-  static constexpr bool kSends = kRanges == 4;
+  // Whether zeros of x are written before it is asked for, not chosen when it is there, and the values of scales' codes
+  // sent for before codes are, not loaded behind them. For two rows of x that was slower.
+  static constexpr bool kWaitsLess = kRanges == 4;
   using Weight = RowsWeight4bit<kRanges>;
   using Sums = RowsSums4bit<T, kRanges, kSums>;
   const KwMatmul4bitParams& p;
@@ -79,22 +80,24 @@ struct Rows4bit {
     }
   }
 
-  // Of the lane's columns and the k that it has of a step; 0 where it has none, written before anything is asked for:
-  // nothing waits here for what is on its way.
+  __device__ __forceinline__ void clear_x(u32 part) {
+#pragma unroll
+    for (u32 i = 0; i < 16; ++i) right[part][i] = 0;
+  }
+
+  // Of the lane's columns and the k that it has of a step; 0 where it has none.
   __device__ __forceinline__ void load_x(u32 step) {
     const u32 group = threadIdx.x % kWarp / 4;
     const bool inside = !kSpread || step * Weight::kStepBlocks + group / 2 % Weight::kSideBySide * 2 < p.row_blocks;
 #pragma unroll
     for (u32 part = 0; part < kParts; ++part) {
       const char* from = x[part] + step * u64{Weight::kStepBlocks * 128};
-      if (Weight::kSideBySide > 1 && !inside) {
-#pragma unroll
-        for (u32 i = 0; i < 16; ++i) right[part][i] = 0;
-      }
+      if (kWaitsLess && !inside) clear_x(part);
 #pragma unroll
       for (u32 i = 0; i < 4; ++i) {
         if (used[part] && inside) load<16>(from + (kSpread ? i * 16 : i / 2 * 128 + i % 2 * 16), right[part] + i * 4);
       }
+      if (!kWaitsLess && Weight::kSideBySide > 1 && !inside) clear_x(part);
     }
   }
 
@@ -291,11 +294,10 @@ struct Rows4bit {
     for (u32 group = first; group < end; group += p.group_units) {
       const u32 units = end - group < p.group_units ? end - group : p.group_units;
       begin_group(group, units);
-      const bool begins = group == first, maps = begins && !weight.plain;
-      if (begins) wait_for_previous_kernel();
-      if (kSends && maps) send_for_map(p);
+      if (group == first) wait_for_previous_kernel();
+      if (kWaitsLess && group == first && !weight.plain) send_for_map(p);
       fetch_first();
-      if (maps) fill_map<kSends>(p);
+      if (group == first && !weight.plain) fill_map<kWaitsLess>(p);
       __syncthreads();
       work();
       __syncthreads();

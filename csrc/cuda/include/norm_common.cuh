@@ -84,7 +84,8 @@ struct Tally<false> {
     total += squares(h);
   }
 
-  __device__ __forceinline__ float of_warp() const { return warp_sum(total); }
+  // `count` is how many elements the warp took.
+  __device__ __forceinline__ float of_warp(float = 0.0f) const { return warp_sum(total); }
 
   static __device__ __forceinline__ Part merge(float part, u32 lanes) { return lanes_sum(part, lanes); }
 
@@ -140,9 +141,11 @@ struct Tally<true> {
     total_squares += squares(off);
   }
 
-  __device__ __forceinline__ Moments of_warp() const {
-    return moments_of(warp_sum(count), origin, warp_sum(total), warp_sum(total_squares));
+  __device__ __forceinline__ Moments of_warp(float of_all) const {
+    return moments_of(of_all, origin, warp_sum(total), warp_sum(total_squares));
   }
+
+  __device__ __forceinline__ Moments of_warp() const { return of_warp(warp_sum(count)); }
 
   static __device__ __forceinline__ Moments merge(const Moments& part, u32 lanes) { return lanes_moments(part, lanes); }
 

@@ -63,16 +63,6 @@ struct Edge {
   }
 };
 
-// A unit of x or residual that begins anywhere; aligned if `alike` all tensors lie as y does.
-template <class T>
-__device__ __forceinline__ void load_anyhow(const char* from, bool alike, Unit<T, 16>& unit) {
-  if (alike) {
-    load<16>(from, unit.word);
-  } else {
-    load_unaligned<T::kSize>(from, unit.word);
-  }
-}
-
 template <class T, int kCount>
 __device__ __forceinline__ void store_anyhow(char* to, bool alike, const float (&value)[kCount]) {
   if (alike) return store_unit<T, 16>(to, value);

@@ -123,8 +123,8 @@ kw_status run_panel_sum(const Context& context, void* stream, const Matmul4bit& 
   p.n = of.n;
   p.pieces = of.pieces;
   p.by = common.by;
-  p.row_blocks = static_cast<unsigned>(ratio_up(a.n, kPanelXThreads));
-  Launch how{p.row_blocks * p.m, kPanelXThreads};
+  p.row_blocks = static_cast<unsigned>(ratio_up(a.n, kPanelSumThreads));
+  Launch how{p.row_blocks * p.m, kPanelSumThreads};
   how.overlap = true;
   return launch(context, panel_sum_kernels[a.dtype - KW_FLOAT16], how, stream, &p, sizeof p);
 }

@@ -18,9 +18,11 @@ constexpr int64_t kPanelStep = 256;
 constexpr uint32_t kPanelThreads = 512;
 constexpr int64_t kPanelTable = 256 * 256;
 constexpr int64_t kPanelAlignment = 1024;
-constexpr int64_t kPanelCodes = 16 * 3 * 16 * 128;           // of the warps' rings
-constexpr int64_t kPanelStages[kPanelKinds] = {8, 8, 4, 4};  // of x, of two slices each
-constexpr int64_t kPanelXThreads = 256;
+constexpr int64_t kPanelCodes = 16 * 3 * 16 * 128;  // of the warps' rings
+constexpr int64_t kPanelStages = 4;                 // of x
+constexpr int64_t kPanelStageSlices[kPanelKinds] = {4, 4, 2, 2};
+constexpr int64_t kPanelXThreads = 64;
+constexpr int64_t kPanelSumThreads = 256;
 constexpr int64_t kMostPieces = 4;
 constexpr int64_t kPanelSum = 4;                   // bytes
 constexpr int64_t kMostSplit = 8;                  // blocks of a cluster that every GPU with clusters can place
@@ -112,9 +114,8 @@ inline Panel plan_panel(const Matmul4bit& a, const Device& device) {
     plan_panel(a, device, kind, &best);
     if (kind < kPanelKinds - 2) break;
   }
-  const int64_t stages = kPanelStages[best.kind];
-  best.shared = kPanelTable + kPanelAlignment + stages * 2 * kPanelCols[best.kind] * kPanelSlice * 2 + kPanelCodes +
-                (2 * stages + 1) * 8;
+  const int64_t stage = kPanelStageSlices[best.kind] * kPanelCols[best.kind] * kPanelSlice * 2;
+  best.shared = kPanelTable + kPanelAlignment + kPanelStages * stage + kPanelCodes + (2 * kPanelStages + 1) * 8;
   return best;
 }
 

@@ -13,8 +13,9 @@
     {op "_row_" type}, {op "_row_add_" type}, {op "_shifted_" type}, {op "_shifted_add_" type}, {op "_narrow_" type}, \
         {op "_narrow_add_" type}, {op "_flat_" type}, {op "_flat_add_" type}, {op "_staged_" type},                   \
         {op "_staged_add_" type}, {op "_stream_" type}, {op "_stream_add_" type}, {op "_scalar_" type},               \
-        {op "_slide_" type}, {op "_long_" type}, {op "_long_shifted_" type}, {op "_thin_" type}, {                    \
-      op "_pair_" type                                                                                                \
+        {op "_slide_" type}, {op "_long_" type}, {op "_long_shifted_" type}, {op "_thin_" type}, {op "_pair_" type},  \
+        {op "_walk_" type}, {                                                                                         \
+      op "_walk_add_" type                                                                                            \
     }                                                                                                                 \
   }
 #define KW_NORM_KERNELS(op) \
@@ -67,7 +68,8 @@ inline kw_status launch_norm(const char* name, Module& module, Kernel (&kernels)
   Context context;
   KW_TRY(module_context(module, device, &context));
   const norm_plan::Plan plan = norm_plan::plan_for(a, *context.device, context.features);
-  const int64_t blocks = norm_plan::ratio_up(a.rows, plan.rows_a_block) << plan.cluster_log2;
+  const int64_t clusters = plan.clusters > 0 ? plan.clusters : norm_plan::ratio_up(a.rows, plan.rows_a_block);
+  const int64_t blocks = clusters << plan.cluster_log2;
   if (blocks > kMaxGrid)
     return fail(KW_ERROR_UNSUPPORTED,
                 "%s: %lld rows of %lld columns need %lld blocks; a launch holds %lld. Split the rows", name,
@@ -76,6 +78,7 @@ inline kw_status launch_norm(const char* name, Module& module, Kernel (&kernels)
   how.grid = static_cast<uint32_t>(blocks);
   how.block = static_cast<uint32_t>(plan.threads);
   how.cluster = 1u << plan.cluster_log2;
+  how.shared = static_cast<uint32_t>(plan.shared);
   how.overlap = true;
   const KwNormParams params = norm_params(a, plan);
   return launch(context, kernels[a.dtype][plan.shape], how, stream, &params, sizeof params);

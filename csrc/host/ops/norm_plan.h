@@ -4,6 +4,7 @@
 #pragma once
 
 #include "norm_shape.h"
+#include "norm_walk_plan.h"
 
 namespace kw::norm_plan {
 
@@ -131,13 +132,22 @@ inline void plan_row(const Norm& a, const Device& device, int64_t units, int slo
 inline bool plan_stream(const Norm& a, const Device& device, uint32_t features, int64_t units, Plan* plan) {
   const bool add = a.residual != nullptr;
   if ((features & KW_FEATURE_WGMMA) == 0 || units < 512) return false;
-  if (a.centered || (!add && units >= 4096)) return false;
+  if (a.centered || units >= (add ? 1024 : 4096)) return false;
   const int64_t bytes = units * kVector * (add ? 2 : 1);
-  const int64_t threads = units > 2048 && !add ? 1024 : units >= 1024 ? 512 : whole_warps(ratio_up(units, 2));
+  const int64_t threads = units > 2048 ? 1024 : units >= 1024 ? 512 : whole_warps(ratio_up(units, 2));
   const int64_t room = add ? 1024 : 2048, blocks = device.multiprocessors * (room / threads);
   if (room % threads > room / 10) return false;
   if (!plan->large || blocks * bytes > device.l2 / 3) return false;
   plan->threads = static_cast<int>(threads);
+  return true;
+}
+
+// Many of RMS norm's float32 rows with a residual, in one block each: measured only where KW_FEATURE_WGMMA is.
+inline bool plan_large(const Norm& a, uint32_t features, int64_t units, Plan* plan) {
+  if ((features & KW_FEATURE_WGMMA) == 0 || a.centered || a.residual == nullptr || size_of(a.dtype) != 4) return false;
+  if (!plan->large || units <= 1280 || units > kLargeSlots * kLargeThreads) return false;
+  plan->slots = kLargeSlots;
+  plan->threads = static_cast<int>(whole_warps(ratio_up(units, kLargeSlots)));
   return true;
 }
 
@@ -198,6 +208,8 @@ inline Plan plan_for(const Norm& a, const Device& device, uint32_t features) {
     plan_narrow(a, device, a.cols, kScalarSlots, &plan);
   } else if (alignment.whole && plan_stream(a, device, features, units, &plan)) {
     plan.shape = with(kStream);
+  } else if (alignment.whole && plan_large(a, features, units, &plan)) {
+    plan.shape = kRowAdd;
   } else {
     const int max_cluster = (features & KW_FEATURE_CLUSTER) != 0 ? kMaxCluster : 1;
     plan.shape = with(alignment.whole ? kRow : kShifted);
@@ -207,6 +219,7 @@ inline Plan plan_for(const Norm& a, const Device& device, uint32_t features) {
       plan.shape = kPair;
       return plan;
     }
+    if (slots == 0 && plan_walk(a, alignment, device, features, units, &plan)) return plan;
     if (slots == 0) slots = slots_for_many(a, whole, &plan);
     const int holds = plan.shape >= kLong ? kLongSlots : kSlots;
     if (whole <= int64_t{kMaxThreads[a.centered][plan.shape]} * holds * max_cluster) {

@@ -23,6 +23,8 @@ constexpr int kThinRows = 4;  // of a warp
 constexpr int kThinCount = 4;
 constexpr int kPairRows = 2;
 constexpr int kPairUnits = 4;
+constexpr int kLargeSlots = 3;
+constexpr int kLargeThreads = 704;
 constexpr int kMaxCluster = 8;  // what every GPU with clusters can place
 constexpr int kMaxUnits = static_cast<int>(kMaxCols * 4 / kVector);
 
@@ -47,13 +49,15 @@ enum Shape {
   kLongShifted,
   kThin,
   kPair,
+  kWalk,
+  kWalkAdd,
   kShapes
 };
 
 // The most threads a block of the kernel may have: its __launch_bounds__, of RMS norm and of LayerNorm.
 constexpr int kMaxThreads[2][kShapes] = {
-    {768, 1024, 640, 1024, 64, 64, 256, 256, 256, 256, 1024, 512, 64, 512, 512, 512, 128, 0},
-    {640, 1024, 576, 1024, 64, 64, 0, 0, 256, 256, 512, 512, 64, 512, 512, 512, 128, 256}};
+    {768, 1024, 640, 1024, 64, 64, 256, 256, 256, 256, 1024, 512, 64, 512, 512, 512, 128, 0, 448, 384},
+    {640, 1024, 576, 1024, 64, 64, 0, 0, 256, 256, 512, 512, 64, 512, 512, 512, 128, 256, 448, 384}};
 
 // A cluster holds any row: images for GPUs with clusters have no kernel that reads twice for want of room.
 constexpr bool clusters_hold_all() {
@@ -82,6 +86,8 @@ struct Plan {
   bool keep = false;   // L2 is to keep what is read longest
   int group = 1;       // lanes a row
   int64_t rows_a_block = 1;
+  int64_t clusters = 0;  // that stay; 0: as many as there are rows for
+  int64_t shared = 0;
 };
 
 // How far off 16 bytes the rows of the tensors lie.
