@@ -46,6 +46,7 @@ FAULTS = {
         "of the cluster may not have begun: no barrier said so",
         "never initialised",
     ],
+    "writes_as_a_cluster_and_is_none": ["st.async: the launch has no clusters"],
     "does_not_wait_for_other_blocks": ["has ended", "a copy to these 4 bytes", "other numbers"],
 }
 

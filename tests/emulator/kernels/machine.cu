@@ -165,6 +165,8 @@ __device__ __forceinline__ void through_cluster(const MachineParams& p) {
   if (kWaits) kw::barrier_wait_shared(&barrier, 0);
   put(p, index, kept[threadIdx.x]);
 }
+// In a launch without clusters.
+BLOCK_KERNEL(writes_as_a_cluster_and_is_none) { through_cluster<true, true>(p); }
 CLUSTER_KERNEL(right_cluster) { through_cluster<true, true>(p); }
 CLUSTER_KERNEL(writes_to_a_block_before_it_begins) { through_cluster<false, true>(p); }
 CLUSTER_KERNEL(does_not_wait_for_other_blocks) { through_cluster<true, false>(p); }

@@ -237,6 +237,8 @@ bool emulated_barrier_wait(unsigned address, unsigned parity) {
 }
 
 void emulated_store_async(unsigned to, const void* data, unsigned bytes, unsigned barrier) {
+  // A GPU calls it an illegal instruction, also where the block writes to itself.
+  if (launch.cluster == 1) fault("st.async: the launch has no clusters");
   Block* block = block_of("st.async", to);
   if (block != block_of("st.async", barrier)) fault("st.async: its barrier is in another block than its data");
   Sent message = {block->rank, offset_of(to), bytes, offset_of(barrier), 0, {}};
