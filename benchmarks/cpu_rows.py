@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Times operators on the CPU over numbers of rows: `python benchmarks/cpu_rows.py --ops rms_norm --out FILE`.
 
-Every overload that the records time, in every element type, beside torch eager and a copy (fresh memory, filled from
-other memory, as many bytes in all), in turns; all results are checked first. `copy` and `eager` in the result are how
-many times as fast as these a case is.
+Every overload that the records time, in every element type, beside torch eager and a copy (new memory, filled from
+other memory, as many bytes in all), in turns, freed memory kept by the process; all results are checked first. `copy`
+and `eager` in the result are how many times as fast as these a case is.
 """
 
 from __future__ import annotations
