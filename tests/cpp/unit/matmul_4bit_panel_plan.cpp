@@ -34,12 +34,14 @@ static void check(const kw::Device& device, int64_t m, int64_t n, int64_t k) {
   CHECK_PLAN(p.groups * cols >= m && (p.groups - 1) * cols < m);
   const int64_t rows = p.sides == 2 ? kPanelSidesRows : kPanelRows, cluster = p.split * p.sides;
   CHECK_PLAN(p.grid == kw::ratio_up(n, rows) * p.groups * cluster * p.pieces && p.grid <= kw::kMaxBlocks);
-  CHECK_PLAN(p.split >= 1 && (p.sides == 1 || p.sides == 2) && cluster <= kMostSplit);
+  CHECK_PLAN(p.split >= 1 && (p.sides == 1 || p.sides == 2) && cluster <= 8);
   CHECK_PLAN(p.split * p.pieces <= kw::ratio_up(k, kPanelStep));  // no block without a step
   CHECK_PLAN(p.pieces >= 1 && p.pieces <= kMostPieces && p.sums == (p.pieces > 1 ? p.pieces * m * n * kPanelSum : 0));
   CHECK_PLAN(p.pieces == 1 || p.grid <= device.multiprocessors);  // all at once
   CHECK_PLAN(cluster <= device.multiprocessors);
-  CHECK_PLAN(p.shared <= device.shared_per_block);
+  // The table, stages of x of 256 of k or 128, each warp's three steps of codes, barriers.
+  const int64_t stage = (cols <= 16 ? 256 : 128) * cols * 2, codes = 16 * 3 * (16 * 256 / 2);
+  CHECK_PLAN(p.shared == 256 * 256 + 1023 + 1 + 4 * stage + codes + 9 * 8 && p.shared <= device.shared_per_block);
   CHECK_PLAN(panel_workspace(a, device) >= p.groups * cols * k * 2 + p.sums);
 }
 

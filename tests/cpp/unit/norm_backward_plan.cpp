@@ -17,6 +17,15 @@ static const struct {
                 {{0, 80, 108, 2048, 166912, 167936, 40 << 20}, 0},
                 {{0, 75, 16, 1024, 65536, 65536, 4 << 20}, 0}};
 
+// As the kernels have it: columns of a thread, and the shared memory of a warp.
+static int columns_of(Kind kind) { return kind == kWide || kind == kPhasedWide ? 32 : 16; }
+
+static int64_t shared_of_warp(const Shape& s, const Plan& p) {
+  const bool wide = columns_of(p.kind) == 32, apart = p.kind == kShifted;
+  const int64_t columns = kWarp * columns_of(p.kind), row = columns * s.size + (apart ? (33 - p.group) * kVector : 0);
+  return (p.kind == kLate ? 4 : 3) * 2 * row + columns * (wide ? 2 : 4);
+}
+
 static void check(const Shape& s, const kw::Device& device, uint32_t features) {
   const Plan p = plan_for(s, device, features);
   const int warps = p.teams * p.team_warps;
@@ -27,21 +36,22 @@ static void check(const Shape& s, const kw::Device& device, uint32_t features) {
         device.multiprocessors)
   CHECK_PLAN(p.team_warps <= kTeamWarps && p.teams >= 1 && warps <= most_warps(s, features != 0));
   CHECK_PLAN(p.team_warps == 1 || p.teams < 16);  // each has a barrier of its own
-  CHECK_PLAN(p.shared + kScratch <= device.shared_per_block);
+  CHECK_PLAN(p.shared + kScratch <= device.shared_per_block && p.shared == warps * shared_of_warp(s, p));
   CHECK_PLAN(!p.cluster || (features != 0 && p.parts <= kClusterParts));
   CHECK_PLAN(p.cluster || p.parts == 1 || features == 0 || p.kind == kShifted);
   CHECK_PLAN(s.aligned || p.kind == kShifted || phased);
   CHECK_PLAN(!phased || (s.period > 0 && s.size == 2 && warps <= kTeamWarps));
   CHECK_PLAN(!is_wide(p.kind) || (s.plain && p.cluster && p.group == kWarp && p.teams == 1));
+  CHECK_PLAN(p.kind != kWide || s.centered);
   // All rows of a block begin alike, or those of each of two times.
   CHECK_PLAN(!phased || p.period == s.period);
   CHECK_PLAN(p.times == 1 ? p.rows_a_turn % p.period == 0 && p.partials % p.period == 0
-                          : p.times == 2 && p.cluster && p.partials >= p.period);
+                          : p.times == 2 && p.cluster && p.partials >= p.period && s.rows <= int64_t{1} << 31);
   CHECK_PLAN(p.kind != kLate || (p.cluster && s.size == 2));
   CHECK_PLAN(p.parts == 1 || p.group == kWarp);
   // Every column, and every row once; no block without any.
   const int64_t before = phased ? kVector / s.size - 1 : 0;  // elements, of a row's first vector
-  CHECK_PLAN(int64_t{p.parts} * p.team_warps * p.group * (warp_columns(p.kind) / kWarp) >= s.cols + before);
+  CHECK_PLAN(int64_t{p.parts} * p.team_warps * p.group * columns_of(p.kind) >= s.cols + before);
   CHECK_PLAN(p.partials >= 1 && p.rows_a_turn == p.partials * p.teams * (kWarp / p.group));
   CHECK_PLAN((p.partials - 1) * p.teams * (kWarp / p.group) < s.rows);
   const int64_t bytes = workspace_bytes(s.rows, s.cols, s.centered, device, features);
@@ -63,11 +73,58 @@ CASE(every_width) {
             check({rows, cols, size, true, centered}, on.device, on.features);
             check({rows, cols, size, true, centered, true}, on.device, on.features);
             check({rows, cols, size, true, centered, false, 0, size == 2}, on.device, on.features);
+            check({rows, cols, size, true, centered, true, 0, size == 2}, on.device, on.features);
           }
         }
       }
     }
     check({3, 65536, 4, true, true}, on.device, on.features);
+  }
+}
+
+// What of a call decides whether a wide or a phased kernel, which only bfloat16 has, is for it.
+CASE(types_and_weights) {
+  const char* place = reinterpret_cast<const char*>(int64_t{1} << 48);
+  const kw::Device& device = kDevices[0].device;
+  const uint32_t features = kDevices[0].features;
+  for (const bool centered : {false, true}) {
+    for (const int64_t cols : {12288, 12289}) {
+      kw::NormBackward a{};
+      a.dx = const_cast<char*>(place), a.dy = a.h = place;
+      a.dx_stride = a.dy_stride = a.h_stride = a.cols = cols;
+      a.rows = 4096, a.centered = centered;
+      const auto kind = [&](int32_t dtype, const void* weight, int32_t weight_dtype) {
+        a.dtype = dtype, a.weight = weight, a.weight_dtype = weight_dtype;
+        return plan_for(a, device, features).kind;
+      };
+      const bool aligned = cols % 8 == 0;
+      const Kind wide = !aligned ? kPhasedWide : centered ? kWide : kAligned;
+      const Kind narrow = !aligned ? kPhased : centered ? kLate : kAligned;
+      CHECK(kind(KW_BFLOAT16, place, KW_BFLOAT16) == wide, "%lld columns, kind %d", (long long)cols, wide);
+      CHECK(kind(KW_BFLOAT16, nullptr, KW_FLOAT32) == wide, "%lld columns without weights", (long long)cols);
+      CHECK(kind(KW_BFLOAT16, place, KW_FLOAT32) == narrow, "%lld columns, float32 weights", (long long)cols);
+      CHECK(kind(KW_FLOAT16, place, KW_FLOAT16) == (aligned ? narrow : kShifted), "%lld columns of float16",
+            (long long)cols);
+    }
+  }
+}
+
+// Wide rows have two blocks a multiprocessor, at different points of their rows, and no more than there is room for.
+CASE(wide_rows) {
+  constexpr int kReserved = 1 << 10, kStatic = 1 << 10;  // bytes of shared memory that a block has besides
+  const kw::Device& device = kDevices[0].device;
+  for (int64_t cols = 8200; cols <= 65536 - 8; cols += 8) {
+    for (const int64_t off : {0, 1}) {
+      const Shape s{1 << 20, cols + off, 2, off == 0, true, false, off == 0 ? 0 : 8, true};
+      const Plan p = plan_for(s, device, kDevices[0].features);
+      const int room = device.shared_per_multiprocessor / (p.shared + kStatic + kReserved);
+      const int64_t blocks = p.partials * p.parts, usable = device.multiprocessors * 15 / 16;
+      CHECK(p.kind == (off == 0 ? kWide : kPhasedWide) && p.team_warps <= 8 && p.times == 1 + off,
+            "%lld columns: kind %d, %d warps, %d times", (long long)s.cols, p.kind, p.team_warps, p.times);
+      CHECK(blocks > 2 * usable - p.parts && blocks <= int64_t{room} * device.multiprocessors,
+            "%lld columns: %lld blocks of %d parts, of which a multiprocessor has room for %d", (long long)s.cols,
+            (long long)blocks, p.parts, room);
+    }
   }
 }
 
