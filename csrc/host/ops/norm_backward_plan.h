@@ -232,8 +232,8 @@ inline int64_t workspace_bytes(int64_t rows, int64_t cols, bool centered, const 
                       {rows, cols, size, false, centered, false, 4},
                       {rows, cols, size, false, centered, false, 8}};
     for (Shape& shape : shapes) {
-      for (int plain = 0; plain <= 1; ++plain) {
-        shape.plain = plain != 0 && size == 2;
+      for (int plain = 0; plain <= (size == 2 ? 1 : 0); ++plain) {
+        shape.plain = plain != 0;
         const int64_t sums = plan_for(shape, device, features).sums();
         if (sums > 1 && sums > most) most = sums;
       }
