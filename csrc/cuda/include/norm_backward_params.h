@@ -51,6 +51,11 @@ struct KwNormColumnsParams {
   unsigned lanes; /* of a row that a block has, 16 bytes each: 2 or 4 */
 };
 
+/* Loads that a thread of the second pass has on their way at once, and the fewest threads of its blocks: four quads each
+   of 32 sums side by side. */
+#define KW_FINISH_AHEAD 5
+#define KW_FINISH_THREADS 128
+
 struct KwNormFinishParams {
   const float* partial; /* `partials` rows of `cols` sums for dweight, then as many for dbias */
   char* dweight;        /* null: not wanted */
@@ -58,7 +63,8 @@ struct KwNormFinishParams {
   int partials;
   int cols;
   int sums_kind;
-  int width; /* columns a block, a power of two up to 32 */
+  int count; /* sums that one load brings: 4 where all rows of them begin on 16 bytes, or 1 */
+  int width; /* such loads that a block does side by side, a power of two up to 32 */
 };
 
 #endif

@@ -100,13 +100,15 @@ inline kw_status launch_norm_backward_finish(const Context& context, NormBackwar
   p.partials = static_cast<int>(partials);
   p.cols = static_cast<int>(a.cols);
   p.sums_kind = a.weight_dtype;
-  p.width = a.cols < 8192 ? 8 : 32;  // small enough for every multiprocessor to have some
-  const uint32_t columns = static_cast<uint32_t>(norm_backward_plan::ratio_up(a.cols, p.width));
+  constexpr int kQuad = 4, kSector = 8;  // sums
+  p.count = a.cols % kQuad == 0 && reinterpret_cast<uintptr_t>(a.workspace) % norm_backward_plan::kVector == 0 ? kQuad : 1;
+  const int64_t units = a.cols / p.count * (a.centered ? 2 : 1);
+  p.width = 32;  // small enough for every multiprocessor to have some
+  while (p.width * p.count > kSector && units < p.width * context.device->multiprocessors) p.width /= 2;
   Launch how;
-  how.grid = a.centered ? 2 * columns : columns;
-  how.block = 64;
-  // A thread for each four of the sums that it adds, which it loads at once.
-  while (how.block < kMost && how.block * 4 < p.width * partials) how.block *= 2;
+  how.grid = static_cast<uint32_t>(norm_backward_plan::ratio_up(a.cols / p.count, p.width) * (a.centered ? 2 : 1));
+  how.block = KW_FINISH_THREADS;
+  while (how.block < kMost && how.block * KW_FINISH_AHEAD < p.width * partials) how.block *= 2;
   how.overlap = true;
   return launch(context, kernels.finish, how, stream, &p, sizeof p);
 }
