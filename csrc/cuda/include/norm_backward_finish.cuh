@@ -23,8 +23,11 @@ __device__ __forceinline__ void store_sum(char* to, u64 column, float sum, int k
 // A block has `width` units of columns; its threads beside each other in a unit add every so many-th row of the sums. A
 // unit is what a thread loads at once, `count` sums.
 __device__ __forceinline__ void norm_backward_finish(const KwNormFinishParams& p) {
-  constexpr u32 kAhead = KW_FINISH_AHEAD, kQuad = 4, kFewestWarps = KW_FINISH_THREADS / kWarp;
-  __shared__ __align__(16) float scratch[kMaxWarps][kWarp][kQuad];
+  constexpr u32 kAhead = 5;        // loads on their way at once
+  constexpr u32 kFewestWarps = 8;  // of a block
+  constexpr u32 kQuad = 4;
+  extern __shared__ __align__(128) char norm_backward_memory[];
+  float* scratch = reinterpret_cast<float*>(norm_backward_memory);  // of each warp, `width` units
   allow_next_kernel();
   wait_for_previous_kernel();
   const u32 width = p.width, count = p.count, rows = p.partials, units = p.cols / count;
@@ -59,16 +62,23 @@ __device__ __forceinline__ void norm_backward_finish(const KwNormFinishParams& p
 #pragma unroll
     for (u32 j = 0; j < kQuad; ++j) total[j] += shuffle_xor(total[j], mask);
   }
-#pragma unroll
-  for (u32 j = 0; j < kQuad; ++j) scratch[threadIdx.x / kWarp][threadIdx.x % kWarp][j] = total[j];
+  const u32 columns = width * count;
+  if (threadIdx.x % kWarp < width) {
+    float* mine = scratch + threadIdx.x / kWarp * columns + threadIdx.x % kWarp * count;
+    if (count == kQuad) {
+      *reinterpret_cast<float4*>(mine) = {total[0], total[1], total[2], total[3]};
+    } else {
+      *mine = total[0];
+    }
+  }
   __syncthreads();
   const u32 column = first * count + threadIdx.x;
-  if (threadIdx.x >= width * count || column >= p.cols) return;
+  if (threadIdx.x >= columns || column >= p.cols) return;
   float sum = 0.0f;
 #pragma unroll 1
   for (u32 warp = 0; warp < blockDim.x / kWarp; warp += kFewestWarps) {
 #pragma unroll
-    for (u32 i = 0; i < kFewestWarps; ++i) sum += scratch[warp + i][threadIdx.x / count][threadIdx.x % count];
+    for (u32 i = 0; i < kFewestWarps; ++i) sum += scratch[(warp + i) * columns + threadIdx.x];
   }
   store_sum(to, column, sum, p.sums_kind);
 }

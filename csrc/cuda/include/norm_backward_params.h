@@ -51,11 +51,6 @@ struct KwNormColumnsParams {
   unsigned lanes; /* of a row that a block has, 16 bytes each: 2 or 4 */
 };
 
-/* Loads that a thread of the second pass has on their way at once, and the fewest threads of its blocks: four quads each
-   of 32 sums side by side. */
-#define KW_FINISH_AHEAD 5
-#define KW_FINISH_THREADS 128
-
 struct KwNormFinishParams {
   const float* partial; /* `partials` rows of `cols` sums for dweight, then as many for dbias */
   char* dweight;        /* null: not wanted */

@@ -92,7 +92,10 @@ inline KwNormBackwardParams norm_backward_params(const NormBackward& a, const no
 
 inline kw_status launch_norm_backward_finish(const Context& context, NormBackwardKernels& kernels, void* stream,
                                              const NormBackward& a, int64_t partials) {
-  constexpr uint32_t kMost = 1024;
+  const bool whole = a.cols % norm_backward_plan::kQuad == 0 &&
+                     reinterpret_cast<uintptr_t>(a.workspace) % norm_backward_plan::kVector == 0;
+  const norm_backward_plan::Finish plan =
+      norm_backward_plan::finish_for(a.cols, partials, whole, a.centered, *context.device);
   KwNormFinishParams p{};
   p.partial = static_cast<const float*>(a.workspace);
   p.dweight = static_cast<char*>(a.dweight);
@@ -100,15 +103,12 @@ inline kw_status launch_norm_backward_finish(const Context& context, NormBackwar
   p.partials = static_cast<int>(partials);
   p.cols = static_cast<int>(a.cols);
   p.sums_kind = a.weight_dtype;
-  constexpr int kQuad = 4, kSector = 8;  // sums
-  p.count = a.cols % kQuad == 0 && reinterpret_cast<uintptr_t>(a.workspace) % norm_backward_plan::kVector == 0 ? kQuad : 1;
-  const int64_t units = a.cols / p.count * (a.centered ? 2 : 1);
-  p.width = 32;  // small enough for every multiprocessor to have some
-  while (p.width * p.count > kSector && units < p.width * context.device->multiprocessors) p.width /= 2;
+  p.count = plan.count;
+  p.width = plan.width;
   Launch how;
-  how.grid = static_cast<uint32_t>(norm_backward_plan::ratio_up(a.cols / p.count, p.width) * (a.centered ? 2 : 1));
-  how.block = KW_FINISH_THREADS;
-  while (how.block < kMost && how.block * KW_FINISH_AHEAD < p.width * partials) how.block *= 2;
+  how.grid = static_cast<uint32_t>(a.centered ? 2 * plan.blocks : plan.blocks);
+  how.block = static_cast<uint32_t>(plan.threads);
+  how.shared = static_cast<uint32_t>(plan.shared);
   how.overlap = true;
   return launch(context, kernels.finish, how, stream, &p, sizeof p);
 }
