@@ -79,10 +79,12 @@ inline int warps_of_block(const Shape& s, int group, const Device& device, bool 
   return least(most_warps(s, clusters), (device.shared_per_block - kScratch) / warp_bytes(s, kAligned, group));
 }
 
-// Whole multiprocessors: a cluster's blocks lie within one group of them, and of some groups a few are left over.
-inline int64_t blocks_at_once(const Device& device, int parts, bool cluster, int a_multiprocessor) {
-  const int64_t usable = cluster && parts > 2 ? device.multiprocessors * int64_t{15} / 16 : device.multiprocessors;
-  return usable * a_multiprocessor;
+// Whole multiprocessors: a cluster's blocks lie within one group of them, and of some groups a few are left over. Wide
+// rows without dsum by fifteen or sixteen warps are slower on all of them.
+inline int64_t blocks_at_once(const Shape& s, const Device& device, const Plan& plan, int a_multiprocessor) {
+  const bool full = plan.kind == kWide && !s.adds && plan.teams * plan.team_warps >= kTeamWarps - 1;
+  const bool some = plan.cluster && (plan.parts > 2 || full);
+  return (some ? device.multiprocessors * int64_t{15} / 16 : device.multiprocessors) * a_multiprocessor;
 }
 
 inline void set_lanes(const Shape& s, Plan* plan) {
@@ -99,7 +101,7 @@ inline void set_teams(const Shape& s, const Device& device, int warps, Plan* pla
   const int64_t rows_a_team = kWarp / plan->group, wanted = ratio_up(s.rows, rows_a_team);
   const int room = warps / plan->team_warps;
   const int fit = plan->parts == 1 ? room : plan->kind == kWide ? least(room, kWideTeams) : 1;
-  const int64_t groups = blocks_at_once(device, plan->parts, plan->cluster, 1) / plan->parts;
+  const int64_t groups = blocks_at_once(s, device, *plan, 1) / plan->parts;
   plan->teams = least(fit, ratio_up(wanted, groups < 1 ? 1 : groups));
   if (plan->teams < 1) plan->teams = 1;
   plan->shared = plan->teams * plan->team_warps * warp_bytes(s, plan->kind, plan->group);
@@ -107,8 +109,7 @@ inline void set_teams(const Shape& s, const Device& device, int warps, Plan* pla
   const int scratch = plan->kind == kPhasedWide ? kPhasedWideScratch : kScratch;
   const int by_shared = device.shared_per_multiprocessor / (plan->shared + scratch);
   const int a_multiprocessor = by_warps < by_shared ? by_warps : by_shared;
-  const int64_t blocks =
-      blocks_at_once(device, plan->parts, plan->cluster, a_multiprocessor < 1 ? 1 : a_multiprocessor);
+  const int64_t blocks = blocks_at_once(s, device, *plan, a_multiprocessor < 1 ? 1 : a_multiprocessor);
   const int64_t at_once = blocks < plan->parts ? 1 : blocks / plan->parts, all = ratio_up(wanted, plan->teams);
   plan->partials = at_once < all ? at_once : all;
   if (plan->times == 1 && plan->partials > plan->period) plan->partials -= plan->partials % plan->period;
