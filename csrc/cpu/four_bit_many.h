@@ -41,8 +41,7 @@ void multiply(const float* x, int64_t pitch, int64_t count, const ManyRows& from
     for (int r = 0; r < kWeightRows; ++r) to[c][r] = sums[c][r];
 }
 
-template <class T>
-void product_of_many(const Product& p, int64_t begin, int64_t end) {
+inline void product_of_many(const Product& p, int64_t begin, int64_t end) {
   const Matmul4bit& a = p.a;
   ManyRows w;
   memset(w.weight, 0, sizeof w.weight);
@@ -61,7 +60,7 @@ void product_of_many(const Product& p, int64_t begin, int64_t end) {
     for (int64_t m = 0; m < a.m; ++m) {
       float sums[kWeightRows];
       for (int r = 0; r < rows; ++r) sums[r] = total(w.sums[m][r]);
-      finish<T>(a, m, row, sums, rows);
+      finish(a, m, row, sums, rows);
     }
   }
 }
