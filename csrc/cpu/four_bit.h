@@ -11,7 +11,8 @@
 //     load_codes(values, p)          from kSize / 2 bytes
 //     value<i>(values, codes)        vector i of their values
 //     scales<count>(p)               the scales of a chunk's elements, where `count` blocks share it
-//     kScaleFirst                    whether scaling values is faster than scaling the sums of a chunk
+//     kScaleFirst                    whether scaling values is faster than scaling the sums of a chunk; then
+//     scaled(values, scale)          the values times a scale
 //   looked_up(map, codes)            kLanes entries of a map of 256
 //   rounded_once(v)                  v, out of the compiler's sight
 //   Table<T>(values, scale)          the 16 values times a scale, rounded to T

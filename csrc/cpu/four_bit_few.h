@@ -15,7 +15,6 @@ namespace {
 // Elements of a row between two looks at its scales: so many that a block has a part in few, so few that decoded scales
 // stay near.
 constexpr int64_t kSpan = 8192;
-constexpr int64_t kSmallestBlock = 32;
 
 // Bytes ahead of each stream that memory is asked for.
 constexpr int64_t kAhead = 2048;
@@ -88,7 +87,7 @@ void add_span(const Product& p, const FewRows<kRows>& w, const float* x, int64_t
     const Values* values[kRows];
     if constexpr (Chunk::kScaleFirst && kBlocks == 1) {
       Values scaled[kRows];
-      for (int r = 0; r < kRows; ++r) scaled[r] = Values(plain, *scales[r]), values[r] = &scaled[r];
+      for (int r = 0; r < kRows; ++r) scaled[r] = Chunk::scaled(plain, *scales[r]), values[r] = &scaled[r];
       totals.template add<false>(values, codes, x + i, pitch);
     } else {
       for (int r = 0; r < kRows; ++r) values[r] = &plain;

@@ -10,6 +10,7 @@ namespace kw::cpu {
 constexpr int kWeightRows = 4;     // that one body call computes together
 constexpr int64_t kMostRows = 64;  // of x at a time; so many bound the scratch memory
 constexpr int64_t kPitchStep = 128;
+constexpr int64_t kSmallestBlock = 32;
 
 // A multiple of every set's chunk.
 inline int64_t pitch_of(int64_t k) { return (k + kPitchStep - 1) / kPitchStep * kPitchStep; }
@@ -46,6 +47,9 @@ void widen(const T* x, float* wide, int64_t count) {
   if (i < count) store_part(wide + i, load_part(x + i, count - i), count - i);
 }
 
+// Whether the product of many takes x in the order of chunks too.
+inline bool in_chunks(const Matmul4bit& a) { return MoreChunks::kScaleFirst && a.k % MoreChunks::kSize == 0; }
+
 template <class Chunk, class T>
 void widen_chunks(const T* x, float* wide, int64_t count) {
   for (int64_t i = 0; i < count; i += Chunk::kSize) {
@@ -60,13 +64,13 @@ void widen_rows(const Product& p, int64_t row, int64_t end) {
   for (; row < end; ++row) {
     const T* x = static_cast<const T*>(p.a.x) + row * p.a.x_stride;
     float* out = p.x + row * p.pitch;
-    if (!few(p.a)) {
-      widen(x, out, p.a.k);
-      memset(out + p.a.k, 0, static_cast<size_t>(p.pitch - p.a.k) * sizeof(float));
-    } else if (few_of_more(p.a)) {
+    if (few(p.a) && !few_of_more(p.a)) {
+      widen_chunks<Chunks>(x, out, p.a.k);
+    } else if (few(p.a) || in_chunks(p.a)) {
       widen_chunks<MoreChunks>(x, out, p.a.k);
     } else {
-      widen_chunks<Chunks>(x, out, p.a.k);
+      widen(x, out, p.a.k);
+      memset(out + p.a.k, 0, static_cast<size_t>(p.pitch - p.a.k) * sizeof(float));
     }
   }
 }

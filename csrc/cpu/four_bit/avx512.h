@@ -13,7 +13,6 @@ struct Values {
   Vec all_of_them;
   Values() = default;
   explicit Values(const float* values) : all_of_them(load(values)) {}
-  Values(const Values& of, float scale) : all_of_them(mul(of.all_of_them, all(scale))) {}
 };
 
 using Codes = __m512i;
@@ -51,6 +50,11 @@ struct HalfChunks {
 
   static constexpr int element_at(int position) {
     return position % 8 * 8 + (position / 16 + position / 8 % 2 * 4 ^ 1);
+  }
+
+  static Values scaled(Values values, float scale) {
+    values.all_of_them = mul(values.all_of_them, all(scale));
+    return values;
   }
 
   static Codes load_codes(const Values&, const uint8_t* p) {
