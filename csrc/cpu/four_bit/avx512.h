@@ -49,7 +49,7 @@ struct HalfChunks {
   static constexpr bool kScaleFirst = true;
 
   static constexpr int element_at(int position) {
-    return position % 8 * 8 + (position / 16 + position / 8 % 2 * 4 ^ 1);
+    return position % 8 * 8 + ((position / 16 + position / 8 % 2 * 4) ^ 1);
   }
 
   static Values scaled(Values values, float scale) {
