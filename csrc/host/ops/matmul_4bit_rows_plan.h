@@ -59,12 +59,13 @@ inline int64_t rows_warp_cost(int kind, int64_t units, int64_t steps) {
 
 // How many of a block's warps share the steps of k, the others having other units: so that the busiest warp has as
 // little to do as can be. Of equal ones the most, for which x is read least; with one and two rows of x four before
-// eight, which took 1 to 4 % more.
+// eight, which took 1 to 4 % more unless eight have one step each, whose x they keep.
 inline int rows_k_warps(int kind, int64_t units, int64_t steps) {
   constexpr int kOrders[2][kRowsWarpsLog2 + 1] = {{2, 3, 1, 0}, {3, 2, 1, 0}};
+  const bool keeps_x = kind == 0 && steps <= int64_t{1} << kRowsWarpsLog2;
   int best = kRowsWarpsLog2;
   int64_t least = -1;
-  for (const int log2 : kOrders[kind > 1]) {
+  for (const int log2 : kOrders[kind > 1 || keeps_x]) {
     const int64_t cost = rows_warp_cost(kind, ratio_up(units, int64_t{1} << (kRowsWarpsLog2 - log2)),
                                         ratio_up(steps, int64_t{1} << log2));
     if (least >= 0 && cost >= least) continue;
