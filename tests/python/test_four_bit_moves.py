@@ -11,7 +11,7 @@ pytestmark = pytest.mark.torch
 
 
 @pytest.mark.parametrize("double", [False, True])
-def test_the_state_follows_a_weight_that_moved_alone(double):
+def test_the_state_follows_a_weight_that_moved_alone(double, device):
     """fully_shard moves parameters and DataParallel copies them to other devices; neither knows of the state."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -20,11 +20,15 @@ def test_the_state_follows_a_weight_that_moved_alone(double):
     made, x = nn.LinearNF4(64, 32, compress_statistics=double).to("cpu"), torch.randn(3, 64)
     state, codes, y = made.quant_state, made.weight.data, made(x)
     replica = made._replicate_for_data_parallel()
-    with FakeTensorMode(allow_non_fake_inputs=True):  # a GPU that is not there
-        replica.weight = torch.empty(1024, 1, dtype=torch.uint8, device="cuda:1")
-        found = [replica.quant_state.absmax, replica.quant_state.code]
-        found += [replica.quant_state.state2.absmax, replica.quant_state.offset] if double else []
-        assert {str(tensor.device) for tensor in found} == {"cuda:1"}
+    if device == "cuda":
+        replica.weight = codes.to("cuda")
+        torch.testing.assert_close(replica(x.to("cuda")).cpu(), y, rtol=1e-5, atol=1e-5)
+    elif not torch.cuda.is_available():
+        with FakeTensorMode(allow_non_fake_inputs=True):  # a GPU that is not there
+            replica.weight = torch.empty(1024, 1, dtype=torch.uint8, device="cuda:0")
+            found = [replica.quant_state.absmax, replica.quant_state.code]
+            found += [replica.quant_state.state2.absmax, replica.quant_state.offset] if double else []
+            assert {str(tensor.device) for tensor in found} == {"cuda:0"}
     assert made.quant_state is state
     assert str(state.absmax.device) == "cpu"
     for data in (codes.to("meta"), codes):  # what offloads weights leaves a shell, and brings them back

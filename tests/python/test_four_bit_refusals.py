@@ -81,6 +81,10 @@ def test_inputs_of_a_layer(layer):
     ):
         with pytest.raises(errors.KernelwrightError, match=said):
             layer(x)
+    from kernelwright import nn
+
+    with pytest.raises(errors.InvalidArgument, match="EmbeddingNF4: its input is a list, but must be a tensor"):
+        nn.EmbeddingNF4(50, 64).to("cpu")([1, 2])
     # Odd, and right.
     assert layer(torch.ones(0, 64)).shape == (0, 32)
     one = layer(torch.ones(64))

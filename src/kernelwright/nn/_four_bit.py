@@ -55,6 +55,11 @@ def check_dtype(who: str, dtype: torch.dtype) -> None:
         raise InvalidDtype(f"{who}: it has dtype {dtype}, but must have {' or '.join(map(str, _FLOATS))}")
 
 
+def check_input(layer: torch.nn.Module, x: Any) -> None:
+    if not isinstance(x, torch.Tensor):
+        raise InvalidArgument(f"{type(layer).__name__}: its input is a {type(x).__name__}, but must be a tensor")
+
+
 def check_storage(who: str, weight: Tensor, quant_storage: torch.dtype) -> None:
     """The packed bytes of a weight can be seen as that type."""
     size, count = quant_storage.itemsize, four_bit.packed_bytes(weight.numel())

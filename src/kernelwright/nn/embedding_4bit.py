@@ -61,6 +61,7 @@ class Embedding4bit(Layer4bit, torch.nn.Embedding):
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name
         state = self._state()
+        _four_bit.check_input(self, input)
         dim = self.embedding_dim
         if dim % state.blocksize:
             table = _four_bit.dequantize(self.weight, state)
