@@ -12,6 +12,15 @@ if(NOT EXISTS "${kernelwright_ROOT_DIR}/lib/libkernelwright.so")
   return()
 endif()
 
+# It has no parts: whoever requires one means another package, or a later one.
+foreach(kernelwright_PART IN LISTS kernelwright_FIND_COMPONENTS)
+  if(kernelwright_FIND_REQUIRED_${kernelwright_PART})
+    set(kernelwright_FOUND FALSE)
+    set(kernelwright_NOT_FOUND_MESSAGE "kernelwright has no components, and ${kernelwright_PART} was asked for")
+    return()
+  endif()
+endforeach()
+
 if(NOT TARGET kernelwright::kernelwright)
   add_library(kernelwright::kernelwright SHARED IMPORTED)
   set_target_properties(

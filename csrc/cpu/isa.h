@@ -62,6 +62,13 @@ kw_status set_isa(const char* name);
 #define KW_CPU_HAS_TILES_avx512 1
 #define KW_CPU_HAS_TILES KW_CPU_JOIN(KW_CPU_HAS_TILES_, KW_ISA)
 
+// Where code for speed is not worth its size.
+#define KW_CPU_SMALL_scalar 1
+#define KW_CPU_SMALL_neon 0
+#define KW_CPU_SMALL_avx2 0
+#define KW_CPU_SMALL_avx512 0
+#define KW_CPU_SMALL KW_CPU_JOIN(KW_CPU_SMALL_, KW_ISA)
+
 // KW_CPU_BASELINE is 1 in exactly one of an op's compilations: there the op's entry point is defined.
 #define KW_CPU_JOIN_(a, b) a##b
 #define KW_CPU_JOIN(a, b) KW_CPU_JOIN_(a, b)

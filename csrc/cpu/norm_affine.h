@@ -9,8 +9,11 @@ namespace kw::cpu::KW_ISA {
 namespace {
 
 struct Unchanged {
-  Vec weight_at(int64_t) const { return all(1.0f); }
   Vec weight_part(int64_t, int64_t) const { return all(1.0f); }
+  template <class T>
+  Two weight_two(const T*, int64_t) const {
+    return {all(1.0f), all(1.0f)};
+  }
   Vec at(int64_t, Vec v) const { return v; }
   Vec part(int64_t, int64_t, Vec v) const { return v; }
   template <class T>
@@ -23,13 +26,16 @@ template <class W>
 struct Times {
   const W* weight;
 
-  Vec weight_at(int64_t i) const { return load(weight + i); }
   Vec weight_part(int64_t i, int64_t n) const { return load_part(weight + i, n); }
+  template <class T>
+  Two weight_two(const T* like, int64_t i) const {
+    return load_two_as(like, weight + i);
+  }
   Vec at(int64_t i, Vec v) const { return mul(v, load(weight + i)); }
   Vec part(int64_t i, int64_t n, Vec v) const { return mul(v, load_part(weight + i, n)); }
   template <class T>
   Two two(const T* like, int64_t i, Two v) const {
-    const Two w = load_two_as(like, weight + i);
+    const Two w = weight_two(like, i);
     return {mul(v.a, w.a), mul(v.b, w.b)};
   }
 };

@@ -19,7 +19,7 @@
 // and, where its own way is faster, what this file has for all:
 //   load_part, store_part            fewer than kLanes elements
 //   load_two, store_two              2 * kLanes elements, for what is done to each alone
-//   load_two_as                      float32 in the order in which load_two has elements of another type
+//   load_two_as, store_two_as        float32 in the order in which load_two has elements of another type
 //   exp_short(v)                     exp for results of 16 bits
 //   near_zero(p)                     whether 2 * kLanes elements are known to be numbers from -34 to 34
 //   store_two_short_nan(p, v)        store_two of vectors whose NaNs the element type holds as they are
@@ -102,6 +102,12 @@ template <class T>
 inline void store_two(T* p, Two v) {
   store(p, v.a);
   store(p + kLanes, v.b);
+}
+
+// What is in the order of load_two(const T*), as elements of type W.
+template <class T, class W>
+inline void store_two_as(const T*, W* p, Two v) {
+  store_two(p, v);
 }
 
 template <class T>

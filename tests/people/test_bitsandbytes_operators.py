@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -145,6 +146,17 @@ def test_wrong_shapes_are_said(bnb, under, seed):
         bnb.matmul_4bit(torch.randn(2, 32), packed, state)
     with pytest.raises(errors.InvalidArgument, match="packed has 3008 elements, but must have 3072"):
         bnb.matmul_4bit(torch.randn(2, 96), packed[:-64], state)
+
+
+def test_codes_and_scales_of_its_own(bnb, device):
+    """Counted by the program: scales and values to the bit, codes but for those within two ulp of a decision point."""
+    program = Path(__file__).parents[1] / "peers" / "bitsandbytes_4bit.py"
+    done = subprocess.run(
+        [sys.executable, str(program), "compare", device], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count(", 0 of them away from decision points") == 6, done.stdout
+    assert "none of ours farther off" in done.stdout
 
 
 VARIABLE = """

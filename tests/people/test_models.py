@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import json
 import os
+import pickle
 import subprocess
 import sys
 
@@ -66,6 +68,40 @@ def test_checkpoints_go_both_ways(bnb, quantizer, checkpoint, load, settings, id
         for name, value in wide(a).items():
             assert torch.equal(value, weights[name]), name
         assert far(logits(a, ids), logits(b, ids)) <= ROUNDING
+
+
+def test_what_a_model_says_of_itself(bnb, quantizer, checkpoint, load, settings, ids, theirs):
+    """What other programs ask it: how many parameters it has, and whether it is in 4 bits. Copies say the same."""
+    quantizer.enable()
+    model = load(checkpoint, quantization_config=settings)
+    plain = load(checkpoint)
+    for one in (model, copy.deepcopy(model), pickle.loads(pickle.dumps(model))):  # noqa: S301
+        assert one.is_loaded_in_4bit is theirs.is_loaded_in_4bit is True
+        for asked in ({}, {"exclude_embeddings": True}, {"only_trainable": True}):
+            assert one.num_parameters(**asked) == theirs.num_parameters(**asked), asked
+        assert one.num_parameters() == plain.num_parameters()
+        assert one.num_parameters.args == (one,)
+        assert torch.equal(logits(one, ids), logits(model, ids))
+    back = model.dequantize()
+    assert not getattr(back, "is_loaded_in_4bit", False)
+    assert back.num_parameters() == plain.num_parameters()
+
+
+def test_layers_that_hold_their_weight_the_other_way_round(bnb, quantizer, transformers, load, settings, ids, tmp_path):
+    """GPT-2's: quantized, saved, loaded by either, dequantized, saved and loaded."""
+    config = transformers.GPT2Config(n_embd=64, n_layer=2, n_head=4, vocab_size=500, n_positions=32, pad_token_id=0)
+    transformers.GPT2LMHeadModel(config).to(torch.bfloat16).save_pretrained(tmp_path / "plain")
+    quantizer.enable()
+    model = load(tmp_path / "plain", quantization_config=settings)
+    y = logits(model, ids)
+    model.save_pretrained(tmp_path / "quantized")
+    assert torch.equal(logits(load(tmp_path / "quantized"), ids), y)
+    model.dequantize()
+    assert far(logits(model, ids), y) <= ROUNDING
+    model.save_pretrained(tmp_path / "dequantized")
+    assert torch.equal(logits(load(tmp_path / "dequantized"), ids), logits(model, ids))
+    quantizer.disable()
+    assert far(logits(load(tmp_path / "quantized"), ids), y) <= ROUNDING
 
 
 def test_whole_models_in_place(bnb, checkpoint, load, ids, settings, theirs):

@@ -77,6 +77,27 @@ def test_an_adapter_learns(way, peft, adapted, checkpoint, load, settings, ids):
             assert torch.equal(value, before[name]), name
 
 
+def test_prepared_as_for_bitsandbytes(way, peft, adapted, checkpoint, load, settings, ids):
+    """Activations are computed again in the backward pass, which is what lets a long text fit; the gradients stay."""
+    model = peft.prepare_model_for_kbit_training(load(checkpoint, quantization_config=settings))
+    assert model.is_gradient_checkpointing
+    model = adapted(model).train()
+    found = []
+    for reentrant in (None, True, False):
+        if reentrant is None:
+            model.gradient_checkpointing_disable()
+        else:
+            model.gradient_checkpointing_enable({"use_reentrant": reentrant})
+        model.zero_grad()
+        model(ids, labels=ids).loss.backward()
+        found.append({name: value.grad.clone() for name, value in trained(model).items()})
+    assert len(found[0]) == 8
+    for name, value in found[0].items():
+        assert value.norm() > 0, name
+        for again in found[1:]:
+            assert far(again[name], value) <= 1e-6, name
+
+
 def test_an_adapter_is_merged_into_a_dequantized_model(quantizer, adapted, checkpoint, load, settings, ids):
     """peft adds the adapter to the weight, which codes do not allow."""
     from kernelwright import nn

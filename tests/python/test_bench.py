@@ -145,7 +145,10 @@ def test_percentiles_are_measurements():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--tokens", "0"], "argument --tokens: invalid positive number value: '0'"),
+        (["--requests", "0"], "argument --requests: invalid positive number value: '0'"),
+        (["--tokens", "1"], "argument --tokens: invalid number of tokens (2 or more) value: '1'"),
+        (["--json", "nowhere/found.json"], "nowhere/found.json: there is no directory nowhere; make it first"),
+        (["--plot", "nowhere/found.svg"], "nowhere/found.svg: there is no directory nowhere; make it first"),
         (["--ways", "nf4,int8"], "no such way int8; there are nf4, bf16, disabled"),
         (["--plot", "found.png"], "the picture is an SVG"),
     ],
@@ -154,6 +157,19 @@ def test_odd_options(words, said):
     done = run(BENCH, "bench", *words)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+@pytest.mark.torch
+def test_a_gpu_that_is_not_there():
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("torch sees a GPU")
+    done = run(BENCH, "bench", "--quick", "--device", "cuda")
+    assert done.returncode == 1
+    assert done.stdout.startswith("--device cuda: torch ")
+    assert "sees no GPU" in done.stdout
+    assert not done.stderr
 
 
 def test_without_torch_it_says_what_to_install():

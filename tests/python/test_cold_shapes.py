@@ -15,7 +15,8 @@ from kernelwright import nn
 device, seed = sys.argv[1], int(sys.argv[2])
 torch.manual_seed(seed)
 shapes = [(256, 768), (768, 256), (1024, 256)]  # (in, out), as attention and both halves of a feed-forward part
-layers = [nn.LinearNF4(k, n, bias=False, compute_dtype=torch.bfloat16).bfloat16() for k, n in shapes]
+settings = {"bias": False, "compute_dtype": torch.bfloat16, "quant_storage": torch.bfloat16}
+layers = [nn.LinearNF4(k, n, **settings).bfloat16() for k, n in shapes]
 inputs = [torch.randn(1, k).bfloat16() for k, _ in shapes]
 inputs = [x.to(device) for x in inputs]
 layers = [layer.to(device) for layer in layers]
@@ -26,6 +27,7 @@ with torch.inference_mode():  # nothing waits for the device before the last cal
 for layer, x, *ys in zip(layers, inputs, *outputs):
     state = layer.weight.quant_state
     assert state.nested and state.quant_type == "nf4" and state.dtype is torch.bfloat16, state
+    assert layer.weight.dtype is torch.bfloat16, layer
     weight = layer.weight.dequantize().double()
     exact, spread = x.double() @ weight.t(), (x.double() ** 2 @ (weight**2).t()).sqrt()
     for y in ys:

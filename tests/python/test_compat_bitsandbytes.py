@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import kernelwright
 from kernelwright import errors
 from tests.python.tensors import same_bits, torch
 
@@ -63,6 +64,13 @@ def test_functions(bnb, quant_type, double, device, seed):
     named = getattr(F, f"quantize_{quant_type}")(weight, compress_statistics=double)
     assert torch.equal(named[0], packed)
     assert named[1] == state
+    operators, scales = kernelwright.quantize_4bit(weight, 64, quant_type, double_quant=double)
+    assert torch.equal(packed.view(-1), operators)
+    parts = (state.absmax, state.state2.absmax, state.state2.code, state.offset) if double else (state.absmax,)
+    for part, expected in zip(parts, scales if double else (scales,), strict=True):
+        assert torch.equal(part, expected)
+    if double:
+        assert torch.equal(state.offset, kernelwright.quantize_4bit(weight, 64, quant_type)[1].mean())
     wide = F.dequantize_4bit(packed, state)
     assert torch.equal(F.dequantize_4bit(packed.t(), state), wide.t())
     assert torch.equal(getattr(F, f"dequantize_{quant_type}")(packed, state), wide)

@@ -81,6 +81,10 @@ def test_inputs_of_a_layer(layer):
     ):
         with pytest.raises(errors.KernelwrightError, match=said):
             layer(x)
+    from kernelwright import nn
+
+    with pytest.raises(errors.InvalidArgument, match="EmbeddingNF4: its input is a list, but must be a tensor"):
+        nn.EmbeddingNF4(50, 64).to("cpu")([1, 2])
     # Odd, and right.
     assert layer(torch.ones(0, 64)).shape == (0, 32)
     one = layer(torch.ones(64))
@@ -97,6 +101,16 @@ def test_a_type_to_compute_in(compute):
 
     with pytest.raises(errors.InvalidDtype, match=r"compute_dtype is .*, but must be torch\.float32 or"):
         nn.LinearNF4(64, 32, compute_dtype=compute)
+
+
+def test_a_weight_that_is_to_learn():
+    """What a user meets who gives an operator a layer's weight as it is."""
+    import kernelwright
+
+    weight = torch.nn.Linear(64, 32).weight
+    with pytest.raises(errors.Unsupported, match=r"'x' requires them: .* or give it without \(\.detach\(\)\)$"):
+        kernelwright.quantize_4bit(weight)
+    assert kernelwright.quantize_4bit(weight.detach())[0].shape == (1024,)
 
 
 def test_a_weight_that_was_to_learn_is_frozen():
@@ -146,6 +160,14 @@ def test_a_model_is_quantized_whole_or_not_at_all():
     with pytest.raises(errors.InvalidDtype, match=r"quantize_: '1': it has dtype torch\.float64"):
         nn.quantize_(model)
     assert [type(layer) for layer in model] == [torch.nn.Linear] * 2
+    odd = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(3, 3))
+    with pytest.raises(errors.InvalidArgument, match=r"quantize_: '1': .* 5 bytes, .* whole number of torch\.bfloat16"):
+        nn.quantize_(odd, quant_storage=torch.bfloat16)
+    assert [type(layer) for layer in odd] == [torch.nn.Linear] * 2
+    mixed = torch.nn.Sequential(nn.LinearNF4(64, 64).to("cpu"), nn.LinearNF4(64, 64))
+    with pytest.raises(errors.InvalidArgument, match="not quantized yet"):
+        nn.dequantize_(mixed)
+    assert [type(layer) for layer in mixed] == [nn.LinearNF4] * 2
     for call, said in (
         (lambda: nn.quantize_(torch.zeros(3)), "the model is a Tensor, but must be a torch.nn.Module"),
         (lambda: nn.quantize_(model[:1], skip=3), "skip is 3, but must be a list of names"),

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 
 import pytest
 
+from toolchain.commands import bench, tests
 from toolchain.errors import RequestError, ToolMissing
 from toolchain.testing.torch import on_another_python
 
@@ -42,3 +44,19 @@ def test_too_old(tmp_path):
 def test_torch_is_for_kw_of_that_python():
     with pytest.raises(RequestError, match=r"run kw by that Python for --torch torch==2.13.0"):
         on_another_python(sys.executable, "torch==2.13.0")
+
+
+@pytest.mark.parametrize(
+    ("verb", "options"),
+    [
+        (tests, ["--torch", " "]),
+        (tests, ["--python", "no-such-python"]),
+        (bench, ["--torch", " "]),
+        (bench, ["--torch", "none"]),
+    ],
+    ids=str,
+)
+def test_a_refusal_does_not_wait_for_a_build(verb, options, monkeypatch):
+    monkeypatch.setattr(verb, "build", lambda *_: pytest.fail("built first"))
+    with pytest.raises((RequestError, ToolMissing), match=r"names nothing|no such program|there is none"):
+        verb.run(argparse.Namespace(arguments=options))

@@ -10,7 +10,7 @@ import argparse
 
 from toolchain.building import Options, build
 from toolchain.targets import load
-from toolchain.testing import run_bench
+from toolchain.testing import run_bench, to_compare
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,4 +22,5 @@ def run(given: argparse.Namespace) -> int:
     parser = argparse.ArgumentParser(prog="./kw bench --", add_help=False, allow_abbrev=False)
     parser.add_argument("--torch", metavar="installed|SPEC")
     options, rest = parser.parse_known_args(given.arguments)
-    return run_bench(build(Options(), load()).wheel, options.torch, rest)
+    torch = to_compare(options.torch)
+    return run_bench(build(Options(), load()).wheel, torch, rest)

@@ -14,7 +14,7 @@ import argparse
 
 from toolchain.building import Options, build
 from toolchain.targets import load
-from toolchain.testing import run_tests
+from toolchain.testing import run_tests, to_test
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,5 +32,5 @@ def run(given: argparse.Namespace) -> int:
     parser.add_argument("--torch", metavar="none|installed|SPEC")
     parser.add_argument("--python", metavar="PYTHON")
     options, rest = parser.parse_known_args(given.arguments)
-    outcome = build(Options(), load())
-    return run_tests(outcome.wheel, options.torch, options.python, rest)
+    torch = to_test(options.torch, options.python)
+    return run_tests(build(Options(), load()).wheel, torch, rest)

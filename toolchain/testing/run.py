@@ -11,10 +11,9 @@ from pathlib import Path
 
 from toolchain.building import clean
 from toolchain.building.stamp import digest_of
-from toolchain.errors import ToolMissing
 from toolchain.targets import ROOT
 from toolchain.testing import environment
-from toolchain.testing.torch import Torch, choose, on_another_python
+from toolchain.testing.torch import Torch
 
 # Tests of what only the environments of lint have: conda-lock, the schema of workflows, their auditor.
 ONLY_HERE = ("tests/toolchain/test_conda_lock.py", "tests/toolchain/test_workflow_tools.py")
@@ -45,18 +44,15 @@ def _with_wheel(lock: str, wheel: Path, torch: Torch) -> Path:
     return python
 
 
-def run_tests(wheel: Path, torch: str | None, python_asked: str | None, rest: Sequence[str]) -> int:
+def run_tests(wheel: Path, torch: Torch, rest: Sequence[str]) -> int:
     """pytest's exit code, with the wheel installed and nothing of the sources in its place."""
-    python = _with_wheel("tests", wheel, on_another_python(python_asked, torch) if python_asked else choose(torch))
+    python = _with_wheel("tests", wheel, torch)
     return _run(f"tests of {wheel.name}", [str(python), "-m", "pytest", *rest], python, PATIENT)
 
 
-def run_bench(wheel: Path, torch: str | None, rest: Sequence[str]) -> int:
+def run_bench(wheel: Path, torch: Torch, rest: Sequence[str]) -> int:
     """The exit code of benchmarks/run.py, with the wheel installed."""
-    chosen = choose(torch)
-    if chosen.key == "none":
-        raise ToolMissing(f"the benchmarks compare with torch, and there is none ({chosen.about}): name one by --torch")
-    python = _with_wheel("bench", wheel, chosen)
+    python = _with_wheel("bench", wheel, torch)
     return _run(f"benchmarks of {wheel.name}", [str(python), str(ROOT / "benchmarks" / "run.py"), *rest], python)
 
 

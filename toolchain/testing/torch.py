@@ -113,6 +113,19 @@ def for_gpus(items: list[dict[str, Any]]) -> bool:
     return any(_name(item).startswith(_FOR_GPUS) for item in items)
 
 
+def to_test(asked: str | None, python: str | None) -> Torch:
+    """What `./kw tests` is to see; asked for before anything is built, for it may be refused."""
+    return on_another_python(python, asked) if python else choose(asked)
+
+
+def to_compare(asked: str | None) -> Torch:
+    """What `./kw bench` compares with, and there has to be one."""
+    chosen = choose(asked)
+    if chosen.key == "none":
+        raise ToolMissing(f"the benchmarks compare with torch, and there is none ({chosen.about}): name one by --torch")
+    return chosen
+
+
 def choose(asked: str | None) -> Torch:
     """The torch that was asked for, or an error if it cannot be had; without a wish, the best at hand."""
     if asked is not None and not asked.strip():

@@ -6,8 +6,14 @@
 
 namespace kw::cpu {
 
+const void* this_thread() {
+  static thread_local char here;
+  return &here;
+}
+
 int64_t norm_backward_workspace(int64_t rows, int64_t cols, bool centered) {
-  return chunks_of(rows).count * share_pitch(cols) * (centered ? 2 : 1) * static_cast<int64_t>(sizeof(float));
+  const int64_t share = share_pitch(cols) * (centered ? 2 : 1) * static_cast<int64_t>(sizeof(float));
+  return chunks_of(rows).count * (share + static_cast<int64_t>(sizeof(Node)));
 }
 
 kw_status run_norm_backward(const NormBackward& args, RangeBody chunks, RangeBody columns) {
@@ -16,10 +22,13 @@ kw_status run_norm_backward(const NormBackward& args, RangeBody chunks, RangeBod
   const int64_t size = size_of(args.dtype);
   will_write(args.dx, args.rows, args.dx_stride, args.cols * size, size);
   const Chunks cut = chunks_of(args.rows);
+  const bool wanted = args.dweight != nullptr || args.dbias != nullptr;
+  for (int64_t i = 0; wanted && i < cut.count; ++i) nodes_of(args)[i].owner = nullptr;
   parallel_for(cut.count, 1 + kElements / (cut.rows_each * args.cols), chunks, &args);
-  if (args.dweight != nullptr || args.dbias != nullptr) {
+  if (wanted) {
     const int64_t sums = args.centered ? 2 : 1;
-    parallel_for(args.cols, 1 + 2 * kElements / ((cut.count + 1) * sums), columns, &args);
+    const int64_t blocks = (args.cols + kColumnBlock - 1) / kColumnBlock;
+    parallel_for(blocks, 1 + 2 * kElements / ((cut.count + 1) * sums * kColumnBlock), columns, &args);
   }
   return KW_OK;
 }

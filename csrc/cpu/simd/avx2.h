@@ -92,6 +92,13 @@ inline Two load_two_as(const BFloat16*, const float* p) {
   return {_mm256_shuffle_ps(low, high, 0x88), _mm256_shuffle_ps(low, high, 0xdd)};
 }
 
+// Back from it.
+inline void store_two_as(const BFloat16*, float* p, Two v) {
+  const __m256 low = _mm256_unpacklo_ps(v.a, v.b), high = _mm256_unpackhi_ps(v.a, v.b);
+  _mm256_storeu_ps(p, _mm256_permute2f128_ps(low, high, 0x20));
+  _mm256_storeu_ps(p + kLanes, _mm256_permute2f128_ps(low, high, 0x31));
+}
+
 // NaN with no bits past those of a bfloat16, which rounding would carry into its sign.
 inline Vec short_nan(Vec v) {
   const __m256 upper = _mm256_and_ps(v, _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(0xffff0000u))));

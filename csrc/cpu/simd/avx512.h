@@ -125,6 +125,14 @@ inline Two load_two_as(const BFloat16*, const float* p) {
   return {_mm512_permutex2var_ps(first, even, second), _mm512_permutex2var_ps(first, odd, second)};
 }
 
+// Back from it.
+inline void store_two_as(const BFloat16*, float* p, Two v) {
+  const __m512i lower = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  const __m512i upper = _mm512_set_epi32(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8);
+  _mm512_storeu_ps(p, _mm512_permutex2var_ps(v.a, lower, v.b));
+  _mm512_storeu_ps(p + kLanes, _mm512_permutex2var_ps(v.a, upper, v.b));
+}
+
 // NaN with no bits past those of a bfloat16, which rounding would carry into its sign.
 inline Vec short_nan(Vec v) {
   const __m512i bits = _mm512_castps_si512(v);

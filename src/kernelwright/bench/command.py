@@ -33,7 +33,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     )
     add = parser.add_argument
     add("--model", choices=SHAPES, help="default: llama-8b-like on a GPU, llama-100m-like on the CPU")
-    add("--tokens", type=_count, default=64, metavar="N", help="generated for each request; default 64")
+    add("--tokens", type=_several, default=64, metavar="N", help="generated for each request, 2 or more; default 64")
     add("--requests", type=_count, default=20, metavar="N", help="default 20")
     add("--batch", type=_count, default=1, metavar="N", help="requests at once; default 1")
     add(
@@ -54,6 +54,9 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         parser.error(f"--ways: no such way {', '.join(unknown)}; there are {', '.join(WAYS)}")
     if options.plot and options.plot.suffix != ".svg":
         parser.error(f"--plot {options.plot}: the picture is an SVG; name it so")
+    for file in filter(None, (options.json, options.plot)):  # now, and not when everything was measured
+        if not file.parent.is_dir():
+            parser.error(f"{file}: there is no directory {file.parent}; make it first")
     return options
 
 
@@ -64,7 +67,16 @@ def _count(text: str) -> int:
     return number
 
 
+def _several(text: str) -> int:
+    """The first token is timed by itself, with the prompt; each other needs one before it."""
+    number = int(text)
+    if number < 2:
+        raise ValueError(text)
+    return number
+
+
 _count.__name__ = "positive number"  # what argparse calls it in an error
+_several.__name__ = "number of tokens (2 or more)"
 
 
 def _request(options: argparse.Namespace) -> dict[str, Any]:
@@ -122,6 +134,9 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     import torch
 
+    if options.device == "cuda" and not torch.cuda.is_available():
+        print(f"--device cuda: torch {torch.__version__} sees no GPU; `python -m kernelwright` says why")
+        return 1
     asked = _request(options)
     about = {
         "kernelwright": _files.version(),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -19,10 +20,7 @@ from kernelwright.nn.quantize import dequantize_
 
 
 class Quantizer(Bnb4BitHfQuantizer):
-    """transformers' quantizer for bitsandbytes in 4 bits, with each part that names bitsandbytes replaced.
-
-    It leaves `is_loaded_in_4bit` unset: where that is set, transformers and peft import bitsandbytes.
-    """
+    """transformers' quantizer for bitsandbytes in 4 bits, with each part that names bitsandbytes replaced."""
 
     def validate_environment(self, *_: Any, device_map: Any = None, **__: Any) -> None:
         """Nothing has to be installed. What bitsandbytes refuses is refused: layers on the disk, half of a model."""
@@ -76,11 +74,20 @@ class Quantizer(Bnb4BitHfQuantizer):
         return layer.requires_grad_(False)
 
     def _process_model_after_weight_loading(self, model: Any, **_: Any) -> Any:
+        """peft and transformers ask for the first: without it peft prepares no checkpointing of gradients."""
+        model.is_loaded_in_4bit = True
+        model.num_parameters = functools.partial(_number_of_parameters, model)
         return model
 
     def _dequantize(self, model: Any, dtype: Any = None) -> Any:
         dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype  # a configuration read from a file has names
-        return dequantize_(model, dtype)
+        transposed = [name for name, module in model.named_modules() if _was_transposed(module)]
+        dequantize_(model, dtype)
+        for name in transposed:
+            model.set_submodule(name, _transposed(model.get_submodule(name)))
+        for name in ("is_loaded_in_4bit", "num_parameters"):
+            vars(model).pop(name, None)
+        return model
 
     def get_quantize_ops(self) -> ConversionOps:
         return _Quantize(self)
@@ -99,6 +106,30 @@ class Quantizer(Bnb4BitHfQuantizer):
         return {"deserialize": _Deserialize}
 
 
+def _number_of_parameters(model: Any, only_trainable: bool = False, exclude_embeddings: bool = False) -> int:
+    """As a model's `num_parameters`, which asks bitsandbytes what a parameter in 4 bits is."""
+    tables = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, torch.nn.Embedding)}
+    return sum(
+        2 * parameter.nbytes if isinstance(parameter, Params4bit) and parameter.bnb_quantized else parameter.numel()
+        for name, parameter in model.named_parameters()
+        if (parameter.requires_grad or not only_trainable) and not (exclude_embeddings and name in tables)
+    )
+
+
+def _was_transposed(module: Any) -> bool:
+    """Whether it takes the place of a layer that holds its weight the other way round."""
+    return isinstance(module, Linear4bit) and issubclass(getattr(module, "source_cls", torch.nn.Linear), Conv1D)
+
+
+def _transposed(linear: torch.nn.Linear) -> Any:
+    """The same as the layer that a checkpoint of this model is made for."""
+    with torch.device("meta"):
+        made = Conv1D(linear.out_features, linear.in_features)
+    made.weight = torch.nn.Parameter(linear.weight.T.contiguous(), requires_grad=False)
+    made.bias = linear.bias
+    return made.train(linear.training)
+
+
 class _Quantize(ConversionOps):
     """An ordinary weight of a checkpoint becomes a quantized parameter."""
 
@@ -110,7 +141,7 @@ class _Quantize(ConversionOps):
         for name, value in input_dict.items():
             weight = value[0] if isinstance(value, list) else value
             module, _last = get_module_from_name(model, name)
-            if issubclass(module.source_cls, Conv1D):  # it holds its weight the other way round
+            if _was_transposed(module):
                 weight = weight.T
             old = model.get_parameter_or_buffer(name)
             found[name] = Params4bit(weight, **{**old.__dict__, "requires_grad": False}).to(weight.device)

@@ -55,6 +55,21 @@ def check_dtype(who: str, dtype: torch.dtype) -> None:
         raise InvalidDtype(f"{who}: it has dtype {dtype}, but must have {' or '.join(map(str, _FLOATS))}")
 
 
+def check_input(layer: torch.nn.Module, x: Any) -> None:
+    if not isinstance(x, torch.Tensor):
+        raise InvalidArgument(f"{type(layer).__name__}: its input is a {type(x).__name__}, but must be a tensor")
+
+
+def check_storage(who: str, weight: Tensor, quant_storage: torch.dtype) -> None:
+    """The packed bytes of a weight can be seen as that type."""
+    size, count = quant_storage.itemsize, four_bit.packed_bytes(weight.numel())
+    if count % size:
+        raise InvalidArgument(
+            f"{who}: of shape {tuple(weight.shape)} it has {count} bytes, which are no whole number of "
+            f"{quant_storage} ({size} bytes each); use quant_storage=torch.uint8"
+        )
+
+
 def check_compute(who: str, dtype: Any) -> None:
     """What a layer computes in, said when the layer is made: a wrong type would fail in its first forward."""
     if dtype is not None and dtype not in (*_FLOATS, torch.float64):
@@ -80,14 +95,9 @@ def quantize(
     """The codes of a weight, of shape [bytes, 1] seen as quant_storage, and their state."""
     check_settings(quant_type, blocksize, quant_storage)
     check_dtype("a 4-bit weight", weight.dtype)
+    check_storage("a 4-bit weight", weight, quant_storage)
     op = torch.ops.kernelwright.quantize_4bit
     packed, absmax = op.default(weight.detach(), blocksize, quant_type)
-    size = quant_storage.itemsize
-    if packed.numel() % size:
-        raise InvalidArgument(
-            f"a 4-bit weight: of shape {tuple(weight.shape)} it has {packed.numel()} bytes, which are no whole number "
-            f"of {quant_storage} ({size} bytes each); use quant_storage=torch.uint8"
-        )
     packed = packed.view(quant_storage).view(-1, 1)
     code = values(quant_type, weight.device)
     if not compress_statistics:

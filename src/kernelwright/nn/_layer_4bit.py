@@ -19,6 +19,19 @@ if TYPE_CHECKING:
 _PARTS = ("absmax", "quant_map", "nested_absmax", "nested_quant_map", f"{PACKED}nf4", f"{PACKED}fp4")
 
 
+def _beside(weight: Any, state: QuantState | None) -> QuantState | None:
+    """The state on the device of a weight that came without one: FSDP and DataParallel move the tensor alone."""
+    if (
+        state is None
+        or weight is None
+        or weight.device == state.absmax.device
+        or weight.is_meta
+        or state.absmax.is_meta
+    ):
+        return state
+    return state.copy().to(weight.device)
+
+
 class Layer4bit(torch.nn.Module):
     """Goes before the torch module whose `weight` is in 4 bits.
 
@@ -44,8 +57,9 @@ class Layer4bit(torch.nn.Module):
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-        if name == "weight" and getattr(value, "quant_state", None) is not None:
-            super().__setattr__("quant_state", value.quant_state)
+        if name == "weight":
+            state = getattr(value, "quant_state", None) or _beside(value, self.__dict__.get("quant_state"))
+            super().__setattr__("quant_state", state)
 
     def _state(self) -> QuantState:
         """The state of the weight as it is now, which must be quantized."""

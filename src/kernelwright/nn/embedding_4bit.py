@@ -26,7 +26,7 @@ class Embedding4bit(Layer4bit, torch.nn.Embedding):
     saved and loaded, with the keys of Linear4bit.
 
     num_embeddings, embedding_dim, device    as torch.nn.Embedding has them
-    dtype         of the table and of what `forward` gives
+    dtype         of the table and of what `forward` gives, until `.half()` or `.to(dtype)` change the latter
     quant_type    "fp4" or "nf4"
     quant_storage the type that the packed bytes are seen as
 
@@ -54,8 +54,14 @@ class Embedding4bit(Layer4bit, torch.nn.Embedding):
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, {self._describe()}"
 
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        """What `.half()` and `.to(dtype)` make of tensors is what `forward` gives from then on; the codes stay."""
+        self.dtype = fn(torch.empty(0, dtype=self.dtype, device=self.weight.device)).dtype
+        return super()._apply(fn, recurse)
+
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name
         state = self._state()
+        _four_bit.check_input(self, input)
         dim = self.embedding_dim
         if dim % state.blocksize:
             table = _four_bit.dequantize(self.weight, state)

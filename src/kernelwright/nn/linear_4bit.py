@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kernelwright.errors import InvalidArgument
 from kernelwright.nn import _four_bit
 from kernelwright.nn._layer_4bit import Layer4bit
 from kernelwright.nn.params_4bit import Params4bit
@@ -68,8 +67,7 @@ class Linear4bit(Layer4bit, torch.nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         state = self._state()
-        if not isinstance(x, torch.Tensor):
-            raise InvalidArgument(f"{type(self).__name__}: its input is a {type(x).__name__}, but must be a tensor")
+        _four_bit.check_input(self, x)
         bias, kind = self.bias, x.dtype
         compute = self.compute_dtype or kind
         if kind is not compute:

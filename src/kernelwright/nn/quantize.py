@@ -52,7 +52,10 @@ def quantize_(
     _four_bit.check_compute("quantize_", compute_dtype)
     if device is not None and torch.device(device).type == "meta":
         raise InvalidArgument("quantize_: device is meta, where nothing has values; name the one it is to run on")
-    for name, old in progress(_found(model, skip), "quantizing", show_progress):
+    found = _found(model, skip)
+    for name, module in found:  # before the first is replaced: a model must not be left half done
+        _check_weight(name, module.weight, quant_storage)
+    for name, old in progress(found, "quantizing", show_progress):
         parent, _, last = name.rpartition(".")
         made = _quantized(old, device, blocksize, compute_dtype=compute_dtype, **settings)
         setattr(model.get_submodule(parent), last, made)
@@ -74,8 +77,10 @@ def dequantize_(model: torch.nn.Module, dtype: torch.dtype | None = None) -> tor
         raise InvalidDtype(f"dequantize_: dtype is {dtype!r}, but must be a torch type of floats, or None")
     if isinstance(model, Linear4bit):
         raise InvalidArgument("dequantize_: the model is itself one Linear4bit; use layer.weight.dequantize()")
-    for name, old in [(name, module) for name, module in model.named_modules() if isinstance(module, Linear4bit)]:
-        weight = _four_bit.dequantize(old.weight.detach(), old._state())  # noqa: SLF001
+    found = [(name, module) for name, module in model.named_modules() if isinstance(module, Linear4bit)]
+    states = [module._state() for _, module in found]  # noqa: SLF001 - what has none is refused before the first
+    for (name, old), state in zip(found, states, strict=True):
+        weight = _four_bit.dequantize(old.weight.detach(), state)
         made = torch.nn.Linear(old.in_features, old.out_features, device="meta")
         made.weight = torch.nn.Parameter(weight.to(dtype or weight.dtype), requires_grad=False)
         made.bias = old.bias
@@ -100,17 +105,16 @@ def _found(model: torch.nn.Module, skip: Iterable[str] | None) -> list[tuple[str
             f"quantize_: {type(model).__name__} has no torch.nn.Linear to quantize"
             + (f" besides those that skip={sorted(skipped)} and shared weights leave" if skipped or shared else "")
         )
-    for name, module in found:  # before the first is replaced: a model must not be left half done
-        _check_weight(name, module.weight)
     return found
 
 
-def _check_weight(name: str, weight: torch.Tensor) -> None:
+def _check_weight(name: str, weight: torch.Tensor, quant_storage: torch.dtype) -> None:
     if weight.device.type == "meta":
         raise InvalidArgument(
             f"quantize_: {name!r} is on the meta device, without values; load the model's weights first"
         )
     _four_bit.check_dtype(f"quantize_: {name!r}", weight.dtype)
+    _four_bit.check_storage(f"quantize_: {name!r}", weight, quant_storage)
 
 
 def _require_module(who: str, model: Any) -> None:

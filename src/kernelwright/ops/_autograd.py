@@ -130,6 +130,7 @@ def refuse_gradients(
     names, op = [argument.name for argument in arguments], _name(target)
     written = [i for i, a in enumerate(arguments) if a.alias_info is not None and a.alias_info.is_write]
     wanted, redispatch = _wants_gradients(torch), _redispatch(torch, target, refuse, kernels)
+    otherwise = "use the overload that does not write in place" if written else "give it without (.detach())"
     tensor, modes = torch.Tensor, torch.autograd.forward_ad
 
     def run(keyset: Any, *args: Any) -> Any:
@@ -143,7 +144,7 @@ def refuse_gradients(
         if index is not None:
             raise errors.Unsupported(
                 f"{shown} records no gradients, but its argument {names[index]!r} requires them: "
-                "call it under torch.no_grad(), or use the overload that does not write in place"
+                f"call it under torch.no_grad(), or {otherwise}"
             )
         return redispatch(keyset, args)
 

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT
+"""4-bit layers whose tensors somebody moved or converted: the state goes with the codes, the codes stay as they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.python.tensors import torch
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_the_state_follows_a_weight_that_moved_alone(double, device):
+    """fully_shard moves parameters and DataParallel copies them to other devices; neither knows of the state."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    from kernelwright import nn
+
+    made, x = nn.LinearNF4(64, 32, compress_statistics=double).to("cpu"), torch.randn(3, 64)
+    state, codes, y = made.quant_state, made.weight.data, made(x)
+    replica = made._replicate_for_data_parallel()
+    if device == "cuda":
+        replica.weight = codes.to("cuda")
+        torch.testing.assert_close(replica(x.to("cuda")).cpu(), y, rtol=1e-5, atol=1e-5)
+    elif not torch.cuda.is_available():
+        with FakeTensorMode(allow_non_fake_inputs=True):  # a GPU that is not there
+            replica.weight = torch.empty(1024, 1, dtype=torch.uint8, device="cuda:0")
+            found = [replica.quant_state.absmax, replica.quant_state.code]
+            found += [replica.quant_state.state2.absmax, replica.quant_state.offset] if double else []
+            assert {str(tensor.device) for tensor in found} == {"cuda:0"}
+    assert made.quant_state is state
+    assert str(state.absmax.device) == "cpu"
+    for data in (codes.to("meta"), codes):  # what offloads weights leaves a shell, and brings them back
+        made.weight = torch.nn.Parameter(data, requires_grad=False)
+    assert torch.equal(made(x), y)
+
+
+@pytest.mark.gpu
+def test_data_parallel():
+    from kernelwright import nn
+
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two GPUs")
+    model = torch.nn.Sequential(nn.EmbeddingNF4(50, 64), nn.LinearNF4(64, 40), nn.LinearFP4(40, 8)).to("cuda")
+    ids = torch.randint(0, 50, (6, 3), device="cuda")
+    torch.testing.assert_close(torch.nn.DataParallel(model, [0, 1])(ids), model(ids), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dim", [64, 30])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_embedding_gives_what_its_model_was_converted_to(device, dim, when):
+    from kernelwright import nn
+
+    made, ids = nn.EmbeddingNF4(50, dim), torch.randint(0, 50, (2, 3), device=device)
+    made = made.half().to(device) if when == "before" else made.to(device).half()
+    codes, expected = made.weight.data.clone(), made.weight.dequantize()[ids].half()
+    assert torch.equal(made(ids), expected)
+    assert made(ids).dtype is torch.float16
+    assert made.bfloat16()(ids).dtype is torch.bfloat16
+    assert torch.equal(made.weight.data, codes)
