@@ -23,7 +23,7 @@ __device__ __forceinline__ void store_sum(char* to, u64 column, float sum, int k
 // A block has `width` units of columns; its threads beside each other in a unit add every so many-th row of the sums. A
 // unit is what a thread loads at once, `count` sums.
 __device__ __forceinline__ void norm_backward_finish(const KwNormFinishParams& p) {
-  constexpr u32 kAhead = 5;        // loads on their way at once
+  constexpr u32 kAhead = 8;        // loads on their way at once
   constexpr u32 kFewestWarps = 8;  // of a block
   constexpr u32 kQuad = 4;
   extern __shared__ __align__(128) char norm_backward_memory[];
