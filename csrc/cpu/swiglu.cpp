@@ -29,7 +29,7 @@ Vec exp_for(Vec v) {
 
 // 1 / (1 + exp(-gate)), and what it lacks to 1. Both are made of exp(-|gate|), which does not overflow, so that neither
 // is lost where it is small.
-template <class T>
+template <class T, bool kNear = false>
 struct Sigmoid {
   Vec value, rest;
 
@@ -40,6 +40,47 @@ struct Sigmoid {
     rest = where_negative(gate, large, small);
   }
 };
+
+#ifdef KW_SIMD_EXP_NEAR
+// Where all gates are near zero, exp(-gate) serves both signs: for results of 16 bits, a third less to do.
+constexpr bool kHasNear = true;
+
+struct NearSigmoid {
+  Vec value, rest;
+
+  explicit NearSigmoid(Vec gate) : NearSigmoid(exp_minus_near(gate), 0) {}
+
+ protected:
+  NearSigmoid(Vec e, int) : value(reciprocal(add(all(1.0f), e))) { rest = mul(e, value); }
+};
+
+// The same bits for these gates, whatever their neighbours are. Below, 1 + exp(-gate) is exp(-gate).
+struct FarSigmoid : NearSigmoid {
+  explicit FarSigmoid(Vec gate) : NearSigmoid(exp_short(mul(within(gate, -34.0f, 105.0f), all(-1.0f))), 0) {
+    value = where_below(gate, -34.0f, exp_short(within(gate, -105.0f, 0.0f)), value);
+    rest = where_below(gate, -34.0f, all(1.0f), rest);
+  }
+};
+
+template <>
+struct Sigmoid<Half, true> : NearSigmoid {
+  using NearSigmoid::NearSigmoid;
+};
+template <>
+struct Sigmoid<BFloat16, true> : NearSigmoid {
+  using NearSigmoid::NearSigmoid;
+};
+template <>
+struct Sigmoid<Half, false> : FarSigmoid {
+  using FarSigmoid::FarSigmoid;
+};
+template <>
+struct Sigmoid<BFloat16, false> : FarSigmoid {
+  using FarSigmoid::FarSigmoid;
+};
+#else
+constexpr bool kHasNear = false;
+#endif
 
 // Fetches what a row's place is read for later: kBytes further on, which is in rows after this one where a row is
 // short.
@@ -68,10 +109,10 @@ struct Forward {
         later_up(up, a.up_stride, a.cols) {}
 
   // gate * e / (1 + e) * up with e = exp(gate): past 40 that is gate * up, and the reciprocal stays in its range.
-  // Inside both bounds it is the same without them.
-  template <bool kBounded = true>
+  template <bool kNear = false>
   static Vec of(Vec gate, Vec up) {
-    const Vec e = exp_for<T>(kBounded ? within(gate, -105.0f, 40.0f) : gate);
+    if constexpr (kHasNear && sizeof(T) == 2) return mul(mul(gate, Sigmoid<T, kNear>(gate).value), up);
+    const Vec e = exp_for<T>(within(gate, -105.0f, 40.0f));
     return mul(mul(gate, mul(e, reciprocal(add(all(1.0f), e)))), up);
   }
 
@@ -80,7 +121,7 @@ struct Forward {
     later_up.fetch(i);
     const Two g = load_two(gate + i), u = load_two(up + i);
     if (__builtin_expect(near_zero(gate + i), 1)) {
-      return store_two_short_nan(y + i, Two{of<false>(g.a, u.a), of<false>(g.b, u.b)});
+      return store_two_short_nan(y + i, Two{of<true>(g.a, u.a), of<true>(g.b, u.b)});
     }
     store_two(y + i, Two{of(g.a, u.a), of(g.b, u.b)});
   }
@@ -111,8 +152,9 @@ struct Backward {
     Vec gate, up;
   };
 
+  template <bool kNear = false>
   static Both of(Vec gate, Vec up, Vec dy) {
-    const Sigmoid<T> s(gate);
+    const Sigmoid<T, kNear> s(gate);
     const Vec silu = mul(gate, s.value);
     return {mul(mul(mul_add(silu, s.rest, s.value), up), dy), mul(silu, dy)};
   }
@@ -122,7 +164,9 @@ struct Backward {
     later_up.fetch(i);
     later_dy.fetch(i);
     const Two g = load_two(gate + i), u = load_two(up + i), d = load_two(dy + i);
-    const Both a = of(g.a, u.a, d.a), b = of(g.b, u.b, d.b);
+    const bool near = near_zero(gate + i);
+    const Both a = near ? of<true>(g.a, u.a, d.a) : of(g.a, u.a, d.a);
+    const Both b = near ? of<true>(g.b, u.b, d.b) : of(g.b, u.b, d.b);
     store_two(dgate + i, Two{a.gate, b.gate});
     store_two(dup + i, Two{a.up, b.up});
   }

@@ -41,6 +41,9 @@ inline Vec within(Vec v, float low, float high) {
   return _mm512_min_ps(all(high), _mm512_max_ps(all(low), v));  // of a NaN and a number, these give the second operand
 }
 inline Vec minus_size(Vec v) { return _mm512_or_ps(v, all(-0.0f)); }
+inline Vec where_below(Vec v, float bound, Vec a, Vec b) {
+  return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v, all(bound), _CMP_LT_OQ), b, a);
+}
 inline Vec where_negative(Vec v, Vec a, Vec b) {
   return _mm512_mask_blend_ps(_mm512_movepi32_mask(_mm512_castps_si512(v)), b, a);
 }
@@ -71,6 +74,22 @@ inline Vec exp_short(Vec v) {
       _mm512_permutex2var_ps(_mm512_load_ps(kPowers), _mm512_castps_si512(t), _mm512_load_ps(kPowers + 16));
   const Vec p = mul(mul_add(r, all(0.5f), all(1.00001466f)), r);
   return _mm512_scalef_ps(mul_add(power, p, power), n);
+}
+
+// exp_short(-v), the same bits, for v from -34 to 34: the exponent, with j at the mantissa's upper end, is added to the
+// table's element, which has j less there. scalef takes two cycles where a shift takes one.
+#define KW_SIMD_EXP_NEAR
+inline Vec exp_minus_near(Vec v) {
+  const Vec whole = all(0x1.8p18f), t = _mm512_fnmadd_ps(v, all(1.44269504f), whole), n = _mm512_sub_ps(t, whole);
+  const Vec r = _mm512_fnmsub_ps(n, all(0.693147182f), v);
+  const __m512i j = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  const __m512i first = _mm512_sub_epi32(_mm512_load_si512(kPowers), _mm512_slli_epi32(j, 18));
+  const __m512i second = _mm512_sub_epi32(_mm512_load_si512(kPowers + 16),
+                                          _mm512_slli_epi32(_mm512_add_epi32(j, _mm512_set1_epi32(16)), 18));
+  const __m512i steps = _mm512_castps_si512(t), powers = _mm512_permutex2var_epi32(first, steps, second);
+  const Vec power = _mm512_castsi512_ps(_mm512_add_epi32(powers, _mm512_slli_epi32(steps, 18)));
+  const Vec p = mul(mul_add(r, all(0.5f), all(1.00001466f)), r);
+  return mul_add(power, p, power);
 }
 
 inline __mmask16 first(int64_t n) { return static_cast<__mmask16>((1u << n) - 1u); }
@@ -154,10 +173,13 @@ inline void store_two_short_nan(BFloat16* p, Two v) {
   _mm512_storeu_si512(p, _mm512_mask_blend_epi16(0xaaaaaaaau, even, upper_rounded(v.b)));
 }
 
-inline bool near_zero(const BFloat16* p) {
+// Whether the sizes of 32 numbers of 16 bits are at most this.
+inline bool within_size(const void* p, int16_t most) {
   const __m512i sizes = _mm512_and_si512(_mm512_loadu_si512(p), _mm512_set1_epi16(0x7fff));
-  return _mm512_cmpgt_epu16_mask(sizes, _mm512_set1_epi16(0x4208)) == 0;  // 34
+  return _mm512_cmpgt_epu16_mask(sizes, _mm512_set1_epi16(most)) == 0;
 }
+inline bool near_zero(const BFloat16* p) { return within_size(p, 0x4208); }  // 34
+inline bool near_zero(const Half* p) { return within_size(p, 0x5040); }
 
 inline void store_two(BFloat16* p, Two v) {
   if (__builtin_expect(_mm512_cmp_ps_mask(v.a, v.b, _CMP_UNORD_Q) != 0, 0)) v = {short_nan(v.a), short_nan(v.b)};

@@ -238,6 +238,37 @@ void check_all_short(const char* isa) {
   }
 }
 
+// Every gate that 16 bits can be, once beside those next to it and once among others: what is near zero and what is not
+// may be computed in two ways, and the bits are the same.
+void check_neighbours(const char* isa) {
+  constexpr int kCount = 65536;
+  static uint16_t gate[kCount], up[kCount], dy[kCount], results[2][3][kCount];
+  for (const Format& format : kFormats) {
+    if (format.size != 2) continue;
+    for (int mixed = 0; mixed < 2; ++mixed) {
+      for (int i = 0; i < kCount; ++i) {
+        gate[i] = static_cast<uint16_t>(mixed ? i * 40503 : i);
+        set(format, up, i, 1.0 + gate[i] % 5);
+        set(format, dy, i, 2.0 - gate[i] % 7);
+      }
+      auto& [y, dgate, dup] = results[mixed];
+      CHECK(kw_swiglu(KW_CPU, nullptr, y, kCount, gate, kCount, up, kCount, 1, kCount, format.dtype) == KW_OK, "%s",
+            kw_last_error());
+      CHECK(kw_swiglu_backward(KW_CPU, nullptr, dgate, kCount, dup, kCount, dy, kCount, gate, kCount, up, kCount, 1,
+                               kCount, format.dtype) == KW_OK,
+            "%s", kw_last_error());
+    }
+    for (int i = 0; i < kCount; ++i) {
+      const double g = get(format, gate, i);
+      for (int k = 0; k < 3; ++k) {
+        const double apart = get(format, results[0][k], gate[i]), among = get(format, results[1][k], i);
+        CHECK(results[0][k][gate[i]] == results[1][k][i] || (isnan(apart) && isnan(among)),
+              "%s %s: result %d of gate %a is %a, and %a among other gates", isa, format.name, k, g, apart, among);
+      }
+    }
+  }
+}
+
 // Every up that 16 bits can be, beside gates near zero.
 void check_all_short_ups(const char* isa) {
   constexpr int kCount = 65536;
@@ -309,6 +340,7 @@ int main() {
   each_isa(check_dense);
   each_isa(check_range);
   each_isa(check_all_short);
+  each_isa(check_neighbours);
   each_isa(check_all_short_ups);
   each_isa(check_ends);
   each_isa(check_refusals);

@@ -11,12 +11,14 @@
 
 namespace kw::cpu {
 
-// Four arrays of `count` floats.
+// Six arrays of `count` floats.
 struct Job {
   const float* in;
   float* exp;
   float* exp_short;
   float* reciprocal;
+  float* minus;  // exp_short(-v), and by the function for numbers near zero, where there is one
+  float* near;
 };
 
 KW_CPU_RANGE(simd_functions)
@@ -30,6 +32,12 @@ void simd_functions(const void* context, int64_t begin, int64_t end) {
     store(job.exp + i, exp(v));
     store(job.exp_short + i, exp_short(v));
     store(job.reciprocal + i, reciprocal(v));
+    store(job.minus + i, exp_short(mul(v, all(-1.0f))));
+#ifdef KW_SIMD_EXP_NEAR
+    store(job.near + i, exp_minus_near(v));
+#else
+    store(job.near + i, exp_short(mul(v, all(-1.0f))));
+#endif
   }
 }
 
@@ -57,8 +65,8 @@ double error_of(float got, double expected) {
 }
 
 void check_batch(const char* isa, const float* in, double* worst) {
-  static float exps[kBatch], shorts[kBatch], reciprocals[kBatch];
-  const kw::cpu::Job job{in, exps, shorts, reciprocals};
+  static float exps[kBatch], shorts[kBatch], reciprocals[kBatch], minus[kBatch], near[kBatch];
+  const kw::cpu::Job job{in, exps, shorts, reciprocals, minus, near};
   kw::cpu::picked_simd_functions()(&job, 0, kBatch);
   for (int i = 0; i < kBatch; ++i) {
     const auto x = static_cast<double>(in[i]), size = fabs(x);
@@ -71,6 +79,8 @@ void check_batch(const char* isa, const float* in, double* worst) {
       worst[2] = off > worst[2] ? off : worst[2];
       CHECK(off <= 8, "%s: exp_short(%a) is %a: %.2f units off", isa, x, static_cast<double>(shorts[i]), off);
     }
+    CHECK(!(size <= 34) || minus[i] == near[i], "%s: exp_minus_near(%a) is %a, exp_short of its negative %a", isa, x,
+          static_cast<double>(near[i]), static_cast<double>(minus[i]));
     if (!(size >= 0x1p-100 && size <= 0x1p100)) continue;
     const double inverse = error_of(reciprocals[i], 1 / x);
     worst[1] = inverse > worst[1] ? inverse : worst[1];
