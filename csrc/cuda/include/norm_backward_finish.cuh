@@ -28,6 +28,8 @@ __device__ __forceinline__ void norm_backward_finish(const KwNormFinishParams& p
   constexpr u32 kQuad = 4;
   extern __shared__ __align__(128) char norm_backward_memory[];
   float* scratch = reinterpret_cast<float*>(norm_backward_memory);  // of each warp, `width` units
+  // Clusters that were placed among blocks of this kernel, one here and one there, would leave the last no place.
+  if (!p.before_clusters) allow_next_kernel();
   wait_for_previous_kernel();
   const u32 width = p.width, count = p.count, rows = p.partials, units = p.cols / count;
   const u32 blocks = (units + width - 1) / width, side = blockDim.x / width;
@@ -70,10 +72,6 @@ __device__ __forceinline__ void norm_backward_finish(const KwNormFinishParams& p
       *mine = total[0];
     }
   }
-  // Not before: while all blocks of this kernel wait beside those of the one before, clusters of the next would be
-  // placed among them, one here and one there, and where each multiprocessor is to have two blocks the last would find
-  // no place.
-  allow_next_kernel();
   __syncthreads();
   const u32 column = first * count + threadIdx.x;
   if (threadIdx.x >= columns || column >= p.cols) return;
