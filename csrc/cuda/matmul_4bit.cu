@@ -62,7 +62,7 @@ KW_TENSOR(float16, Float16)
 KW_TENSOR(bfloat16, BFloat16)
 #endif
 #ifdef KW_HAS_WGMMA
-extern "C" __global__ void __launch_bounds__(64) matmul_4bit_panel_x(const KwMatmul4bitPanelXParams p) {
+extern "C" __global__ void __launch_bounds__(128) matmul_4bit_panel_x(const KwMatmul4bitPanelXParams p) {
   kw::matmul_4bit_panel_x(p);
 }
 KW_PANEL_SUM(float16, Float16)

@@ -10,6 +10,7 @@ import os
 import pickle
 import subprocess
 import sys
+import weakref
 
 import pytest
 import torch
@@ -80,11 +81,15 @@ def test_what_a_model_says_of_itself(bnb, quantizer, checkpoint, load, settings,
         for asked in ({}, {"exclude_embeddings": True}, {"only_trainable": True}):
             assert one.num_parameters(**asked) == theirs.num_parameters(**asked), asked
         assert one.num_parameters() == plain.num_parameters()
-        assert one.num_parameters.args == (one,)
+        assert one.num_parameters.model() is one
         assert torch.equal(logits(one, ids), logits(model, ids))
     back = model.dequantize()
     assert not getattr(back, "is_loaded_in_4bit", False)
     assert back.num_parameters() == plain.num_parameters()
+    passing = load(checkpoint, quantization_config=settings)
+    seen = weakref.ref(passing)
+    del passing
+    assert seen() is None  # at once: on a GPU its memory is wanted again
 
 
 def test_layers_that_hold_their_weight_the_other_way_round(bnb, quantizer, transformers, load, settings, ids, tmp_path):

@@ -148,6 +148,57 @@ def test_refused(words):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        (0, "codes has 1 elements, but must have 2: one for each block of 64 of 8x16"),
+        (1, "absmax2 has 2 elements, but must have 1: one for each 256 of 2 scales"),
+        (2, "map has 257 elements, but must have 256"),
+        (3, "offset has 2 elements, but must have 1"),
+    ],
+)
+def test_scales_of_scales_are_counted(place, words):
+    weight = torch.randn(8, 16)
+    packed, scales = kernelwright.quantize_4bit(weight, double_quant=True)
+    wrong = list(scales)
+    more = torch.cat([scales[place].reshape(-1), scales[place].reshape(-1)[:1]])
+    wrong[place] = scales[place][:1] if place == 0 else more
+    for call in (
+        lambda absmax: kernelwright.matmul_4bit(torch.randn(2, 16), packed, absmax, 8),
+        lambda absmax: kernelwright.dequantize_4bit(packed, absmax, (8, 16)),
+    ):
+        with pytest.raises(errors.InvalidArgument, match=f"_4bit: {words}"):
+            call(four_bit.QuantizedAbsmax(*wrong))
+        for other, kind in ((torch.float16, "dtype torch.float16"), ("meta", "on meta")):
+            wrong_kind = scales._replace(**{scales._fields[place]: scales[place].to(other)})
+            with pytest.raises(errors.InvalidArgument, match=f"{scales._fields[place]} .*{kind}"):
+                call(wrong_kind)
+        call(scales)
+
+
+def test_the_path_without_kernels_within_autocast(device):
+    """It is what a suspicious result is compared with."""
+    packed, absmax = kernelwright.quantize_4bit(torch.randn(32, 256, device=device))
+    x = torch.randn(5, 256, device=device)
+    expected = reference.matmul(x, packed, absmax, None, 32, 64, "nf4")
+    with torch.autocast(device, dtype=torch.bfloat16):
+        assert torch.equal(reference.matmul(x, packed, absmax, None, 32, 64, "nf4"), expected)
+        torch.testing.assert_close(kernelwright.matmul_4bit(x, packed, absmax, 32), expected, rtol=1e-5, atol=1e-3)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_gradients_within_autocast(nested, device):
+    """They have the type that the forward pass had, wherever backward() is called."""
+    packed, absmax = kernelwright.quantize_4bit(torch.randn(32, 256, device=device), double_quant=nested)
+    weight = kernelwright.dequantize_4bit(packed, absmax, (32, 256))
+    x, gradient = torch.randn(5, 256, device=device, requires_grad=True), torch.randn(5, 32, device=device)
+    with torch.autocast(device, dtype=torch.bfloat16):
+        y = kernelwright.matmul_4bit(x, packed, absmax, 32)
+        assert y.dtype is torch.float32
+        y.backward(gradient)
+    torch.testing.assert_close(x.grad, gradient @ weight, rtol=1e-5, atol=1e-3)  # bfloat16 is 1e-2 off
+
+
 def test_weights_have_no_gradients():
     packed, absmax = kernelwright.quantize_4bit(torch.randn(8, 16))
     x = torch.randn(2, 16)

@@ -21,7 +21,7 @@ def test_the_state_follows_a_weight_that_moved_alone(double, device):
     state, codes, y = made.quant_state, made.weight.data, made(x)
     replica = made._replicate_for_data_parallel()
     if device == "cuda":
-        replica.weight = codes.to("cuda")
+        replica.weight, replica.bias = codes.to("cuda"), made.bias.detach().to("cuda")
         torch.testing.assert_close(replica(x.to("cuda")).cpu(), y, rtol=1e-5, atol=1e-5)
     elif not torch.cuda.is_available():
         with FakeTensorMode(allow_non_fake_inputs=True):  # a GPU that is not there
@@ -34,6 +34,23 @@ def test_the_state_follows_a_weight_that_moved_alone(double, device):
     for data in (codes.to("meta"), codes):  # what offloads weights leaves a shell, and brings them back
         made.weight = torch.nn.Parameter(data, requires_grad=False)
     assert torch.equal(made(x), y)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_quantized_layer_moves_whole(device, lost):
+    """There and back; and where FSDP has put a plain tensor in the parameter's place."""
+    from kernelwright import nn
+
+    made, x = nn.LinearNF4(64, 32).to("cpu"), torch.randn(3, 64)
+    y = made(x)
+    if lost:
+        made.weight = torch.nn.Parameter(made.weight.data, requires_grad=False)
+    made.to(device)
+    torch.testing.assert_close(made(x.to(device)).cpu(), y, rtol=1e-5, atol=1e-5)
+    assert torch.equal(made.to("cpu")(x), y)
+    state = made.to("meta").quant_state
+    parts = (made.weight, state.absmax, state.code, state.offset, state.state2.absmax, state.state2.code)
+    assert {part.device.type for part in parts} == {"meta"}
 
 
 @pytest.mark.gpu

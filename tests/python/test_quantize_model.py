@@ -163,6 +163,23 @@ def test_settings_reach_the_layers():
         assert layer.bias.requires_grad
 
 
+@pytest.mark.gpu
+def test_straight_to_a_gpu():
+    """Layer by layer, so that the GPU has room for the codes alone; what is not quantized stays where it is."""
+    from kernelwright import nn
+
+    model = torch.nn.Sequential(*(torch.nn.Linear(2048, 2048) for _ in range(4)), torch.nn.LayerNorm(2048))
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    nn.quantize_(model, device="cuda")
+    whole = 4 * 2048 * 2048 * 4
+    assert torch.cuda.max_memory_allocated() - before < whole / 2
+    for layer in model[:4]:
+        state = layer.weight.quant_state
+        assert {t.device.type for t in (layer.weight, layer.bias, state.absmax, state.code, state.offset)} == {"cuda"}
+    assert model[4].weight.device.type == "cpu"
+
+
 @pytest.mark.parametrize("dtype", [None, "float16"])
 def test_and_back(device, dtype):
     from kernelwright import nn

@@ -84,7 +84,7 @@ struct KwMatmul4bitPanelXParams {
   unsigned rows; /* m, up to whole groups */
   unsigned group_log2;
   unsigned slices; /* of k, 64 each */
-  int aligned;     /* x, for whole vectors */
+  int aligned;     /* x, for words of two elements */
 };
 
 /* The product by warpgroups: csrc/cuda/include/matmul_4bit_panel.cuh */

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "four_bit_params.h"
+#include "ptx_hints.cuh"
 #include "ptx_memory.cuh"
 #include "ptx_sync.cuh"
 
@@ -14,43 +15,39 @@ namespace kw {
 
 constexpr u32 kSliceBytes = 128;  // of a row of x
 
-__device__ __forceinline__ void load_by_elements(const char* from, u32 (&word)[4]) {
-#pragma unroll
-  for (u32 i = 0; i < 8; ++i) {
-    u32 half[1];
-    load<2>(from + i * 2, half);
-    word[i / 2] |= half[0] << (i % 2 * 16);
+// A word of x. aligned: it begins on 4 bytes.
+__device__ __forceinline__ u32 load_pair(const char* from, int aligned) {
+  u32 word[1], low[1], high[1];
+  if (aligned) {
+    load<4>(from, word);
+    return word[0];
   }
+  load<2>(from, low);
+  load<2>(from + 2, high);
+  return low[0] | high[0] << 16;
 }
 
-// One thread has 32 of k of one row. Rows past the last one are zeros.
+// One thread has 16 bytes of what is made: where they lie is worked out, and L2 has brought x, before the wait for the
+// kernels ahead. Rows past the last one are zeros.
 __device__ __forceinline__ void matmul_4bit_panel_x(const KwMatmul4bitPanelXParams& p) {
+  const u32 index = blockIdx.x * blockDim.x + threadIdx.x;
+  const u32 unit = index & 7u, half = unit >> 2;
+  const u32 row = (index >> 3) / p.slices, slice = (index >> 3) - row * p.slices;
+  const u32 group = row >> p.group_log2, column = row - (group << p.group_log2);
+  const char* from = p.x + row * p.x_pitch + slice * u64{kSliceBytes} + half * 64 + (unit & 3u) * 4;
+  char* to = p.to + (((group * u64{p.slices} + slice) << p.group_log2) + column) * kSliceBytes;
+  to += (unit ^ (column & 7u)) * 16;
+  if (row < p.m && unit == 0) prefetch(from);
   // In this order: all that was written before this kernel may be read by the next one before it waits for this one.
   wait_for_previous_kernel();
   allow_next_kernel();
-  const u32 index = blockIdx.x * blockDim.x + threadIdx.x;
-  const u32 half = index & 1u;
-  const u32 row = (index >> 1) / p.slices, slice = (index >> 1) - row * p.slices;
   if (row >= p.rows) return;
-  u32 word[4][4] = {};
+  u32 word[4] = {};
   if (row < p.m) {
-    const char* from = p.x + row * p.x_pitch + (slice * u64{2} + half) * 64;
 #pragma unroll
-    for (u32 i = 0; i < 4; ++i) {
-      if (p.aligned) {
-        load<16>(from + i * 16, word[i]);
-      } else {
-        load_by_elements(from + i * 16, word[i]);
-      }
-    }
+    for (u32 i = 0; i < 4; ++i) word[i] = load_pair(from + i * 16, p.aligned);
   }
-  const u32 group = row >> p.group_log2, column = row - (group << p.group_log2);
-  char* to = p.to + (((group * u64{p.slices} + slice) << p.group_log2) + column) * kSliceBytes;
-#pragma unroll
-  for (u32 i = 0; i < 4; ++i) {
-    const u32 turned[4] = {word[0][i], word[1][i], word[2][i], word[3][i]};
-    store_to_read(to + ((half * 4 + i) ^ (column & 7u)) * 16, turned);
-  }
+  store_to_read(to, word);
 }
 
 }  // namespace kw

@@ -52,6 +52,8 @@ struct Rows4bit {
   // Whether zeros of x are written before it is asked for, not chosen when it is there, and the values of scales' codes
   // sent for before codes are, not loaded behind them. For two rows of x that was slower.
   static constexpr bool kWaitsLess = kRanges == 4;
+  // Whether a warp's first x is asked for before codes, not behind them: all blocks want the same x at once.
+  static constexpr bool kXFirst = kRanges > 1;
   using Weight = RowsWeight4bit<kRanges>;
   using Sums = RowsSums4bit<T, kRanges, kSums>;
   const KwMatmul4bitParams& p;
@@ -266,8 +268,9 @@ struct Rows4bit {
 
   __device__ __forceinline__ void fetch_first() {
     if (!busy()) return;
+    if constexpr (kXFirst) load_x(step);
     fetch(0, units_from(0), step);
-    load_x(step);
+    if constexpr (!kXFirst) load_x(step);
   }
 
   // Whether the warp has any work: there may be fewer units or steps than warps.

@@ -106,8 +106,9 @@ kw_status run_panel_x(const Context& context, void* stream, const Matmul4bit& a,
   p.rows = static_cast<unsigned>(plan.groups * kPanelCols[plan.kind]);
   p.group_log2 = static_cast<unsigned>(log2_of(kPanelCols[plan.kind]));
   p.slices = static_cast<unsigned>(a.k / kPanelSlice);
-  p.aligned = vectors_of_x(a);
-  Launch how{static_cast<uint32_t>(ratio_up(int64_t{p.rows} * p.slices * 2, kPanelXThreads)), kPanelXThreads};
+  p.aligned = words_of_x(a);
+  const int64_t units = int64_t{p.rows} * p.slices * kPanelXUnits;
+  Launch how{static_cast<uint32_t>(ratio_up(units, kPanelXThreads)), kPanelXThreads};
   how.overlap = true;
   return launch(context, panel_x_kernel, how, stream, &p, sizeof p);
 }

@@ -21,7 +21,8 @@ constexpr int64_t kPanelAlignment = 1024;
 constexpr int64_t kPanelCodes = 16 * 3 * 16 * 128;  // of the warps' rings
 constexpr int64_t kPanelStages = 4;                 // of x
 constexpr int64_t kPanelStageSlices[kPanelKinds] = {4, 4, 2, 2};
-constexpr int64_t kPanelXThreads = 64;
+constexpr int64_t kPanelXThreads = 128;
+constexpr int64_t kPanelXUnits = 8;  // of a slice of a row, a thread each
 constexpr int64_t kPanelSumThreads = 256;
 constexpr int64_t kMostPieces = 4;
 constexpr int64_t kPanelSum = 4;                   // bytes
@@ -42,6 +43,9 @@ struct Panel {
   int64_t shared = 0;
   double cost = 0.0;
 };
+
+// Whether words of two elements of x begin on 4 bytes.
+inline bool words_of_x(const Matmul4bit& a) { return aligned_to(a.x, 4) && (a.m == 1 || a.x_stride % 2 == 0); }
 
 // Whether these sizes are for them; addresses are another matter (tiled()).
 inline bool can_panel(const Matmul4bit& a, uint32_t features) {

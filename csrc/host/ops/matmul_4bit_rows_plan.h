@@ -47,13 +47,27 @@ inline bool few_rows(const Matmul4bit& a) {
   return a.scales.absmax != nullptr ? aligned_to(a.scales.absmax, 8) : aligned_to(a.scales.codes, 2);
 }
 
+// How long a warp is at work that has so many units of the weight and steps of k. It has four units at once, two of
+// which are on their way while it works on the others; one or two are waited for with nothing to do meanwhile, and take
+// half as long again as two of four do. Three and more rows of x are counted without that, as they were timed.
+inline int64_t rows_warp_cost(int kind, int64_t units, int64_t steps) {
+  if (kind > 1) return units * steps;
+  constexpr int64_t kHalf = 2, kAlone = 3;
+  const int64_t over = units % 4, last = over == 0 ? 0 : over <= 2 ? kAlone : 2 * kHalf;
+  return (units / 4 * 2 * kHalf + last) * steps;
+}
+
 // How many of a block's warps share the steps of k, the others having other units: so that the busiest warp has as
-// little to do as can be; of equal ones the most, for which x is read least.
-inline int rows_k_warps(int64_t units, int64_t steps) {
+// little to do as can be. Of equal ones the most, for which x is read least; with one and two rows of x four before
+// eight, which took 1 to 4 % more unless eight have one step each, whose x they keep.
+inline int rows_k_warps(int kind, int64_t units, int64_t steps) {
+  constexpr int kOrders[2][kRowsWarpsLog2 + 1] = {{2, 3, 1, 0}, {3, 2, 1, 0}};
+  const bool keeps_x = kind == 0 && steps <= int64_t{1} << kRowsWarpsLog2;
   int best = kRowsWarpsLog2;
   int64_t least = -1;
-  for (int log2 = kRowsWarpsLog2; log2 >= 0; --log2) {
-    const int64_t cost = ratio_up(units, int64_t{1} << (kRowsWarpsLog2 - log2)) * ratio_up(steps, int64_t{1} << log2);
+  for (const int log2 : kOrders[kind > 1 || keeps_x]) {
+    const int64_t cost = rows_warp_cost(kind, ratio_up(units, int64_t{1} << (kRowsWarpsLog2 - log2)),
+                                        ratio_up(steps, int64_t{1} << log2));
     if (least >= 0 && cost >= least) continue;
     best = log2;
     least = cost;
@@ -79,7 +93,7 @@ inline Rows plan_rows(const Matmul4bit& a, const Device& device) {
   const int64_t at_once = device.multiprocessors * (blocks < kind.blocks ? 1 : kind.blocks);
   plan.grid = rows_grid(plan.units, kind.least, device.multiprocessors, at_once);
   const int64_t units = ratio_up(plan.units, plan.grid);
-  plan.k_warps_log2 = rows_k_warps(units, ratio_up(a.k, kRowsScales));
+  plan.k_warps_log2 = rows_k_warps(plan.kind, units, ratio_up(a.k, kRowsScales));
   const int64_t room = sums / (kind.sums << plan.k_warps_log2);
   plan.group = units < room ? units : room;
   plan.shared = fixed + plan.group * (kind.sums << plan.k_warps_log2);

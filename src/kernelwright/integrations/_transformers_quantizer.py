@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import functools
+import weakref
 from typing import Any
 
 import torch
@@ -76,7 +76,7 @@ class Quantizer(Bnb4BitHfQuantizer):
     def _process_model_after_weight_loading(self, model: Any, **_: Any) -> Any:
         """peft and transformers ask for the first: without it peft prepares no checkpointing of gradients."""
         model.is_loaded_in_4bit = True
-        model.num_parameters = functools.partial(_number_of_parameters, model)
+        model.num_parameters = _NumberOfParameters(model)
         return model
 
     def _dequantize(self, model: Any, dtype: Any = None) -> Any:
@@ -106,14 +106,29 @@ class Quantizer(Bnb4BitHfQuantizer):
         return {"deserialize": _Deserialize}
 
 
-def _number_of_parameters(model: Any, only_trainable: bool = False, exclude_embeddings: bool = False) -> int:
-    """As a model's `num_parameters`, which asks bitsandbytes what a parameter in 4 bits is."""
-    tables = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, torch.nn.Embedding)}
-    return sum(
-        2 * parameter.nbytes if isinstance(parameter, Params4bit) and parameter.bnb_quantized else parameter.numel()
-        for name, parameter in model.named_parameters()
-        if (parameter.requires_grad or not only_trainable) and not (exclude_embeddings and name in tables)
-    )
+class _NumberOfParameters:
+    """A model's `num_parameters`; transformers' own asks bitsandbytes what a parameter in 4 bits is.
+
+    It does not hold the model, which goes when the program lets it go; copies of the model have one of their own.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = weakref.ref(model)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _NumberOfParameters:
+        return type(self)(memo.get(id(self.model()), self.model()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.model(),)
+
+    def __call__(self, only_trainable: bool = False, exclude_embeddings: bool = False) -> int:
+        model: Any = self.model()
+        tables = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, torch.nn.Embedding)}
+        return sum(
+            2 * parameter.nbytes if isinstance(parameter, Params4bit) and parameter.bnb_quantized else parameter.numel()
+            for name, parameter in model.named_parameters()
+            if (parameter.requires_grad or not only_trainable) and not (exclude_embeddings and name in tables)
+        )
 
 
 def _was_transposed(module: Any) -> bool:

@@ -127,7 +127,8 @@ def product(
 
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
     matrix = weight(packed, scales, (n, x.shape[-1]), blocksize, quant_type, wide)
-    y = torch.matmul(x.to(wide), matrix.t())
+    with torch.autocast(x.device.type, enabled=False):  # the kernels compute in float32 there too
+        y = torch.matmul(x.to(wide), matrix.t())
     return settled(y if bias is None else y + bias.to(wide), x.dtype)
 
 

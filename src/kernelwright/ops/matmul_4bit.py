@@ -225,7 +225,8 @@ def _gradients(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     by_x = by_bias = None
     if ctx.wanted[0]:
         _make_current(grad.device)
-        by_x = torch.matmul(grad, function(packed, *scales, *ctx.rest, grad.dtype))
+        with torch.autocast(grad.device.type, enabled=False):  # where backward() is called within it
+            by_x = torch.matmul(grad, function(packed, *scales, *ctx.rest, grad.dtype))
     if ctx.wanted[1]:
         by_bias = grad.reshape(-1, grad.shape[-1]).sum(0)
     return (by_x, None, *(None for _ in scales), by_bias, None, None, None)

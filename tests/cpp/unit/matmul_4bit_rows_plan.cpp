@@ -44,4 +44,20 @@ CASE(blocks_of_one_row) {
         "a unit of two rows of x has 8 rows of the weight, and may be alone");
 }
 
+// A warp works on two units while two others are on their way. On an H200 4096 x 11008 took 9.8 µs with one row of x
+// where each warp has four of three steps, and 19.0 where it has one of eleven.
+CASE(units_of_a_warp) {
+  struct {
+    int64_t m, n, k;
+    int k_warps_log2;
+  } const shapes[] = {{1, 4096, 4096, 3},  {1, 4096, 11008, 3}, {1, 3584, 18944, 3}, {1, 4096, 14336, 3},
+                      {1, 5120, 13824, 2}, {1, 8192, 22016, 2}, {1, 8192, 28672, 2}, {1, 28672, 8192, 3},
+                      {2, 4096, 14336, 3}, {2, 8192, 22016, 3}, {2, 14336, 4096, 2}, {1, 16384, 4096, 3},
+                      {4, 4096, 11008, 3}};
+  for (const auto& s : shapes) {
+    CHECK(plan(kDevices[0], s.m, s.n, s.k).k_warps_log2 == s.k_warps_log2, "m %lld, n %lld, k %lld", (long long)s.m,
+          (long long)s.n, (long long)s.k);
+  }
+}
+
 RUN_CASES()
