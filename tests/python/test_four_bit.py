@@ -199,6 +199,14 @@ def test_gradients_within_autocast(nested, device):
     torch.testing.assert_close(x.grad, gradient @ weight, rtol=1e-5, atol=1e-3)  # bfloat16 is 1e-2 off
 
 
+def test_gradients_on_meta():
+    """A model's shapes may be asked for there, with those of its gradients."""
+    packed, absmax = (t.to("meta") for t in kernelwright.quantize_4bit(torch.randn(32, 256)))
+    x = torch.randn(5, 256, device="meta", requires_grad=True)
+    kernelwright.matmul_4bit(x, packed, absmax, 32).sum().backward()
+    assert x.grad.shape == (5, 256)
+
+
 def test_weights_have_no_gradients():
     packed, absmax = kernelwright.quantize_4bit(torch.randn(8, 16))
     x = torch.randn(2, 16)
