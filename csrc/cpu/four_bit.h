@@ -2,11 +2,17 @@
 // What the CPU paths of the 4-bit operators share: values of codes, scales of blocks, pieces of a tensor.
 //
 // four_bit/<isa>.h brings, all in namespace kw::cpu::KW_ISA:
-//   kChunk                           codes that the product of few rows takes at a time: kChunk / kLanes vectors
-//   element_at(position)             which element of a chunk is at this place of its vectors
-//   Values, Codes, load_codes        the 16 values; a chunk of codes, from kChunk / 2 bytes
-//   value<i>(values, codes)          vector i of their values
-//   chunk_scales(scales, count)      the scales of a chunk's elements, where `count` blocks share it
+//   Values, Codes                    the 16 values; codes of a chunk
+//   Chunks, MoreChunks               codes that the product of few rows takes at a time, of fewer than kMoreRows rows
+//   and
+//                                    of more; more than kFewRows are not few. Each of the two has
+//     kSize                          how many: kSize / kLanes vectors
+//     element_at(position)           which element of a chunk is at this place of its vectors
+//     load_codes(values, p)          from kSize / 2 bytes
+//     value<i>(values, codes)        vector i of their values
+//     scales<count>(p)               the scales of a chunk's elements, where `count` blocks share it
+//     kScaleFirst                    whether scaling values is faster than scaling the sums of a chunk; then
+//     scaled(values, scale)          the values times a scale
 //   looked_up(map, codes)            kLanes entries of a map of 256
 //   rounded_once(v)                  v, out of the compiler's sight
 //   Table<T>(values, scale)          the 16 values times a scale, rounded to T

@@ -10,6 +10,7 @@ namespace kw::cpu {
 constexpr int kWeightRows = 4;     // that one body call computes together
 constexpr int64_t kMostRows = 64;  // of x at a time; so many bound the scratch memory
 constexpr int64_t kPitchStep = 128;
+constexpr int64_t kSmallestBlock = 32;
 
 // A multiple of every set's chunk.
 inline int64_t pitch_of(int64_t k) { return (k + kPitchStep - 1) / kPitchStep * kPitchStep; }
@@ -33,10 +34,11 @@ inline int64_t tile_groups(int64_t m) { return (m + kTileRows - 1) / kTileRows; 
 namespace KW_ISA {
 namespace {
 
-// From so many rows on, decoding once for all of them pays.
-constexpr int64_t kFewRows = 4;
+inline bool few_of_more(const Matmul4bit& a) { return a.m >= kMoreRows || a.k % Chunks::kSize != 0; }
 
-inline bool few(const Matmul4bit& a) { return a.m <= kFewRows && a.k % kChunk == 0; }
+inline bool few(const Matmul4bit& a) {
+  return a.m <= kFewRows && a.k % (few_of_more(a) ? MoreChunks::kSize : Chunks::kSize) == 0;
+}
 
 template <class T>
 void widen(const T* x, float* wide, int64_t count) {
@@ -45,31 +47,47 @@ void widen(const T* x, float* wide, int64_t count) {
   if (i < count) store_part(wide + i, load_part(x + i, count - i), count - i);
 }
 
+// Whether the product of many takes x in the order of chunks too.
+inline bool in_chunks(const Matmul4bit& a) { return MoreChunks::kScaleFirst && a.k % MoreChunks::kSize == 0; }
+
+template <class Chunk, class T>
+void widen_chunks(const T* x, float* wide, int64_t count) {
+  for (int64_t i = 0; i < count; i += Chunk::kSize) {
+    float chunk[Chunk::kSize];
+    widen(x + i, chunk, Chunk::kSize);
+    for (int at = 0; at < Chunk::kSize; ++at) wide[i + at] = chunk[Chunk::element_at(at)];
+  }
+}
+
 template <class T>
 void widen_rows(const Product& p, int64_t row, int64_t end) {
   for (; row < end; ++row) {
     const T* x = static_cast<const T*>(p.a.x) + row * p.a.x_stride;
     float* out = p.x + row * p.pitch;
-    if (!few(p.a)) {
+    if (few(p.a) && !few_of_more(p.a)) {
+      widen_chunks<Chunks>(x, out, p.a.k);
+    } else if (few(p.a) || in_chunks(p.a)) {
+      widen_chunks<MoreChunks>(x, out, p.a.k);
+    } else {
       widen(x, out, p.a.k);
       memset(out + p.a.k, 0, static_cast<size_t>(p.pitch - p.a.k) * sizeof(float));
-      continue;
-    }
-    for (int64_t i = 0; i < p.a.k; i += kChunk) {
-      float chunk[kChunk];
-      widen(x + i, chunk, kChunk);
-      for (int at = 0; at < kChunk; ++at) out[i + at] = chunk[element_at(at)];
     }
   }
 }
 
-// Sums of `rows` rows of the weight, from `row` on, with row m of x.
 template <class T>
-void finish(const Matmul4bit& a, int64_t m, int64_t row, const float* sums, int rows) {
+void finish_as(const Matmul4bit& a, int64_t m, int64_t row, const float* sums, int rows) {
   const auto* bias = static_cast<const T*>(a.bias);
   Vec v = load_part(sums, rows);
   if (bias != nullptr) v = add(v, load_part(bias + row, rows));
   store_part(static_cast<T*>(a.y) + m * a.y_stride + row, v, rows);
+}
+
+// Sums of `rows` rows of the weight, from `row` on, with row m of x.
+inline void finish(const Matmul4bit& a, int64_t m, int64_t row, const float* sums, int rows) {
+  if (a.dtype == KW_FLOAT32) return finish_as<float>(a, m, row, sums, rows);
+  if (a.dtype == KW_FLOAT16) return finish_as<Half>(a, m, row, sums, rows);
+  return finish_as<BFloat16>(a, m, row, sums, rows);
 }
 
 }  // namespace

@@ -171,7 +171,7 @@ void finish_tiles(const Product& p, int64_t row, int rows, const TileScratch& sc
     for (int r = 0; r < rows; ++r) {
       for (int s = 0; s < kShares; ++s) sums[r] += scratch.sums[m / kTileRows + s * kGroups][r][m % kTileRows];
     }
-    finish<BFloat16>(p.a, m, row, sums, rows);
+    finish_as<BFloat16>(p.a, m, row, sums, rows);
   }
 }
 

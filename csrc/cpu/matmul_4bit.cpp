@@ -17,14 +17,6 @@ KW_CPU_TILES(matmul_4bit_tile_inputs)
 KW_CPU_TILES(matmul_4bit_tiles)
 
 namespace KW_ISA {
-namespace {
-
-template <class T>
-void run(const Product& p, int64_t row, int64_t end) {
-  return few(p.a) ? product_of_few<T>(p, row, end) : product_of_many<T>(p, row, end);
-}
-
-}  // namespace
 
 void matmul_4bit_inputs(const void* context, int64_t begin, int64_t end) {
   const Product& p = *static_cast<const Product*>(context);
@@ -37,9 +29,7 @@ void matmul_4bit_inputs(const void* context, int64_t begin, int64_t end) {
 void matmul_4bit_groups(const void* context, int64_t begin, int64_t end) {
   const Product& p = *static_cast<const Product*>(context);
   const int64_t row = begin * kWeightRows, last = end * kWeightRows, stop = last < p.a.n ? last : p.a.n;
-  if (p.a.dtype == KW_FLOAT32) return run<float>(p, row, stop);
-  if (p.a.dtype == KW_FLOAT16) return run<Half>(p, row, stop);
-  return run<BFloat16>(p, row, stop);
+  return few(p.a) ? product_of_few(p, row, stop) : product_of_many(p, row, stop);
 }
 
 }  // namespace KW_ISA

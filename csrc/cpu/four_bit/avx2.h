@@ -5,12 +5,9 @@
 
 namespace kw::cpu::avx2 {
 
-// --- a chunk of codes for the product of few rows: nibble i of each 32-bit lane makes vector i
+// --- chunks of codes for the product of few rows
 
-constexpr int kChunk = 64;
 constexpr int kTileCols = 2;
-
-constexpr int element_at(int position) { return position % 8 * 8 + (position / 8 ^ 1); }
 
 struct Values {
   Vec low, high;
@@ -27,20 +24,32 @@ struct Values {
 
 using Codes = __m256i;
 
-inline Codes load_codes(const Values&, const uint8_t* p) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-}
+// Nibble i of each 32-bit lane makes vector i.
+struct Chunks {
+  static constexpr int kSize = 64;
+  static constexpr bool kScaleFirst = false;
 
-template <int kStep>
-Vec value(const Values& values, Codes codes) {
-  return values.at(kStep == 0 ? codes : _mm256_srli_epi32(codes, 4 * kStep),
-                   kStep == 7 ? codes : _mm256_slli_epi32(codes, 28 - 4 * kStep));
-}
+  static constexpr int element_at(int position) { return position % 8 * 8 + (position / 8 ^ 1); }
 
-// Of a chunk with 1 or 2 scales, in the lanes of their codes.
-inline Vec chunk_scales(const float* scales, int count) {
-  return count == 1 ? all(scales[0]) : _mm256_set_m128(_mm_set1_ps(scales[1]), _mm_set1_ps(scales[0]));
-}
+  static Codes load_codes(const Values&, const uint8_t* p) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  }
+
+  template <int kStep>
+  static Vec value(const Values& values, Codes codes) {
+    return values.at(kStep == 0 ? codes : _mm256_srli_epi32(codes, 4 * kStep),
+                     kStep == 7 ? codes : _mm256_slli_epi32(codes, 28 - 4 * kStep));
+  }
+
+  // Of a chunk with 1 or 2 scales, in the lanes of their codes.
+  template <int kCount>
+  static Vec scales(const float* scales) {
+    return kCount == 1 ? all(scales[0]) : _mm256_set_m128(_mm_set1_ps(scales[1]), _mm_set1_ps(scales[0]));
+  }
+};
+
+using MoreChunks = Chunks;
+constexpr int64_t kMoreRows = 3, kFewRows = 4;
 
 inline Vec looked_up(const float* map, const uint8_t* codes) {
   const __m128i places = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes));

@@ -5,34 +5,81 @@
 
 namespace kw::cpu::avx512 {
 
-// --- a chunk of codes for the product of few rows: nibble i of each 32-bit lane makes vector i
+// --- chunks of codes for the product of few rows
 
-constexpr int kChunk = 128;
 constexpr int kTileCols = 4;
-
-constexpr int element_at(int position) { return position % 16 * 8 + (position / 16 ^ 1); }
 
 struct Values {
   Vec all_of_them;
+  Values() = default;
   explicit Values(const float* values) : all_of_them(load(values)) {}
 };
 
 using Codes = __m512i;
 
-inline Codes load_codes(const Values&, const uint8_t* p) { return _mm512_loadu_si512(p); }
+// Nibble i of each 32-bit lane makes vector i.
+struct Chunks {
+  static constexpr int kSize = 128;
+  static constexpr bool kScaleFirst = false;
 
-template <int kStep>
-Vec value(const Values& values, Codes codes) {
-  return _mm512_permutexvar_ps(kStep == 0 ? codes : _mm512_srli_epi32(codes, 4 * kStep), values.all_of_them);
-}
+  static constexpr int element_at(int position) { return position % 16 * 8 + (position / 16 ^ 1); }
 
-// Of a chunk with 1, 2 or 4 scales, in the lanes of their codes.
-inline Vec chunk_scales(const float* scales, int count) {
-  if (count == 1) return all(scales[0]);
-  if (count == 2) return _mm512_mask_broadcastss_ps(all(scales[0]), 0xff00, _mm_load_ss(scales + 1));
-  const __m512i four = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
-  return _mm512_permutexvar_ps(four, _mm512_castps128_ps512(_mm_loadu_ps(scales)));
-}
+  static Codes load_codes(const Values&, const uint8_t* p) { return _mm512_loadu_si512(p); }
+
+  template <int kStep>
+  static Vec value(const Values& values, Codes codes) {
+    return _mm512_permutexvar_ps(kStep == 0 ? codes : _mm512_srli_epi32(codes, 4 * kStep), values.all_of_them);
+  }
+
+  // Of a chunk with 1, 2 or 4 scales, in the lanes of their codes.
+  template <int kCount>
+  static Vec scales(const float* scales) {
+    if constexpr (kCount == 1) return all(scales[0]);
+    if constexpr (kCount == 2) return _mm512_mask_broadcastss_ps(all(scales[0]), 0xff00, _mm_load_ss(scales + 1));
+    const __m512i four = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
+    return _mm512_permutexvar_ps(four, _mm512_castps128_ps512(_mm_loadu_ps(scales)));
+  }
+};
+
+// Both halves of a register hold the same codes: nibble i of the lower half and i + 4 of the upper one make vector i.
+// It takes one shift more, but but for the smallest blocks all codes have one scale: values are scaled before they are
+// multiplied, and no register holds sums without it.
+struct HalfChunks {
+  static constexpr int kSize = 64;
+  static constexpr bool kScaleFirst = true;
+
+  static constexpr int element_at(int position) {
+    return position % 8 * 8 + ((position / 16 + position / 8 % 2 * 4) ^ 1);
+  }
+
+  static Values scaled(Values values, float scale) {
+    values.all_of_them = mul(values.all_of_them, all(scale));
+    return values;
+  }
+
+  static Codes load_codes(const Values&, const uint8_t* p) {
+    return _mm512_broadcast_i64x4(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+
+  template <int kStep>
+  static Vec value(const Values& values, Codes codes) {
+    constexpr int kLow = 4 * kStep, kHigh = kLow + 16;
+    const __m512i by = _mm512_set_epi32(kHigh, kHigh, kHigh, kHigh, kHigh, kHigh, kHigh, kHigh, kLow, kLow, kLow, kLow,
+                                        kLow, kLow, kLow, kLow);
+    return _mm512_permutexvar_ps(_mm512_srlv_epi32(codes, by), values.all_of_them);
+  }
+
+  // Of a chunk with 1 or 2 scales, in the lanes of their codes.
+  template <int kCount>
+  static Vec scales(const float* scales) {
+    if constexpr (kCount == 1) return all(scales[0]);
+    return _mm512_mask_broadcastss_ps(all(scales[0]), 0xf0f0, _mm_load_ss(scales + 1));
+  }
+};
+
+// Up to kFewRows rows of x are few; of kMoreRows and more, MoreChunks are taken.
+using MoreChunks = HalfChunks;
+constexpr int64_t kMoreRows = 4, kFewRows = 8;
 
 inline Vec looked_up(const float* map, const uint8_t* codes) {
   const __m128i places = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));

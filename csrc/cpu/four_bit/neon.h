@@ -35,31 +35,42 @@ struct Values {
 inline uint8x16_t upper_codes(uint8x16_t bytes) { return vshrq_n_u8(bytes, 4); }
 inline uint8x16_t lower_codes(uint8x16_t bytes) { return vandq_u8(bytes, vdupq_n_u8(15)); }
 
-// --- a chunk of codes for the product of few rows: the upper codes of its bytes, then the lower ones
+// --- chunks of codes for the product of few rows
 
-constexpr int kChunk = 32;
 constexpr int kTileCols = 2;
-
-constexpr int element_at(int position) { return position % 16 * 2 + position / 16; }
 
 struct Codes {
   Vec looked_up[4];
 };
 
-inline Codes load_codes(const Values& values, const uint8_t* p) {
-  const uint8x16_t bytes = vld1q_u8(p);
-  Codes r;
-  values.at(upper_codes(bytes), &r.looked_up[0], &r.looked_up[1]);
-  values.at(lower_codes(bytes), &r.looked_up[2], &r.looked_up[3]);
-  return r;
-}
+// The upper codes of its bytes, then the lower ones.
+struct Chunks {
+  static constexpr int kSize = 32;
+  static constexpr bool kScaleFirst = false;
 
-template <int kStep>
-Vec value(const Values&, const Codes& codes) {
-  return codes.looked_up[kStep];
-}
+  static constexpr int element_at(int position) { return position % 16 * 2 + position / 16; }
 
-inline Vec chunk_scales(const float* scales, int) { return all(scales[0]); }
+  static Codes load_codes(const Values& values, const uint8_t* p) {
+    const uint8x16_t bytes = vld1q_u8(p);
+    Codes r;
+    values.at(upper_codes(bytes), &r.looked_up[0], &r.looked_up[1]);
+    values.at(lower_codes(bytes), &r.looked_up[2], &r.looked_up[3]);
+    return r;
+  }
+
+  template <int kStep>
+  static Vec value(const Values&, const Codes& codes) {
+    return codes.looked_up[kStep];
+  }
+
+  template <int kCount>
+  static Vec scales(const float* scales) {
+    return all(scales[0]);
+  }
+};
+
+using MoreChunks = Chunks;
+constexpr int64_t kMoreRows = 3, kFewRows = 4;
 
 inline Vec looked_up(const float* map, const uint8_t* codes) {
   float lanes[kLanes];

@@ -4,12 +4,9 @@
 
 namespace kw::cpu::scalar {
 
-// --- a chunk of codes for the product of few rows, in their order
+// --- chunks of codes for the product of few rows
 
-constexpr int kChunk = 32;
 constexpr int kTileCols = 2;
-
-constexpr int element_at(int position) { return position; }
 
 struct Values {
   const float* values;
@@ -18,20 +15,34 @@ struct Values {
 
 using Codes = const uint8_t*;
 
-inline Codes load_codes(const Values&, const uint8_t* p) { return p; }
+// In their order.
+struct Chunks {
+  static constexpr int kSize = 32;
+  static constexpr bool kScaleFirst = false;
 
-template <int kStep>
-Vec value(const Values& v, Codes codes) {
-  Vec r;
-  for (int i = 0; i < kLanes; i += 2) {
-    const uint8_t byte = codes[kStep * kLanes / 2 + i / 2];
-    r.lane[i] = v.values[byte >> 4];
-    r.lane[i + 1] = v.values[byte & 15];
+  static constexpr int element_at(int position) { return position; }
+
+  static Codes load_codes(const Values&, const uint8_t* p) { return p; }
+
+  template <int kStep>
+  static Vec value(const Values& v, Codes codes) {
+    Vec r;
+    for (int i = 0; i < kLanes; i += 2) {
+      const uint8_t byte = codes[kStep * kLanes / 2 + i / 2];
+      r.lane[i] = v.values[byte >> 4];
+      r.lane[i + 1] = v.values[byte & 15];
+    }
+    return r;
   }
-  return r;
-}
 
-inline Vec chunk_scales(const float* scales, int) { return all(scales[0]); }
+  template <int kCount>
+  static Vec scales(const float* scales) {
+    return all(scales[0]);
+  }
+};
+
+using MoreChunks = Chunks;
+constexpr int64_t kMoreRows = 3, kFewRows = 4;
 
 inline Vec looked_up(const float* map, const uint8_t* codes) {
   Vec r;

@@ -5,6 +5,7 @@
 #include "norm_backward_finish.cuh"
 #include "norm_backward_place.cuh"
 #include "ptx_async.cuh"
+#include "ptx_shared.cuh"
 
 namespace kw {
 
@@ -54,6 +55,28 @@ __device__ __forceinline__ void add_lanes(const At& at, u32 lines) {
     }
     quad.pack(sum);
     store_shared(at.buffer + line * at.kLine, quad.word);
+  }
+}
+
+// The same where there is one team, which has whole warps: lanes store columns side by side, for these begin anywhere.
+template <class At>
+__device__ __forceinline__ void deposit_columns(const At& at, u32 lines) {
+  constexpr u32 kLines = At::kCount / 4;
+  __syncwarp();
+  const u32 lane = at.lane(), first = at.column(0) - lane * At::kCount;
+  const u32 end = at.end() / At::kCount * At::kCount - at.lead;
+#pragma unroll 1
+  for (u32 line = 0; line < lines; line += kLines * At::kSlots) {
+    char* to = line == 0 ? at.p.dweight : at.p.dbias;
+    if (to == nullptr) continue;
+#pragma unroll 4
+    for (u32 i = lane; i < at.lines * At::kCount * kWarp; i += kWarp) {
+      const u32 unit = i / At::kCount, of = line + unit / kWarp * kLines + i / 4 % kLines;
+      u32 word[1];
+      load_shared<4>(at.buffer - lane * 16 + of * At::kLine + unit % kWarp * 16 + i % 4 * 4, word);
+      if (first + i >= end) continue;
+      store_sum(to, static_cast<u64>(at.sums_row()) * at.p.cols + first + i, float_of_bits(word[0]), at.p.sums_kind);
+    }
   }
 }
 

@@ -22,7 +22,7 @@ __device__ __forceinline__ void store_sum(char* to, u64 column, float sum, int k
 
 // A block has `width` columns; its threads beside each other in a column add every so many-th row of the sums.
 __device__ __forceinline__ void norm_backward_finish(const KwNormFinishParams& p) {
-  constexpr int kAhead = 4;  // loads on their way at once
+  constexpr int kAhead = 8;  // loads on their way at once
   __shared__ float scratch[kMaxWarps][kWarp];
   allow_next_kernel();
   wait_for_previous_kernel();
@@ -41,7 +41,7 @@ __device__ __forceinline__ void norm_backward_finish(const KwNormFinishParams& p
       if (column < cols && row + i * side < p.partials) sum[i] += from[static_cast<u64>(row + i * side) * cols];
     }
   }
-  float total = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+  float total = ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
   for (u32 mask = kWarp / 2; mask >= width; mask /= 2) total += shuffle_xor(total, mask);
   scratch[threadIdx.x / kWarp][threadIdx.x % kWarp] = total;
   __syncthreads();

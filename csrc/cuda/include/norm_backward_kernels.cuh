@@ -8,6 +8,7 @@
 //                              a cluster's of these and of the first, with weights of their type or none, by fewer
 //                              threads
 //   op_backward_late_type      a cluster's rows, whose derivatives follow two rows after their sums
+//   op_backward_dense_type     narrow rows without gaps that begin on 8 bytes
 //   op_backward_shifted_type   rows that lie anyhow
 //   op_backward_few_type       few rows, in two kernels of which the second begins before the first has ended
 //   op_backward_columns_type   the second
@@ -15,6 +16,7 @@
 #pragma once
 
 #include "norm_backward_columns.cuh"
+#include "norm_backward_dense.cuh"
 #include "norm_backward_few.cuh"
 #include "norm_backward_row.cuh"
 
@@ -26,11 +28,14 @@
 // Measured only where wgmma is. Phased and wide are bfloat16's rows alone: every further kernel makes the wheel 8 to 15
 // KB larger. RMSNorm gains less by wide ones and has none that lie on 16 bytes.
 #ifdef KW_HAS_WGMMA
-#define KW_BACKWARD_MEASURED(op, centered, threads)                                                          \
-  KW_BACKWARD(op, late_float16, threads, kw::Float16, centered, kw::Lie::kOn16, 2)                           \
-  KW_BACKWARD(op, late_bfloat16, threads, kw::BFloat16, centered, kw::Lie::kOn16, 2)                         \
-  KW_BACKWARD(op, phased_wide_bfloat16, 512, kw::BFloat16, centered, kw::Lie::kInPhase, 1, kw::kWideColumns) \
-  KW_BACKWARD(op, phased_bfloat16, 512, kw::BFloat16, centered, kw::Lie::kInPhase)
+#define KW_BACKWARD_MEASURED(op, centered, threads)                                                                 \
+  KW_BACKWARD(op, late_float16, threads, kw::Float16, centered, kw::Lie::kOn16, 2)                                  \
+  KW_BACKWARD(op, late_bfloat16, threads, kw::BFloat16, centered, kw::Lie::kOn16, 2)                                \
+  KW_BACKWARD(op, phased_wide_bfloat16, 512, kw::BFloat16, centered, kw::Lie::kInPhase, 1, kw::kWideColumns)        \
+  KW_BACKWARD(op, phased_bfloat16, 512, kw::BFloat16, centered, kw::Lie::kInPhase)                                  \
+  extern "C" __global__ void __launch_bounds__(512, 1) op##_backward_dense_bfloat16(const KwNormBackwardParams p) { \
+    kw::norm_backward_dense<kw::BFloat16, centered>(p);                                                             \
+  }
 #else
 #define KW_BACKWARD_MEASURED(op, centered, threads)
 #endif

@@ -32,10 +32,11 @@ struct alignas(16) RowMoments<true> {
 // meanwhile.
 template <bool kCentered, u32 kWarps, u32 kSides>
 struct alignas(16) BackwardScratch {
+  static constexpr u32 kTeam = kWarps < kTeamWarps ? kWarps : kTeamWarps;
   RowMoments<kCentered> warp[2][kWarps];
   RowMoments<kCentered> block[kSides][kParts];  // of so many rows a cluster may have sums under way
-  float warp_count[kTeamWarps];                 // columns that each warp of a team has
-  float warp_inverse[kTeamWarps];               // one over them
+  float warp_count[kTeam];                      // columns that each warp of a team has
+  float warp_inverse[kTeam];                    // one over them
   float block_count[kParts];                    // columns that each block of a cluster has
   float block_inverse;                          // one over those of this block
   u64 barrier[kSides];

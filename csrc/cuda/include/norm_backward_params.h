@@ -35,6 +35,8 @@ struct KwNormBackwardParams {
   int parts;      /* blocks that share a row: a cluster, or else each reads the others' columns too */
   int cluster;    /* they are a cluster */
   int period;     /* a power of two; so many rows apart rows begin alike within 16 bytes, of all tensors */
+  int lines;      /* phased_wide: units a lane that a block has of a row, warps together */
+  int warp_lines; /* and each warp at least; as many as are left over have one more */
   int times;      /* that a block leaves sums, of rows that begin alike; if twice, `turns` and `rest` are of its rows */
 };
 

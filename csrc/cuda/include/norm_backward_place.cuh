@@ -29,7 +29,9 @@ struct BackwardPlace {
   static constexpr u32 kWarpColumns = kColumns * kWarp;
   static constexpr int kWeightSize = kWide ? T::kSize : 4;  // in shared memory
   static constexpr bool kAligned = kLie != Lie::kAnyhow;    // units are vectors of memory
-  static constexpr bool kEdges = kLie == Lie::kInPhase;     // of which the row's first and last may be parts
+  static constexpr bool kInPhase = kLie == Lie::kInPhase;
+  static constexpr bool kEdges = kInPhase && !kWide;   // of which the row's first and last may be parts
+  static constexpr bool kIsLoose = kInPhase && kWide;  // what lies in no whole vector is not a unit's
   using Piece = Unit<T, 16>;
   static constexpr u32 kNever = 0xffffffffu;  // a turn that no thread has
   static constexpr u32 kIsPart = 0x80;
@@ -44,18 +46,23 @@ struct BackwardPlace {
   const u32 buffer;  // this lane's part of its warp's shared memory
   u32 team;          // of the block
   u32 first;         // this thread's first unit; the others follow `group` apart
+  u32 lines;         // of this warp, if kIsLoose: how many units each of its lanes has, at most
   u32 turns;         // rows this thread has
-  u32 lead = 0;      // elements before the row in its first vector, if that is a unit
+  u32 lead = 0;      // elements before the row in its first unit; less than none if kIsLoose
   u32 time = 0;      // of leaving sums, that this one's rows are for
-  i64 begin = 0;     // this thread's first row, if kEdges
+  i64 begin = 0;     // this thread's first row, if kInPhase
   u32 shapes = 0;  // of this thread's units, if kEdges: a byte each, how many bytes reach to the row's end, and kIsPart
 
   __device__ __forceinline__ BackwardPlace(const KwNormBackwardParams& params, u32 memory)
       : p(params), buffer(memory + threadIdx.x / kWarp * warp_bytes() + lane() * 16) {
     team = kWide ? 0 : threadIdx.x / kWarp / p.team_warps;
-    const u32 warp_of_row = part() * p.team_warps + warp();
-    first = warp_of_row * kWarp * kSlots + place();
-    if constexpr (!kEdges) turns = p.turns + (first_row() < p.rest);
+    if constexpr (kIsLoose) {
+      first = (part() * p.lines + lines_before(warp())) * kWarp + place();
+      lines = lines_before(warp() + 1) - lines_before(warp());
+    } else {
+      first = (part() * p.team_warps + warp()) * kWarp * kSlots + place();
+    }
+    if constexpr (!kInPhase) turns = p.turns + (first_row() < p.rest);
   }
 
   // Rows that begin alike: every so many-th, of which a block has some in turns, or else those that come next when all
@@ -76,6 +83,11 @@ struct BackwardPlace {
       turns = which == 0 ? first_time : mine - first_time;
     }
     lead = offset_of(p.dy + first_row() * p.dy_pitch) / T::kSize;
+    if constexpr (kIsLoose) lead = 0 - (-lead & (kCount - 1));
+    if constexpr (kEdges) find_shapes();
+  }
+
+  __device__ __forceinline__ void find_shapes() {
     shapes = 0;
 #pragma unroll
     for (int s = 0; s < kSlots; ++s) {
@@ -103,7 +115,7 @@ struct BackwardPlace {
   }
 
   __device__ __forceinline__ i64 first_row() const {
-    if constexpr (kEdges) return begin;
+    if constexpr (kInPhase) return begin;
     const i64 team_of_all = static_cast<i64>(blockIdx.x / p.parts) * teams() + team;
     return team_of_all * (kWarp / group()) + lane() / group();
   }
@@ -119,17 +131,19 @@ struct BackwardPlace {
   __device__ __forceinline__ u32 group() const { return kWide ? kWarp : p.group; }
   static __device__ __forceinline__ u32 lane() { return threadIdx.x % kWarp; }
   // Powers of two: masks, for a division costs as much as three columns.
-  __device__ __forceinline__ u32 place() const { return kEdges ? lane() & (group() - 1) : lane() % group(); }
+  __device__ __forceinline__ u32 place() const { return kInPhase ? lane() & (group() - 1) : lane() % group(); }
   __device__ __forceinline__ u32 warp() const { return threadIdx.x / kWarp - team * p.team_warps; }
   __device__ __forceinline__ u32 teams() const { return kWide ? 1 : blockDim.x / kWarp / p.team_warps; }
-  __device__ __forceinline__ u32 part() const { return kEdges ? blockIdx.x & (p.parts - 1) : blockIdx.x % p.parts; }
+  __device__ __forceinline__ u32 part() const { return kInPhase ? blockIdx.x & (p.parts - 1) : blockIdx.x % p.parts; }
   __device__ __forceinline__ u32 unit(int slot) const { return first + slot * group(); }
   __device__ __forceinline__ u32 at(int slot) const { return slot * group() * 16; }
   __device__ __forceinline__ u32 column(int slot) const { return unit(slot) * kCount - lead; }
   __device__ __forceinline__ u32 end() const { return p.cols + lead; }
   __device__ __forceinline__ bool exists(int slot) const {
-    return kEdges ? bytes_of(slot) > 0 : unit(slot) * kCount < end();
+    return kEdges ? bytes_of(slot) > 0 : begins(unit(slot) * kCount) && (!kIsLoose || slot < lines);
   }
+  // Whether what begins so many elements after the first unit does is a unit.
+  __device__ __forceinline__ bool begins(u32 after) const { return after + (kIsLoose ? kCount - 1 : 0) < end(); }
   __device__ __forceinline__ bool has(u32 turn, int slot) const { return turn < turns && exists(slot); }
 
   // Those of `warps` warps of a row, from its `from`th on.
@@ -138,10 +152,24 @@ struct BackwardPlace {
     const int count = left < 0 ? 0 : left < most ? left : most;
     return static_cast<float>(from == 0 ? count - static_cast<int>(lead) : count);
   }
+
+  // If kIsLoose. Lines of a block, of a unit a lane each, before those of one of its warps.
+  __device__ __forceinline__ u32 lines_before(u32 index) const {
+    const u32 more = p.lines - p.warp_lines * p.team_warps;
+    return index * p.warp_lines + (index < more ? index : more);
+  }
+  // The columns of warps of a block, from one to before another.
+  __device__ __forceinline__ float columns_of(u32 block, u32 from, u32 to) const {
+    const u32 before = block * p.lines + lines_before(from), most = (lines_before(to) - lines_before(from)) * kWarp;
+    const int left = end() / kCount - static_cast<int>(before * kWarp);
+    const int units = left < 0 ? 0 : left < most ? left : most;
+    return static_cast<float>(units * kCount + (block == 0 && to == p.team_warps ? loose() : 0));
+  }
   static __device__ __forceinline__ float inverse(float count) { return count > 0.0f ? 1.0f / count : 0.0f; }
 
   // Those that warp `index` of the team sums.
   __device__ __forceinline__ float summed(u32 index) const {
+    if constexpr (kIsLoose) return columns_of(part(), index, index + 1);
     if (p.parts == 1 || p.cluster) return columns(part() * p.team_warps + index, 1);
     float sum = 0.0f;
     for (int i = 0; i < p.parts; ++i) sum += columns(i * p.team_warps + index, 1);
@@ -155,8 +183,17 @@ struct BackwardPlace {
   }
   __device__ __forceinline__ bool is_part(int slot) const { return kEdges && (shapes & kIsPart << slot * 8) != 0; }
 
+  // Elements that are in no unit, if kIsLoose: those of the last warp of a row's first block.
+  __device__ __forceinline__ int loose() const { return p.cols - end() / kCount * kCount; }
+  __device__ __forceinline__ bool is_loose() const {
+    u32 thread = threadIdx.x;
+    asm volatile("" : "+r"(thread));  // not to be kept from turn to turn
+    return any_of_warp(part() == 0 && thread / kWarp == p.team_warps - 1);
+  }
+  __device__ __forceinline__ u32 loose_column(u32 i) const { return i < -lead ? i : end() / kCount * kCount + i; }
+
   // Of `partials`.
-  __device__ __forceinline__ u32 sums_row() const { return blockIdx.x / p.parts * (kEdges ? p.times : 1) + time; }
+  __device__ __forceinline__ u32 sums_row() const { return blockIdx.x / p.parts * (kInPhase ? p.times : 1) + time; }
 
   // Where the last row of a tensor ends.
   __device__ __forceinline__ const char* end_of(const char* tensor, i64 pitch) const {

@@ -16,7 +16,7 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag, kColumns> {
   using Merge::begin_merge, Merge::done, Merge::end_merge, Merge::scratch;
   using Stage::at, Stage::buffer, Stage::column, Stage::dy, Stage::end_turn, Stage::fetch, Stage::first;
   using Stage::h, Stage::has, Stage::kCopies, Stage::kCount, Stage::kNever, Stage::kSlots;
-  using Stage::is_part, Stage::kAligned, Stage::kEdges, Stage::kWide, Stage::lead, Stage::part_of;
+  using Stage::is_part, Stage::kAligned, Stage::kEdges, Stage::kInPhase, Stage::kIsLoose, Stage::kWide, Stage::part_of;
   using Stage::kStages, Stage::lane;
   using Stage::next_row, Stage::p, Stage::part, Stage::read, Stage::stage_bytes, Stage::team;
   using Stage::turns, Stage::unit, Stage::warp, Stage::weights;
@@ -28,27 +28,28 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag, kColumns> {
   static constexpr bool kForeign = true;
 #endif
 
-  static constexpr bool kEnds = kLie != Lie::kOn16;  // vectors may reach beyond rows
+  static constexpr bool kEnds = kEdges || !kAligned;  // vectors may reach beyond rows
 
   const char* dsum;  // rows that are done: kLag before the first
   char* dx;
   float dweight[kSlots][kCount], dbias[kSlots][kCount];
-  Piece add[kAligned ? kSlots : 1];  // of dsum, of the row to come
+  Piece add[kAligned ? kSlots : 1];                // of dsum, of the row to come
+  float loose_weight, loose_dweight, loose_dbias;  // of this lane's element, if kIsLoose
 
  public:
   using typename Merge::Scratch;
 
   __device__ __forceinline__ NormBackward(const KwNormBackwardParams& params, Scratch& shared, u32 memory)
       : Merge(params, shared, memory) {
-    if constexpr (!kEdges) begin_results();
+    if constexpr (!kInPhase) begin_results();
   }
 
   __device__ __forceinline__ void run() {
-    if constexpr (!kEdges) this->count_columns();
+    if constexpr (!kInPhase) this->count_columns();
     this->begin_cluster();
     allow_next_kernel();
     wait_for_previous_kernel();
-    if constexpr (!kEdges) {
+    if constexpr (!kInPhase) {
       add_rows();
     } else {
 #pragma unroll 1
@@ -67,8 +68,9 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag, kColumns> {
  private:
   __device__ __forceinline__ void begin_results() {
     const i64 before = this->first_row() - kLag * p.step;
-    dsum = p.dsum + before * p.dsum_pitch + first * 16 - lead * T::kSize;
-    dx = p.dx + before * p.dx_pitch + first * 16 - lead * T::kSize;
+    const int from = first * 16 - this->lead * T::kSize;
+    dsum = p.dsum + before * p.dsum_pitch + from;
+    dx = p.dx + before * p.dx_pitch + from;
   }
 
   __device__ __forceinline__ void add_rows() {
@@ -88,9 +90,13 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag, kColumns> {
           fetch(buffer + stage * stage_bytes(), stage, s);
         }
       }
+      if constexpr (kIsLoose) {
+        if (this->is_loose()) fetch_loose(stage, dsum + (stage + 1) * p.dsum_step);
+      }
       next_row();
     }
     this->keep_weights();
+    if constexpr (kIsLoose) begin_loose();
     do_rows();
     copies_wait<0>();
     if (p.dweight == nullptr && p.dbias == nullptr) return;
@@ -99,7 +105,77 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag, kColumns> {
     const typename Stage::Place& here = *this;
     keep_quads(here, 0, dweight);
     if constexpr (kCentered) keep_quads(here, kThreadQuads, dbias);
-    deposit(here, kCentered ? 2 * kThreadQuads : kThreadQuads);
+    if constexpr (kIsLoose) {
+      deposit_columns(here, kCentered ? 2 * kThreadQuads : kThreadQuads);
+      leave_loose();
+    } else {
+      deposit(here, kCentered ? 2 * kThreadQuads : kThreadQuads);
+    }
+  }
+
+  __device__ __forceinline__ LooseLane loose_lane() const {
+    const u32 head = -this->lead;
+    return {head, this->loose() - head};
+  }
+
+  __device__ __forceinline__ void begin_loose() {
+    loose_weight = 1.0f;
+    loose_dweight = loose_dbias = 0.0f;
+    if (!this->is_loose() || !loose_lane().has() || p.weight_kind == KW_WEIGHT_NONE) return;
+    loose_weight = element_of<T>(load_element<T::kSize>(p.weight + this->loose_column(lane()) * T::kSize));
+  }
+
+  // Of the row that dy and h are at. A word of it that begins before the tensors or ends after them is not copied.
+  __device__ __forceinline__ void fetch_loose(u32 turn, const char* of_dsum) const {
+    __syncwarp();  // all have read the row whose place it takes
+    const LooseLane of = loose_lane();
+    if (turn >= turns || !of.copies()) return;
+    const i64 row = this->first_row() + turn * p.step;
+    const bool before = row == 0 && of.begins_before(), after = row == p.rows - 1 && of.ends_after();
+    const int vector = lane() < 4 ? -1 : static_cast<int>(this->end() / kCount);
+    const int at = (vector - static_cast<int>(first)) * 16 + static_cast<int>(lane() % 4 * 4);
+#pragma unroll
+    for (u32 tensor = 0; tensor < 3; ++tensor) {
+      if (tensor == 2 && p.dsum == nullptr) break;
+      const char* from = (tensor == 0 ? dy : tensor == 1 ? h : of_dsum) + at;
+      u32* to = &scratch.loose.word[turn % kLooseStages][tensor][lane()];
+      if (before || after) {
+        *to = before ? load_element<T::kSize>(from + T::kSize) << 16 : load_element<T::kSize>(from);
+      } else {
+        copy_word_async(shared_address(to), from);
+      }
+    }
+  }
+
+  __device__ __forceinline__ float loose_element(u32 turn, u32 tensor) const {
+    const u32 element = loose_lane().element();
+    return element_of<T>(scratch.loose.word[turn % kLooseStages][tensor][element / 2] >> element % 2 * 16);
+  }
+
+  __device__ __forceinline__ void add_loose(Sums<kCentered>& sums, u32 turn, float pivot) const {
+    if (turn >= turns || !loose_lane().has()) return;
+    sums.add(loose_element(turn, 0) * loose_weight, loose_element(turn, 1) - (kCentered ? pivot : 0.0f));
+  }
+
+  __device__ __forceinline__ void differentiate_loose(const Slopes& of, u32 turn) {
+    if (turn >= turns || !loose_lane().has()) return;
+    const float y = loose_element(turn, 0), x = loose_element(turn, 1);
+    const float scaled = y * of.rstd, off = kCentered ? x - of.mean : x;
+    loose_dweight = fmaf(scaled, off, loose_dweight);
+    if constexpr (kCentered) loose_dbias += y;
+    float result = fmaf(-off, of.slope, kCentered ? fmaf(scaled, loose_weight, -of.shift) : scaled * loose_weight);
+    if (p.dsum != nullptr) result += loose_element(turn, 2);
+    Unit<T, T::kSize> out;
+    out.pack(&result);
+    const int at = static_cast<int>(this->loose_column(lane())) - static_cast<int>(first * kCount - this->lead);
+    store<T::kSize>(dx + at * T::kSize, out.word);
+  }
+
+  __device__ __forceinline__ void leave_loose() const {
+    if (!this->is_loose() || !loose_lane().has()) return;
+    const u64 at = static_cast<u64>(this->sums_row()) * p.cols + this->loose_column(lane());
+    if (p.dweight != nullptr) store_sum(p.dweight, at, loose_dweight, p.sums_kind);
+    if (kCentered && p.dbias != nullptr) store_sum(p.dbias, at, loose_dbias, p.sums_kind);
   }
 
   __device__ __forceinline__ void clear() {
@@ -131,20 +207,24 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag, kColumns> {
       // The row kLag before `ahead` is finished in this turn; before the first there is none, and all of it is zeros.
       const u32 turn = ahead - kLag;
       this->forget_shapes();
+      const bool loose = kIsLoose && this->is_loose();
       const bool summed = kLag == 1 ? ahead > 0 : any_of_warp(ahead - 1 < turns);
       if (summed) begin_merge(sums, ahead - 1);
       copies_wait<1>();
       if (kEnds && ahead == end_turn) this->read_end(stage_ahead);
-      if constexpr (kCentered || !kAligned) __syncwarp();  // something of what other lanes copied is read
+      if constexpr (kCentered || !kAligned || kIsLoose) __syncwarp();  // something of what other lanes copied is read
       const float pivot = kCentered ? this->pivot_of(stage_ahead) : 0.0f;
       if constexpr (kEdges) {
         if constexpr (kCentered) __syncwarp();  // all have the pivot
         this->fill_around_row(stage_ahead, pivot);
       }
-      Sums<kCentered> next = thread_sums(stage_ahead, ahead, pivot);
+      Sums<kCentered> next = thread_sums(stage_ahead, ahead, pivot, loose);
       if (kLag == 1 ? summed : any_of_warp(turn < turns)) end_merge(sums, turn);
       const Slopes slopes = slopes_of(sums, p, turn < turns, [&] { return this->first_row() + turn * p.step; });
-      differentiate(slopes, stage, turn, next);
+      if constexpr (kIsLoose) {
+        if (loose) differentiate_loose(slopes, turn);
+      }
+      differentiate(slopes, stage, turn, next, loose);
       sums = next.moments(pivot, kCentered ? scratch.warp_inverse[warp()] : 0.0f);
       if (p.team_warps > 1) {
         if (lane() == 0) scratch.warp[(ahead + done) % 2][threadIdx.x / kWarp] = sums;
@@ -162,14 +242,18 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag, kColumns> {
     return stage == buffer + kStages * stage_bytes() ? buffer : stage;
   }
 
-  __device__ __forceinline__ Sums<kCentered> thread_sums(u32 stage, u32 turn, float pivot) const {
+  __device__ __forceinline__ Sums<kCentered> thread_sums(u32 stage, u32 turn, float pivot, bool loose) const {
     Sums<kCentered> sums;
 #pragma unroll
     for (int s = 0; s < kSlots; ++s) {
+      if (kIsLoose && s == kSlots - 1 && !any_of_warp(this->lines == kSlots)) break;
       float y[kCount], x[kCount], w[kCount];
       read(stage, 2, s, y, x);
       weights(s, w);
       add_unit(sums, column(s), y, x, w, pivot);
+    }
+    if constexpr (kIsLoose) {
+      if (loose) add_loose(sums, turn, pivot);
     }
     if constexpr (kForeign) {
       if (p.parts > 1 && !p.cluster) add_foreign(sums, turn, pivot);
@@ -179,7 +263,7 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag, kColumns> {
 
   __device__ __forceinline__ void add_unit(Sums<kCentered>& sums, u32 column, const float (&y)[kCount],
                                            const float (&x)[kCount], const float (&w)[kCount], float pivot) const {
-    const float center = column + lead < this->end() ? pivot : 0.0f;
+    const float center = this->begins(column + this->lead) ? pivot : 0.0f;
 #pragma unroll
     for (u32 i = 0; i < kCount; ++i) {
       float off = x[i];
@@ -212,9 +296,11 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag, kColumns> {
   }
 
   // Meanwhile the sums over the next row are exchanged between lanes.
-  __device__ __forceinline__ void differentiate(const Slopes& of, u32 stage, u32 turn, Sums<kCentered>& next) {
+  __device__ __forceinline__ void differentiate(const Slopes& of, u32 stage, u32 turn, Sums<kCentered>& next,
+                                                bool loose) {
 #pragma unroll
     for (int s = 0; s < kSlots; ++s) {
+      if (kIsLoose && s == kSlots - 1 && !any_of_warp(this->lines == kSlots)) break;
       float y[kCount], x[kCount], w[kCount];
       read(stage, kStages, s, y, x);
       weights(s, w);
@@ -229,8 +315,9 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag, kColumns> {
         if constexpr (kCentered) dbias[s][i] += y[i];
         x[i] = fmaf(-off, of.slope, kCentered ? fmaf(scaled, w[i], -of.shift) : scaled * w[i]);
         constexpr u32 kSteps = 5;  // of a sum over 32 lanes
-        const u32 column = s * kCount + i, step = column * kSteps / kColumns;
-        if (step != (column + 1) * kSteps / kColumns) next.exchange(kWarp / 2 >> step, this->group());
+        constexpr u32 kUntil = kColumns - (kIsLoose ? kCount : 0);
+        const u32 column = s * kCount + i, step = column * kSteps / kUntil;
+        if (column < kUntil && step != (column + 1) * kSteps / kUntil) next.exchange(kWarp / 2 >> step, this->group());
       }
       if (p.dsum != nullptr) {
         if constexpr (!kAligned) fetch_sum(turn, s);
@@ -252,6 +339,9 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag, kColumns> {
         const u32 left = has(turn, s) ? p.cols - column(s) : 0;
         store_unaligned<T::kSize>(dx + at(s), out.word, left < kCount ? left : kCount, this->group());
       }
+    }
+    if constexpr (kIsLoose) {
+      if (loose) fetch_loose(turn + kStages, dsum + kStages * p.dsum_step);
     }
     dx += p.dx_step;
     dsum += p.dsum_step;

@@ -13,7 +13,7 @@ template <class T, Lie kLie, u32 kLag, u32 kColumns>
 struct BackwardStage : BackwardPlace<T, kLie, kLag, kColumns> {
   using Place = BackwardPlace<T, kLie, kLag, kColumns>;
   using Place::at, Place::buffer, Place::column, Place::first, Place::group, Place::has, Place::kCount, Place::kLine;
-  using Place::end, Place::is_part, Place::kAligned, Place::kEdges, Place::kWide, Place::lead;
+  using Place::end, Place::is_part, Place::kAligned, Place::kEdges, Place::kInPhase, Place::kWide, Place::lead;
   using Place::kSlots;
   using Place::offset_of, Place::p, Place::place, Place::tensor_bytes, Place::turns, Place::unit, Place::weights_from;
   using typename Place::Piece;
@@ -22,13 +22,14 @@ struct BackwardStage : BackwardPlace<T, kLie, kLag, kColumns> {
   u32 end_turn;        // when this thread has a row that ends where the tensors end, or so near that 16 bytes hold both
 
   __device__ __forceinline__ BackwardStage(const KwNormBackwardParams& params, u32 memory) : Place(params, memory) {
-    if constexpr (!kEdges) begin_rows();
+    if constexpr (!kInPhase) begin_rows();
   }
 
   __device__ __forceinline__ void begin_rows() {
     const i64 row = this->first_row();
-    dy = p.dy + row * p.dy_pitch + first * 16 - lead * T::kSize;
-    h = p.h + row * p.h_pitch + first * 16 - lead * T::kSize;
+    const int from = first * 16 - lead * T::kSize;
+    dy = p.dy + row * p.dy_pitch + from;
+    h = p.h + row * p.h_pitch + from;
     end_turn = turns > 0 && row + (turns - 1) * p.step + kCount >= p.rows ? turns - 1 : Place::kNever;
   }
 
@@ -143,13 +144,13 @@ struct BackwardStage : BackwardPlace<T, kLie, kLag, kColumns> {
         Piece piece;
         piece.pack(weight);
         store_shared(buffer + weights_from() + s * kLine, piece.word);
-        continue;
-      }
+      } else {
 #pragma unroll
-      for (int i = 0; i < kCount; i += 4) {
-        const u32 word[4] = {bits_of_float(weight[i]), bits_of_float(weight[i + 1]), bits_of_float(weight[i + 2]),
-                             bits_of_float(weight[i + 3])};
-        store_shared(buffer + weights_from() + (s * kCount + i) / 4 * kLine, word);
+        for (int i = 0; i < kCount; i += 4) {
+          const u32 word[4] = {bits_of_float(weight[i]), bits_of_float(weight[i + 1]), bits_of_float(weight[i + 2]),
+                               bits_of_float(weight[i + 3])};
+          store_shared(buffer + weights_from() + (s * kCount + i) / 4 * kLine, word);
+        }
       }
     }
   }
@@ -199,13 +200,14 @@ struct BackwardStage : BackwardPlace<T, kLie, kLag, kColumns> {
     if constexpr (kWide) {
       Piece piece;
       load_shared(buffer + weights_from() + slot * kLine, piece.word);
-      return piece.unpack(weight);
-    }
+      piece.unpack(weight);
+    } else {
 #pragma unroll
-    for (int i = 0; i < kCount; i += 4) {
-      Unit<Float32, 16> quad;
-      load_shared(buffer + weights_from() + (slot * kCount + i) / 4 * kLine, quad.word);
-      quad.unpack(weight + i);
+      for (int i = 0; i < kCount; i += 4) {
+        Unit<Float32, 16> quad;
+        load_shared(buffer + weights_from() + (slot * kCount + i) / 4 * kLine, quad.word);
+        quad.unpack(weight + i);
+      }
     }
   }
 

@@ -11,7 +11,8 @@
 
 namespace kw {
 
-// By dtype and norm_backward_plan::Kind; float32 has none that is late, only bfloat16 has some that are phased or wide.
+// By dtype and norm_backward_plan::Kind; float32 has none that is late, only bfloat16 has some that are phased, wide or
+// dense.
 struct NormBackwardKernels {
   Kernel row[3][norm_backward_plan::kKinds];
   Kernel few[3], columns[3];
@@ -19,12 +20,12 @@ struct NormBackwardKernels {
 };
 
 // Its initialiser.
-#define KW_NORM_BACKWARD_KERNELS_OF(op, type)                                            \
-  {                                                                                      \
-    {op "_backward_shifted_" type}, {op "_backward_" type}, {op "_backward_late_" type}, \
-        {op "_backward_phased_" type}, {op "_backward_wide_" type}, {                    \
-      op "_backward_phased_wide_" type                                                   \
-    }                                                                                    \
+#define KW_NORM_BACKWARD_KERNELS_OF(op, type)                                                             \
+  {                                                                                                       \
+    {op "_backward_shifted_" type}, {op "_backward_" type}, {op "_backward_late_" type},                  \
+        {op "_backward_phased_" type}, {op "_backward_wide_" type}, {op "_backward_phased_wide_" type}, { \
+      op "_backward_dense_" type                                                                          \
+    }                                                                                                     \
   }
 #define KW_NORM_BACKWARD_KERNELS(op)                                                                        \
   {{KW_NORM_BACKWARD_KERNELS_OF(op, "float32"), KW_NORM_BACKWARD_KERNELS_OF(op, "float16"),                 \
@@ -87,6 +88,8 @@ inline KwNormBackwardParams norm_backward_params(const NormBackward& a, const no
   p.cluster = plan.cluster;
   p.period = plan.period;
   p.times = plan.times;
+  p.lines = norm_backward_plan::lines_of_block(a.cols, plan.parts);
+  p.warp_lines = p.lines / p.team_warps;
   return p;
 }
 
@@ -105,8 +108,10 @@ inline kw_status launch_norm_backward_finish(const Context& context, NormBackwar
   Launch how;
   how.grid = a.centered ? 2 * columns : columns;
   how.block = 64;
-  // A thread for each four of the sums that it adds, which it loads at once.
-  while (how.block < kMost && how.block * 4 < p.width * partials) how.block *= 2;
+  // A thread for so many of the sums that it adds, which it loads at once; where blocks are few, they have more
+  // threads.
+  const uint32_t a_thread = a.cols < 8192 ? 4 : 8;
+  while (how.block < kMost && how.block * a_thread < p.width * partials) how.block *= 2;
   how.overlap = true;
   return launch(context, kernels.finish, how, stream, &p, sizeof p);
 }

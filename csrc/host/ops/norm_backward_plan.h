@@ -16,13 +16,16 @@ constexpr int kVector = 16;  // bytes
 constexpr int kThreadColumns = 16;
 constexpr int kWideColumns = 32;
 constexpr int kTeamWarps = 16;
+constexpr int kDensePieces = 5;
+constexpr int kDenseWarps = 16;
 constexpr int kClusterParts = 8;
 constexpr int kScratch = 3 << 10;  // bytes of shared memory a block has or loses besides
 constexpr int kWideScratch = 2 << 10;
 
 // How rows lie, and when their derivatives follow: with the row after, or, where a cluster has to agree on their sums,
 // one later. Where they are wide, a thread has twice as many columns.
-enum Kind { kShifted, kAligned, kLate, kPhased, kWide, kPhasedWide, kKinds };
+// Where they are dense, rows are narrow and without gaps, and a warp has several as one run.
+enum Kind { kShifted, kAligned, kLate, kPhased, kWide, kPhasedWide, kDense, kKinds };
 
 inline bool is_wide(Kind kind) { return kind == kWide || kind == kPhasedWide; }
 inline int warp_columns(Kind kind) { return kWarp * (is_wide(kind) ? kWideColumns : kThreadColumns); }
@@ -41,6 +44,7 @@ struct Plan {
   int64_t partials = 0;     // groups of `parts` blocks
   int64_t rows_a_turn = 1;  // that all blocks together do
 
+  int rows_a_warp() const { return kind == kDense ? kWarp / group & ~1 : kWarp / group; }
   int64_t sums() const { return partials * times; }  // rows of sums that are left
   int64_t rows_at_once() const { return times > 1 ? partials : rows_a_turn; }
   int64_t step() const { return times > 1 ? period : rows_a_turn; }  // from a thread's row to its next
@@ -54,10 +58,17 @@ struct Shape {
   bool adds = false;   // there is a dsum
   int period = 0;      // where they are not aligned: as Plan has it; 0: the tensors' rows do not begin alike
   bool plain = false;  // of bfloat16, with weights of bfloat16 or none: only these have wide kernels
+  bool dense = false;  // of bfloat16, without gaps, and the first rows begin on 16 bytes
 };
 
 inline int64_t ratio_up(int64_t n, int64_t d) { return (n + d - 1) / d; }
 inline int least(int64_t a, int64_t b) { return static_cast<int>(a < b ? a : b); }
+
+// Lines of a vector a lane that each of the blocks has that share a row.
+inline int lines_of_block(int64_t cols, int parts) {
+  constexpr int kElements = kVector / 2;
+  return static_cast<int>(ratio_up(ratio_up(cols / kElements, kWarp), parts));
+}
 
 // The most warps of a block: the kernel's __launch_bounds__.
 inline int most_warps(const Shape& s, bool clusters) {
@@ -160,10 +171,28 @@ inline bool set_phased(Shape s, const Device& device, Plan* plan) {
   return true;
 }
 
+// Narrow rows of pieces of 8 bytes, of which a lane has kDensePieces: an even number a warp, which begin and end on 16.
+// Their lanes are fewer than half a warp's: so far the kernel adds round them.
+inline bool set_dense(const Shape& s, const Device& device, Plan* plan) {
+  const int64_t pieces = s.cols / 4, lanes = ratio_up(pieces, kDensePieces);
+  if (!s.dense || s.cols % 4 != 0 || lanes >= kWarp / 2) return false;
+  const int stages = 3, tensors = 3, run = kWarp * kDensePieces * 8;
+  plan->kind = kDense;
+  plan->group = static_cast<int>(lanes);
+  const int64_t rows_a_warp = plan->rows_a_warp(), wanted = ratio_up(s.rows, rows_a_warp);
+  const int fit = least(kDenseWarps, device.shared_per_block / (stages * tensors * run));
+  plan->teams = least(fit, ratio_up(wanted, device.multiprocessors));
+  plan->shared = plan->teams * stages * tensors * run;
+  plan->partials = least(device.multiprocessors, ratio_up(wanted, plan->teams));
+  plan->rows_a_turn = plan->partials * plan->teams * rows_a_warp;
+  return true;
+}
+
 inline Plan plan_for(Shape s, const Device& device, uint32_t features) {
   const bool clusters = (features & KW_FEATURE_CLUSTER) != 0;
   Plan plan;
   // Measured only where KW_FEATURE_WGMMA is.
+  if (!s.aligned && (features & KW_FEATURE_WGMMA) != 0 && set_dense(s, device, &plan)) return plan;
   if (!s.aligned && (features & KW_FEATURE_WGMMA) != 0 && set_phased(s, device, &plan)) return plan;
   set_lanes(s, &plan);
   int warps = warps_of_block(s, plan.group, device, clusters);
@@ -197,6 +226,17 @@ inline bool aligned(const NormBackward& a) {
   return off % kVector == 0;
 }
 
+// Shape's.
+inline bool dense(const NormBackward& a) {
+  const void* data[] = {a.dx, a.dy, a.h, a.dsum};
+  const int64_t stride[] = {a.dx_stride, a.dy_stride, a.h_stride, a.dsum_stride};
+  for (int i = 0; i < 4; ++i) {
+    if (data[i] == nullptr) continue;
+    if (reinterpret_cast<uintptr_t>(data[i]) % kVector != 0 || (a.rows > 1 && stride[i] != a.cols)) return false;
+  }
+  return a.dtype == KW_BFLOAT16;
+}
+
 // Shape's. Rows of all tensors have to begin alike. Only bfloat16 has such a kernel.
 inline int period_of(const NormBackward& a) {
   const void* data[] = {a.dx, a.dy, a.h, a.dsum};
@@ -216,7 +256,7 @@ inline int period_of(const NormBackward& a) {
 inline Plan plan_for(const NormBackward& a, const Device& device, uint32_t features) {
   const bool plain = a.dtype == KW_BFLOAT16 && (a.weight == nullptr || a.weight_dtype == a.dtype);
   return plan_for({a.rows, a.cols, static_cast<int>(size_of(a.dtype)), aligned(a), a.centered, a.dsum != nullptr,
-                   period_of(a), plain},
+                   period_of(a), plain, dense(a)},
                   device, features);
 }
 
@@ -232,8 +272,9 @@ inline int64_t workspace_bytes(int64_t rows, int64_t cols, bool centered, const 
                       {rows, cols, size, false, centered, false, 4},
                       {rows, cols, size, false, centered, false, 8}};
     for (Shape& shape : shapes) {
-      for (int plain = 0; plain <= (size == 2 ? 1 : 0); ++plain) {
-        shape.plain = plain != 0;
+      for (int of_bfloat16 = 0; of_bfloat16 <= (size == 2 ? 2 : 0); ++of_bfloat16) {
+        shape.plain = of_bfloat16 == 1;
+        shape.dense = of_bfloat16 == 2;
         const int64_t sums = plan_for(shape, device, features).sums();
         if (sums > 1 && sums > most) most = sums;
       }

@@ -26,8 +26,31 @@ static int64_t shared_of_warp(const Shape& s, const Plan& p) {
   return (p.kind == kLate ? 4 : 3) * 2 * row + columns * (wide ? 2 : 4);
 }
 
+// A run of rows begins and ends on 16 bytes, and its lanes have all of each row.
+static void check_dense(const Shape& s, const Plan& p, const kw::Device& device, uint32_t features) {
+  constexpr int kPieces = 5, kStages = 3, kTensors = 3;
+  const int64_t rows_a_warp = kWarp / p.group & ~1;
+#define CHECK_DENSE(condition)                                                                                      \
+  CHECK(condition, "%lld x %lld, %d lanes, %d teams, %lld partials", (long long)s.rows, (long long)s.cols, p.group, \
+        p.teams, (long long)p.partials)
+  CHECK_DENSE(s.dense && !s.aligned && s.size == 2 && (features & KW_FEATURE_WGMMA) != 0);
+  CHECK_DENSE(p.group < kWarp / 2);  // so far the kernel adds round a row's lanes
+  CHECK_DENSE(rows_a_warp >= 2 && rows_a_warp * s.cols * s.size % kVector == 0);
+  CHECK_DENSE(s.cols % 4 == 0 && p.group * kPieces * 4 >= s.cols);
+  CHECK_DENSE(p.team_warps == 1 && p.parts == 1 && p.times == 1 && p.period == 1 && !p.cluster);
+  CHECK_DENSE(p.teams >= 1 && p.teams <= 16 && p.shared == p.teams * kStages * kTensors * kWarp * kPieces * 8);
+  CHECK_DENSE(p.shared <= device.shared_per_block);
+  // A block's sums, which take the place of its rows.
+  CHECK_DENSE(p.teams * rows_a_warp * s.cols * 4 * 2 <= p.shared);
+  CHECK_DENSE(p.partials >= 1 && p.rows_a_turn == p.partials * p.teams * rows_a_warp);
+  CHECK_DENSE((p.partials - 1) * p.teams * rows_a_warp < s.rows);
+  const int64_t bytes = workspace_bytes(s.rows, s.cols, s.centered, device, features);
+  CHECK_DENSE(p.sums() == 1 || bytes >= p.sums() * s.cols * 4 * (s.centered ? 2 : 1));
+}
+
 static void check(const Shape& s, const kw::Device& device, uint32_t features) {
   const Plan p = plan_for(s, device, features);
+  if (p.kind == kDense) return check_dense(s, p, device, features);
   const int warps = p.teams * p.team_warps;
   const bool phased = p.kind == kPhased || p.kind == kPhasedWide;
 #define CHECK_PLAN(condition)                                                                             \
@@ -65,6 +88,7 @@ CASE(every_width) {
         for (const int size : {2, 4}) {
           for (const bool centered : {false, true}) {
             check({rows, cols, size, false, centered}, on.device, on.features);
+            check({rows, cols, size, false, centered, true, 2, true, size == 2}, on.device, on.features);
             for (int period = 1; period <= kVector / size; period *= 2) {
               check({rows, cols, size, false, centered, true, period}, on.device, on.features);
               check({rows, cols, size, false, centered, true, period, size == 2}, on.device, on.features);
@@ -121,6 +145,11 @@ CASE(wide_rows) {
       const int64_t blocks = p.partials * p.parts, usable = device.multiprocessors * 15 / 16;
       CHECK(p.kind == (off == 0 ? kWide : kPhasedWide) && p.team_warps <= 8 && p.times == 1 + off,
             "%lld columns: kind %d, %d warps, %d times", (long long)s.cols, p.kind, p.team_warps, p.times);
+      // Blocks share the whole vectors evenly, and their warps have room for them.
+      const int64_t vectors = s.cols / 8, lines = lines_of_block(s.cols, p.parts);
+      CHECK(lines * p.parts * kWarp >= vectors && (lines - 1) * p.parts * kWarp < vectors && lines <= p.team_warps * 4,
+            "%lld columns: %lld lines for each of %d blocks of %d warps", (long long)s.cols, (long long)lines, p.parts,
+            p.team_warps);
       CHECK(blocks > 2 * usable - p.parts && blocks <= int64_t{room} * device.multiprocessors,
             "%lld columns: %lld blocks of %d parts, of which a multiprocessor has room for %d", (long long)s.cols,
             (long long)blocks, p.parts, room);
