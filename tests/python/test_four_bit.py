@@ -108,6 +108,11 @@ def test_blocks_without_a_scale(device):
         assert absmax[3] == torch.inf
         assert not back[3, 9].isfinite()
         assert back[[0, 4]].isfinite().all()
+        # One for all: the mean of the scales is taken from each of them.
+        packed, nested = kernelwright.quantize_4bit(x, 64, quant_type, double_quant=True)
+        assert kernelwright.dequantize_4bit(packed, nested, x.shape, 64, quant_type).isnan().all()
+        packed, nested = kernelwright.quantize_4bit(x[1:2].expand(5, 64), 64, quant_type, double_quant=True)
+        assert (kernelwright.dequantize_4bit(packed, nested, x.shape, 64, quant_type) == 0).all()
 
 
 REFUSED = {
