@@ -11,6 +11,7 @@
 //   slide         stream for rows that lie anyhow
 //   scalar        narrow by elements, for rows that lie anyhow
 //   walk          long rows: clusters that stay, and walk over rows that lie alike
+//   walk_five     walk with five units a thread at most, not eight: more clusters at a time
 //   thin          a row is at most four elements a lane of a warp, with a residual
 //   pair          row for two long rows at once, with a residual
 #include "norm_backward_kernels.cuh"
@@ -59,9 +60,10 @@ KW_KERNELS(bfloat16, BFloat16)
 // Where these were measured.
 #ifdef KW_HAS_WGMMA
 #define KW_WALK(type, T) KW_KERNEL(walk_##type, 448, 2, kw::norm_walk<true, kw::T, false, 8>)
-#define KW_MEASURED(type, T)                                    \
-  KW_KERNEL(thin_##type, 128, 9, kw::norm_thin<true, kw::T, 4>) \
-  KW_KERNEL(pair_##type, 256, 2, kw::norm_pair<kw::T>)          \
+#define KW_MEASURED(type, T)                                                \
+  KW_KERNEL(thin_##type, 128, 9, kw::norm_thin<true, kw::T, 4>)             \
+  KW_KERNEL(pair_##type, 256, 2, kw::norm_pair<kw::T>)                      \
+  KW_KERNEL(walk_five_##type, 320, 3, kw::norm_walk<true, kw::T, false, 5>) \
   KW_KERNEL(walk_add_##type, 384, 2, kw::norm_walk<true, kw::T, true, 5>)
 KW_WALK(float32, Float32)
 KW_WALK(float16, Float16)

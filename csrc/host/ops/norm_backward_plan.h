@@ -172,9 +172,10 @@ inline bool set_phased(Shape s, const Device& device, Plan* plan) {
 }
 
 // Narrow rows of pieces of 8 bytes, of which a lane has kDensePieces: an even number a warp, which begin and end on 16.
+// Their lanes are fewer than half a warp's: so far the kernel adds round them.
 inline bool set_dense(const Shape& s, const Device& device, Plan* plan) {
   const int64_t pieces = s.cols / 4, lanes = ratio_up(pieces, kDensePieces);
-  if (!s.dense || s.cols % 4 != 0 || lanes > kWarp / 2) return false;
+  if (!s.dense || s.cols % 4 != 0 || lanes >= kWarp / 2) return false;
   const int stages = 3, tensors = 3, run = kWarp * kDensePieces * 8;
   plan->kind = kDense;
   plan->group = static_cast<int>(lanes);

@@ -14,8 +14,8 @@
         {op "_narrow_add_" type}, {op "_flat_" type}, {op "_flat_add_" type}, {op "_staged_" type},                   \
         {op "_staged_add_" type}, {op "_stream_" type}, {op "_stream_add_" type}, {op "_scalar_" type},               \
         {op "_slide_" type}, {op "_long_" type}, {op "_long_shifted_" type}, {op "_thin_" type}, {op "_pair_" type},  \
-        {op "_walk_" type}, {                                                                                         \
-      op "_walk_add_" type                                                                                            \
+        {op "_walk_" type}, {op "_walk_add_" type}, {                                                                 \
+      op "_walk_five_" type                                                                                           \
     }                                                                                                                 \
   }
 #define KW_NORM_KERNELS(op) \

@@ -29,7 +29,7 @@ constexpr int kMaxCluster = 8;  // what every GPU with clusters can place
 constexpr int kMaxUnits = static_cast<int>(kMaxCols * 4 / kVector);
 
 // The order of a type's kernels. One with a residual follows the one without; scalar and slide serve both, thin and
-// pair are for residuals only.
+// pair are for residuals only, walk_five is for none.
 enum Shape {
   kRow,
   kRowAdd,
@@ -51,13 +51,14 @@ enum Shape {
   kPair,
   kWalk,
   kWalkAdd,
+  kWalkFive,
   kShapes
 };
 
 // The most threads a block of the kernel may have: its __launch_bounds__, of RMS norm and of LayerNorm.
 constexpr int kMaxThreads[2][kShapes] = {
-    {768, 1024, 640, 1024, 64, 64, 256, 256, 256, 256, 1024, 512, 64, 512, 512, 512, 128, 0, 448, 384},
-    {640, 1024, 576, 1024, 64, 64, 0, 0, 256, 256, 512, 512, 64, 512, 512, 512, 128, 256, 448, 384}};
+    {768, 1024, 640, 1024, 64, 64, 256, 256, 256, 256, 1024, 512, 64, 512, 512, 512, 128, 0, 448, 384, 0},
+    {640, 1024, 576, 1024, 64, 64, 0, 0, 256, 256, 512, 512, 64, 512, 512, 512, 128, 256, 448, 384, 320}};
 
 // A cluster holds any row: images for GPUs with clusters have no kernel that reads twice for want of room.
 constexpr bool clusters_hold_all() {

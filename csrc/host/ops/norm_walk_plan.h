@@ -7,9 +7,9 @@
 
 namespace kw::norm_plan {
 
-// Units of a thread, at most, and warps of a multiprocessor, as registers leave room for: kWalk, kWalkAdd.
-constexpr int kWalkSlots[] = {8, 5};
-constexpr int kWalkWarpsAtOnce[] = {28, 24};
+// Units of a thread, at most, and warps of a multiprocessor, as registers leave room for: from kWalk on.
+constexpr int kWalkSlots[] = {8, 5, 5};
+constexpr int kWalkWarpsAtOnce[] = {28, 24, 32};
 constexpr int kWalkWarps = 64;       // of a row, at most
 constexpr int kWalkScratch = 2560;   // bytes, at most
 constexpr int64_t kReserved = 1024;  // bytes of shared memory that each block has beside its own
@@ -69,7 +69,9 @@ inline bool walk_filled(const Norm& a, const Device& device, int cluster_log2, P
 // LayerNorm's weight and bias take long to bring, and much room: as many clusters as fit, which stay to the end.
 inline bool plan_walk_centered(const Norm& a, const Device& device, int64_t units, Plan* plan) {
   bool fits = false;
-  if (size_of(a.dtype) == 2) {
+  if (size_of(a.dtype) == 2 && units > 5120 && units <= 6400) {  // blocks of five warps, all of whose units are some
+    fits = walk_with(a, device, kWalkFive, 3, plan);
+  } else if (size_of(a.dtype) == 2) {
     fits = walk_filled(a, device, 1, plan) || walk_with(a, device, kWalk, 3, plan);
   } else {
     fits = units > 4096 && walk_with(a, device, kWalk, units <= 8192 ? 2 : 3, plan);

@@ -60,11 +60,14 @@ def _redispatch(
         return lambda keyset, args: again(keyset & below, args)
     # Of sets with one key and nothing else: no mode, subclass, transform or lazy view wants to see the call.
     alone = {keyset_of(getattr(keys, key)).raw_repr(): kernel for key, kernel in kernels.items()}.get
+    known: dict[int, Any] = {}  # by the set with autograd's keys in it, of which a program has a few: a kernel, or None
 
     def run(keyset: Any, args: tuple[Any, ...]) -> Any:
-        rest = keyset & below
-        kernel = alone(rest.raw_repr())
-        return again(rest, args) if kernel is None else kernel(*args)
+        whole = keyset.raw_repr()
+        if whole not in known:
+            known[whole] = alone((keyset & below).raw_repr())
+        kernel = known[whole]
+        return again(keyset & below, args) if kernel is None else kernel(*args)
 
     return run
 

@@ -60,8 +60,10 @@ def _check_parameters(op: str, names: tuple[str, ...], like: str, x: Tensor, par
 def _usual(x: Tensor, residual: Tensor | None, parameters: tuple[Any, ...], eps: float) -> bool:
     """Whether there is nothing to refuse, as in most calls: told in half the time that finding the words takes."""
     dtype, device, shape = x.dtype, x.device, x.shape
-    width = shape[-1:]
-    if dtype not in _dtypes() or not width or not 1 <= width[0] <= MAX_COLS or not 0.0 <= eps <= MAX_EPS:
+    if dtype not in _dtypes() or not shape or not 0.0 <= eps <= MAX_EPS:
+        return False
+    width = (shape[-1],)
+    if not 1 <= width[0] <= MAX_COLS:
         return False
     for parameter in parameters:
         if parameter is not None and (
@@ -83,6 +85,19 @@ def check(
         require_like(op, "residual", residual, "x", x, x.shape)
 
 
+def _usual_backward(
+    grad: Tensor,
+    h: Tensor,
+    parameters: tuple[Any, ...],
+    grad_sum: Tensor | None,
+    eps: float,
+    wanted: tuple[bool, ...],
+) -> bool:
+    if not _usual(h, grad, parameters, eps) or (grad_sum is not None and not _usual(h, grad_sum, (), eps)):
+        return False
+    return not any(want and parameter is None for parameter, want in zip(parameters, wanted, strict=True))
+
+
 def check_backward(
     op: str,
     names: tuple[str, ...],
@@ -93,6 +108,8 @@ def check_backward(
     eps: float,
     wanted: tuple[bool, ...],
 ) -> None:
+    if _usual_backward(grad, h, parameters, grad_sum, eps, wanted):
+        return
     op = f"{op}.backward"
     _check_rows(op, "h", h, eps)
     _check_parameters(op, names, "h", h, parameters)

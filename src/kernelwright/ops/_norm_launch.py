@@ -20,14 +20,19 @@ if TYPE_CHECKING:
 _DTYPES = ("float32", "float16", "bfloat16")
 
 
-def _given(kind: Any, parameters: Parameters) -> tuple[Parameters, list[int | None], Any]:
+def _given(kind: Any, parameters: Parameters) -> tuple[list[Tensor], list[int | None], Any]:
     """The parameters with their elements side by side (they must outlive the call), their addresses and their type:
     `kind` where there are none."""
-    parameters = tuple([p if p is None else p.contiguous() for p in parameters])
+    kept: list[Tensor] = []
+    addresses: list[int | None] = []
     for parameter in parameters:
-        if parameter is not None:
-            kind = parameter.dtype
-    return parameters, [None if p is None else p.data_ptr() for p in parameters], kind
+        if parameter is None:
+            addresses.append(None)
+            continue
+        kept.append(parameter if parameter.is_contiguous() else parameter.contiguous())
+        addresses.append(kept[-1].data_ptr())
+        kind = parameter.dtype
+    return kept, addresses, kind
 
 
 def _asked(
@@ -51,15 +56,15 @@ def launcher(norm: str, library: Library, key: str, *, centered: bool) -> Callab
     function = library.functions[name]
     codes = dtype_codes(library, _DTYPES)
     place = placement(library, key)
-    contiguous = torch.contiguous_format
+    contiguous, empty_like = torch.contiguous_format, torch.empty_like
     statistics = [None] * (1 + centered)  # backward computes them again: cheaper than writing and reading them
 
     def launch(x: Tensor, residual: Tensor | None, parameters: Parameters, total: Tensor | None, eps: float) -> Tensor:
-        y = torch.empty_like(x, memory_format=contiguous)
+        y = empty_like(x, memory_format=contiguous)
         cols, count = x.shape[-1], x.numel()
         if count == 0:
             return y
-        x, x_stride = rows(x)
+        x, x_stride = (x, cols) if x.is_contiguous() else rows(x)
         dtype = x.dtype
         _kept, addresses, kind = _given(dtype, parameters)
         added, added_stride, sum_, sum_stride = None, 0, None, 0

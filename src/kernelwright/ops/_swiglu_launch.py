@@ -50,13 +50,16 @@ def _launcher(library: Library, key: str, function: str) -> Callable[..., None]:
 
 
 def bind(library: Library, key: str) -> Callable[..., Tensor]:
-    launch, double = _launcher(library, key, "kw_swiglu"), checks.double()
+    import torch
+
+    contiguous, new = torch.contiguous_format, torch.empty_like
+    launch, double, check = _launcher(library, key, "kw_swiglu"), checks.double(), checks.check
 
     def run(gate: Tensor, up: Tensor) -> Tensor:
-        checks.check(gate, up)
+        check(gate, up)
         if gate.dtype is double:
             return reference.forward(gate, up)
-        y = empty_like(gate)
+        y = new(gate, memory_format=contiguous)
         if y.numel():
             (gate, gate_stride), (up, up_stride) = rows(gate), rows(up)
             launch(y, y.data_ptr(), y.shape[-1], gate.data_ptr(), gate_stride, up.data_ptr(), up_stride)

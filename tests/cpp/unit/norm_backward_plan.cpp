@@ -34,6 +34,7 @@ static void check_dense(const Shape& s, const Plan& p, const kw::Device& device,
   CHECK(condition, "%lld x %lld, %d lanes, %d teams, %lld partials", (long long)s.rows, (long long)s.cols, p.group, \
         p.teams, (long long)p.partials)
   CHECK_DENSE(s.dense && !s.aligned && s.size == 2 && (features & KW_FEATURE_WGMMA) != 0);
+  CHECK_DENSE(p.group < kWarp / 2);  // so far the kernel adds round a row's lanes
   CHECK_DENSE(rows_a_warp >= 2 && rows_a_warp * s.cols * s.size % kVector == 0);
   CHECK_DENSE(s.cols % 4 == 0 && p.group * kPieces * 4 >= s.cols);
   CHECK_DENSE(p.team_warps == 1 && p.parts == 1 && p.times == 1 && p.period == 1 && !p.cluster);

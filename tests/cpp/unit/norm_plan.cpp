@@ -61,7 +61,8 @@ static void check_walk(const kw::Norm& a, const Plan& p, const kw::Device& devic
     CHECK_PLAN(weights == nullptr || a.weight_dtype == a.dtype);
     CHECK_PLAN(reinterpret_cast<uintptr_t>(weights) % kVector == 0 || row_bytes % kVector != 0);
   }
-  CHECK_PLAN(p.shape == (a.residual != nullptr ? kWalkAdd : kWalk) && a.rows < int64_t{1} << 30);
+  CHECK_PLAN(p.shape == (a.residual != nullptr ? kWalkAdd : p.shape == kWalkFive ? kWalkFive : kWalk));
+  CHECK_PLAN(a.rows < int64_t{1} << 30 && (p.shape != kWalkFive || a.centered));
   CHECK_PLAN(p.cluster_log2 >= 1);  // its blocks write into each other's memory
   CHECK_PLAN(p.threads << p.cluster_log2 <= kWalkWarps * kWarp);
   CHECK_PLAN(p.shared == int64_t{p.threads} * p.slots * kVector * (a.centered ? 2 : 1));
@@ -74,7 +75,7 @@ static bool held_in_registers(Shape shape) { return shape < kNarrow || (shape >=
 
 // As the kernels' templates have it.
 static int most_slots(Shape shape) {
-  if (shape == kWalkAdd) return 5;
+  if (shape == kWalkAdd || shape == kWalkFive) return 5;
   return shape == kWalk || shape == kLong || shape == kLongShifted ? kLongSlots : kSlots;
 }
 
@@ -86,9 +87,10 @@ static void check(const kw::Norm& a, const kw::Device& device, uint32_t features
   CHECK_PLAN(p.threads >= kWarp && p.threads % kWarp == 0 && p.threads <= kMaxThreads[a.centered][p.shape]);
   CHECK_PLAN((1 << p.cluster_log2) <= ((features & KW_FEATURE_CLUSTER) != 0 ? kMaxCluster : 1));
   CHECK_PLAN(p.rows_a_block >= 1 && p.group >= 1 && p.slots >= 1);
-  CHECK_PLAN(kw::size_of(a.dtype) == 2 || (p.shape != kThin && p.shape != kPair && p.shape != kWalkAdd));
-  CHECK_PLAN(p.shape == kWalk || p.shape == kWalkAdd || (p.clusters == 0 && p.shared == 0));
-  if (p.shape == kWalk || p.shape == kWalkAdd) check_walk(a, p, device, features);
+  CHECK_PLAN(kw::size_of(a.dtype) == 2 ||
+             (p.shape != kThin && p.shape != kPair && p.shape != kWalkAdd && p.shape != kWalkFive));
+  CHECK_PLAN(p.shape >= kWalk || (p.clusters == 0 && p.shared == 0));
+  if (p.shape >= kWalk) check_walk(a, p, device, features);
   if (held_in_registers(p.shape)) {
     const int64_t threads = int64_t{p.row_is_a_warp ? kWarp : p.threads} << p.cluster_log2;
     CHECK_PLAN(threads * p.slots >= whole && p.slots <= most_slots(p.shape));
@@ -160,7 +162,8 @@ CASE(which_rows_are_walked_over) {
                 {5000, 27001, KW_BFLOAT16, kRms, false, kLongShifted, 1, 0},
                 {5000, 27001, KW_BFLOAT16, kRms, true, kWalkAdd, 4, 1664},
                 {16384, 12288, KW_BFLOAT16, kRms, true, kRowAdd, 1, 0},
-                {2670, 50257, KW_BFLOAT16, kLayer, false, kWalk, 2, 128},
+                {2670, 50257, KW_BFLOAT16, kLayer, false, kWalkFive, 8, 88},
+                {4000, 40001, KW_BFLOAT16, kLayer, false, kWalk, 2, 128},
                 {4000, 33001, KW_BFLOAT16, kLayer, false, kWalk, 4, 144},
                 {2048, 65536, KW_BFLOAT16, kLayer, false, kWalk, 8, 90},
                 {4096, 20001, KW_BFLOAT16, kLayer, false, kLongShifted, 1, 0},
