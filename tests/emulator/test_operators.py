@@ -52,3 +52,12 @@ def test_numbers_memory_and_order(ran: dict[str, dict[str, Any]]):
 def test_every_kernel_ran(ran: dict[str, dict[str, Any]]):
     for code, printed in ran.items():
         assert printed["left_out"] == [], f"no case of the records launches them on {code}, nor is one found"
+
+
+def test_derivatives_of_every_narrow_width(operators: Path):
+    if not build.kernels_of("sm_90a"):
+        pytest.skip("the installed wheel has no images for sm_90a")
+    command = [sys.executable, "-m", "tests.emulator.widths", operators, "9.0/4/1"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -108,6 +108,11 @@ def test_blocks_without_a_scale(device):
         assert absmax[3] == torch.inf
         assert not back[3, 9].isfinite()
         assert back[[0, 4]].isfinite().all()
+        # One for all: the mean of the scales is taken from each of them.
+        packed, nested = kernelwright.quantize_4bit(x, 64, quant_type, double_quant=True)
+        assert kernelwright.dequantize_4bit(packed, nested, x.shape, 64, quant_type).isnan().all()
+        packed, nested = kernelwright.quantize_4bit(x[1:2].expand(5, 64), 64, quant_type, double_quant=True)
+        assert (kernelwright.dequantize_4bit(packed, nested, x.shape, 64, quant_type) == 0).all()
 
 
 REFUSED = {
@@ -197,6 +202,14 @@ def test_gradients_within_autocast(nested, device):
         assert y.dtype is torch.float32
         y.backward(gradient)
     torch.testing.assert_close(x.grad, gradient @ weight, rtol=1e-5, atol=1e-3)  # bfloat16 is 1e-2 off
+
+
+def test_gradients_on_meta():
+    """A model's shapes may be asked for there, with those of its gradients."""
+    packed, absmax = (t.to("meta") for t in kernelwright.quantize_4bit(torch.randn(32, 256)))
+    x = torch.randn(5, 256, device="meta", requires_grad=True)
+    kernelwright.matmul_4bit(x, packed, absmax, 32).sum().backward()
+    assert x.grad.shape == (5, 256)
 
 
 def test_weights_have_no_gradients():

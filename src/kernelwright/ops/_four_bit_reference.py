@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.ops import _four_bit as four_bit
-from kernelwright.ops._tensors import settled
+from kernelwright.ops._tensors import settled, without_autocast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,7 +127,7 @@ def product(
 
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
     matrix = weight(packed, scales, (n, x.shape[-1]), blocksize, quant_type, wide)
-    with torch.autocast(x.device.type, enabled=False):  # the kernels compute in float32 there too
+    with without_autocast(x.device):
         y = torch.matmul(x.to(wide), matrix.t())
     return settled(y if bias is None else y + bias.to(wide), x.dtype)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import InvalidArgument, InvalidDtype, Unsupported
@@ -73,6 +74,14 @@ def settled(value: Tensor, dtype: Any) -> Tensor:
     import torch
 
     return torch.empty(value.shape, dtype=dtype, device=value.device).copy_(value)
+
+
+def without_autocast(device: Any) -> contextlib.AbstractContextManager[Any]:
+    """torch's products compute in the type of what they are given, also where the caller wants autocast."""
+    import torch
+
+    # Of meta, where nothing is computed, torch would say that it has no autocast.
+    return torch.autocast(device.type, enabled=False) if device.type in ("cpu", "cuda") else contextlib.nullcontext()
 
 
 def rows(tensor: Tensor) -> tuple[Tensor, int]:

@@ -14,7 +14,7 @@ from kernelwright.ops import _four_bit_selfcheck as selfcheck
 from kernelwright.ops._four_bit_launch import scale_pointers
 from kernelwright.ops._record import Backward, Op, Overload
 from kernelwright.ops._scratch import scratch, scratch_bytes
-from kernelwright.ops._tensors import dtype_codes, placement, require_dtype, rows
+from kernelwright.ops._tensors import dtype_codes, placement, require_dtype, rows, without_autocast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -121,7 +121,7 @@ def by_torch(y: Tensor, x: Tensor, packed: Tensor, *rest: Any) -> None:
     function = op.default if len(scales) == 1 else op.nested
     weight = function(packed, *scales, (n, x.shape[-1]), blocksize, quant_type, x.dtype)
     matrices = x.reshape(-1, x.shape[-1]), weight.t()
-    with torch.autocast(x.device.type, enabled=False):  # it would turn float32 into what the caller did not ask for
+    with without_autocast(x.device):
         if bias is None:
             torch.mm(*matrices, out=y.view(-1, n))
         else:
@@ -225,7 +225,7 @@ def _gradients(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     by_x = by_bias = None
     if ctx.wanted[0]:
         _make_current(grad.device)
-        with torch.autocast(grad.device.type, enabled=False):  # where backward() is called within it
+        with without_autocast(grad.device):  # backward() may be called within it
             by_x = torch.matmul(grad, function(packed, *scales, *ctx.rest, grad.dtype))
     if ctx.wanted[1]:
         by_bias = grad.reshape(-1, grad.shape[-1]).sum(0)

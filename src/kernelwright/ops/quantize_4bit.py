@@ -34,7 +34,8 @@ def quantize_4bit(
 
     Returns `(packed, absmax)`: uint8 with two elements in each byte, the first in its upper half; and the scales,
     float32, one a block, or with `double_quant` a QuantizedAbsmax. dequantize_4bit and matmul_4bit take either.
-    A block with a NaN has the scale NaN. Not differentiable.
+    A block with a NaN has the scale NaN; with double_quant all blocks have, as the mean of the scales is NaN.
+    Not differentiable.
 
     >>> packed, absmax = kernelwright.quantize_4bit(weight)
     >>> packed, absmax = kernelwright.quantize_4bit(weight, 64, "nf4", double_quant=True)
