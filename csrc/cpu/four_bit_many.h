@@ -55,6 +55,8 @@ void decode_rows(const Matmul4bit& a, int64_t row, int rows, int64_t span, int64
   const int64_t padded = (count + kLanes - 1) / kLanes * kLanes;
   for (int r = 0; r < rows; ++r) {
     const int64_t first = (row + r) * a.k + span;
+    // What follows in the row, or the row of the next block: pieces of so many rows are no stream to a CPU.
+    fetch<kDecoded / 2>(a.packed + (first + (span + kDecoded < a.k ? kDecoded : kBlockRows * a.k - span)) / 2);
     if constexpr (Chunk::kScaleFirst) {
       if (in_chunks(a)) {
         decode_chunks<Chunk>(a, first, count, to->weight[r]);
