@@ -56,11 +56,11 @@ def launcher(norm: str, library: Library, key: str, *, centered: bool) -> Callab
     function = library.functions[name]
     codes = dtype_codes(library, _DTYPES)
     place = placement(library, key)
-    contiguous, empty_like = torch.contiguous_format, torch.empty_like
+    contiguous = torch.contiguous_format
     statistics = [None] * (1 + centered)  # backward computes them again: cheaper than writing and reading them
 
     def launch(x: Tensor, residual: Tensor | None, parameters: Parameters, total: Tensor | None, eps: float) -> Tensor:
-        y = empty_like(x, memory_format=contiguous)
+        y = torch.empty_like(x, memory_format=contiguous)
         cols, count = x.shape[-1], x.numel()
         if count == 0:
             return y
