@@ -18,6 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.harness import record
 from kernelwright import ops
 
 if TYPE_CHECKING:
@@ -52,6 +55,11 @@ def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
             yield f"{op.name} {case}", lambda target=target, arguments=arguments: target(*arguments)
 
 
+def _device() -> str:
+    model = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    return model[0].partition(":")[2].strip() if model else platform.machine()
+
+
 def main() -> None:
     ops.register()
     torch.set_num_threads(2)
@@ -61,8 +69,8 @@ def main() -> None:
     for name, cost in found.items():
         print(f"{cost:6.1f} us  {name}{'' if cost <= GOAL else '   above the goal'}")
     if len(sys.argv) > 1:
-        told = {"unit": "microseconds above torch.empty_like", "torch": torch.__version__,
-                "python": platform.python_version(), "calls": found}  # fmt: skip
+        told = {"unit": "microseconds above torch.empty_like", "device": _device(), "commit": record.commit(),
+                "torch": torch.__version__, "python": platform.python_version(), "calls": found}  # fmt: skip
         Path(sys.argv[1]).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
 

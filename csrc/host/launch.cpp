@@ -17,7 +17,6 @@ struct Kernel::OnDevices {
 
 namespace {
 
-constexpr uint32_t kSharedByDefault = 48 << 10;
 constexpr uint32_t kClusterByDefault = 8;  // what every GPU with clusters must support
 
 // Finds the function on first use, and asks the driver for what a launch needs beyond the default.
@@ -36,7 +35,8 @@ kw_status prepare(const Driver& driver, const Context& context, Kernel* kernel, 
   const RelaxedCapture relaxed(driver);
   if (function == nullptr) {
     KW_TRY(find_function(driver, image, device, kernel->name, size, &function));
-    slot.shared = kSharedByDefault;
+    // By default a kernel may use 48 KB, but its static shared memory is in them, and nobody has said how much that is.
+    slot.shared = 0;
     slot.cluster = kClusterByDefault;
     __atomic_store_n(&slot.function, function, __ATOMIC_RELEASE);
   }

@@ -20,35 +20,68 @@ __device__ __forceinline__ void store_sum(char* to, u64 column, float sum, int k
   }
 }
 
-// A block has `width` columns; its threads beside each other in a column add every so many-th row of the sums.
+// A block has `width` units of columns; its threads beside each other in a unit add every so many-th row of the sums. A
+// unit is what a thread loads at once, `count` sums.
 __device__ __forceinline__ void norm_backward_finish(const KwNormFinishParams& p) {
-  constexpr int kAhead = 8;  // loads on their way at once
-  __shared__ float scratch[kMaxWarps][kWarp];
-  allow_next_kernel();
+  constexpr u32 kAhead = 8;        // loads on their way at once
+  constexpr u32 kFewestWarps = 8;  // of a block
+  constexpr u32 kQuad = 4;
+  extern __shared__ __align__(128) char norm_backward_memory[];
+  float* scratch = reinterpret_cast<float*>(norm_backward_memory);  // of each warp, `width` units
+  // Clusters that were placed among blocks of this kernel, one here and one there, would leave the last no place.
+  if (!p.before_clusters) allow_next_kernel();
   wait_for_previous_kernel();
-  const u32 width = p.width, cols = p.cols, blocks = (cols + width - 1) / width;
+  const u32 width = p.width, count = p.count, rows = p.partials, units = p.cols / count;
+  const u32 blocks = (units + width - 1) / width, side = blockDim.x / width;
   const bool bias = blockIdx.x >= blocks;
   char* to = bias ? p.dbias : p.dweight;
   if (to == nullptr) return;
-  const u32 column = (blockIdx.x - (bias ? blocks : 0)) * width + threadIdx.x % width;
-  const u32 side = blockDim.x / width;
-  const float* from = p.partial + (bias ? static_cast<u64>(p.partials) * cols : 0) + column;
+  const u32 first = (blockIdx.x - (bias ? blocks : 0)) * width, unit = first + threadIdx.x % width;
+  const float* from = p.partial + (bias ? static_cast<u64>(rows) * p.cols : 0) + unit * count;
 
-  float sum[kAhead] = {};
-  for (u32 row = threadIdx.x / width; row < p.partials; row += side * kAhead) {
+  float total[kQuad] = {};
+  for (u32 row = threadIdx.x / width; row < rows; row += side * kAhead) {
+    u32 word[kAhead][kQuad] = {};
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
-      if (column < cols && row + i * side < p.partials) sum[i] += from[static_cast<u64>(row + i * side) * cols];
+    for (u32 i = 0; i < kAhead; ++i) {
+      if (unit >= units || row + i * side >= rows) continue;
+      const float* sums = from + static_cast<u64>(row + i * side) * p.cols;
+      if (count == kQuad) {
+        load<16>(sums, word[i]);
+      } else {
+        load<4>(sums, word[i]);
+      }
+    }
+#pragma unroll
+    for (u32 i = 0; i < kAhead; ++i) {
+#pragma unroll
+      for (u32 j = 0; j < kQuad; ++j) total[j] += float_of_bits(word[i][j]);
     }
   }
-  float total = ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
-  for (u32 mask = kWarp / 2; mask >= width; mask /= 2) total += shuffle_xor(total, mask);
-  scratch[threadIdx.x / kWarp][threadIdx.x % kWarp] = total;
+#pragma unroll 1
+  for (u32 mask = kWarp / 2; mask >= width; mask /= 2) {
+#pragma unroll
+    for (u32 j = 0; j < kQuad; ++j) total[j] += shuffle_xor(total[j], mask);
+  }
+  const u32 columns = width * count;
+  if (threadIdx.x % kWarp < width) {
+    float* mine = scratch + threadIdx.x / kWarp * columns + threadIdx.x % kWarp * count;
+    if (count == kQuad) {
+      *reinterpret_cast<float4*>(mine) = {total[0], total[1], total[2], total[3]};
+    } else {
+      *mine = total[0];
+    }
+  }
   __syncthreads();
-  if (threadIdx.x >= width || column >= cols) return;
-  total = 0.0f;
-  for (u32 warp = 0; warp < blockDim.x / kWarp; ++warp) total += scratch[warp][threadIdx.x];
-  store_sum(to, column, total, p.sums_kind);
+  const u32 column = first * count + threadIdx.x;
+  if (threadIdx.x >= columns || column >= p.cols) return;
+  float sum = 0.0f;
+#pragma unroll 1
+  for (u32 warp = 0; warp < blockDim.x / kWarp; warp += kFewestWarps) {
+#pragma unroll
+    for (u32 i = 0; i < kFewestWarps; ++i) sum += scratch[(warp + i) * columns + threadIdx.x];
+  }
+  store_sum(to, column, sum, p.sums_kind);
 }
 
 }  // namespace kw

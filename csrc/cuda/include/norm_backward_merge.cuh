@@ -14,11 +14,11 @@ struct BackwardMerge : BackwardStage<T, kLie, kLag, kColumns> {
   using Stage::columns, Stage::inverse, Stage::lane, Stage::p, Stage::part, Stage::summed, Stage::team, Stage::warp;
   static constexpr u32 kSides = 2 * kLag;
   static constexpr u32 kMostWarps = Stage::kIsLoose ? 8 : kTeamWarps;  // that share a row
-  // A wide block's is small enough for two such blocks a multiprocessor.
-  using Scratch =
-      WithLoose<BackwardScratch<kCentered, Stage::kWide ? kMostWarps : kMaxWarps, Stage::kWide ? kSides : 4>,
-                Stage::kIsLoose>;
-  static_assert(!Stage::kWide || sizeof(Scratch) <= 1024);
+  // Small enough for two blocks a multiprocessor where a wide one has one team, and where it has more, for its rows.
+  using Scratch = WithLoose<BackwardScratch<kCentered, Stage::kWide ? kMostWarps : kMaxWarps, Stage::kWide ? kSides : 4,
+                                            Stage::kClusterTeams>,
+                            Stage::kIsLoose>;
+  static_assert(!Stage::kWide || sizeof(Scratch) <= (Stage::kClusterTeams > 1 ? 2048 : 1024));
 
   Scratch& scratch;
   u32 done = 0;  // rows of times before
@@ -49,14 +49,19 @@ struct BackwardMerge : BackwardStage<T, kLie, kLag, kColumns> {
     if (!p.cluster) return;
     if (threadIdx.x == 0) {
 #pragma unroll
-      for (u64& barrier : scratch.barrier) {
-        barrier_init(&barrier);
-        barrier_expect(&barrier, p.parts * sizeof(RowMoments<kCentered>));
+      for (auto& barriers : scratch.barrier) {
+#pragma unroll
+        for (u64& barrier : barriers) {
+          barrier_init(&barrier);
+          barrier_expect(&barrier, p.parts * sizeof(RowMoments<kCentered>));
+        }
       }
     }
     cluster_arrive();
 #endif
   }
+
+  __device__ __forceinline__ u32 cluster_team() const { return Stage::kClusterTeams > 1 ? team : 0; }
 
   // From the warps' sums to the team's, which a block of a cluster tells the others.
   __device__ __forceinline__ void begin_merge(RowMoments<kCentered>& sums, u32 turn) {
@@ -69,13 +74,13 @@ struct BackwardMerge : BackwardStage<T, kLie, kLag, kColumns> {
 #ifdef KW_HAS_CLUSTER
     if (!p.cluster) return;
     if (turn == 0) cluster_wait();
-    const u32 side = turn % kSides;
+    const u32 side = turn % kSides, mine = cluster_team();
     constexpr u32 kValues = sizeof(RowMoments<kCentered>) / sizeof(float);
     const u32 which = lane() % kValues, to = lane() / kValues;
     if (warp() != 0 || to >= p.parts) return;
     float value = which == 0 ? sums.squares : sums.products;
     if constexpr (kCentered) value = which < 2 ? value : which == 2 ? sums.slopes : sums.mean;
-    store_async(&scratch.block[side][part()].squares + which, &scratch.barrier[side], to, value);
+    store_async(&scratch.block[mine][side][part()].squares + which, &scratch.barrier[mine][side], to, value);
 #endif
   }
 
@@ -83,10 +88,11 @@ struct BackwardMerge : BackwardStage<T, kLie, kLag, kColumns> {
     turn += done;
 #ifdef KW_HAS_CLUSTER
     if (!p.cluster) return;
-    const u32 side = turn % kSides;
-    barrier_wait_shared(&scratch.barrier[side], turn / kSides % 2);
-    if (threadIdx.x == 0) barrier_expect(&scratch.barrier[side], p.parts * sizeof(RowMoments<kCentered>));
-    sums = merged<kParts>(scratch.block[side], p.parts, scratch.block_count, p.inverse_cols);
+    const u32 side = turn % kSides, mine = cluster_team();
+    u64* barrier = &scratch.barrier[mine][side];
+    barrier_wait_shared(barrier, turn / kSides % 2);
+    if (warp() == 0 && lane() == 0) barrier_expect(barrier, p.parts * sizeof(RowMoments<kCentered>));
+    sums = merged<kParts>(scratch.block[mine][side], p.parts, scratch.block_count, p.inverse_cols);
 #endif
   }
 };

@@ -30,16 +30,16 @@ struct alignas(16) RowMoments<true> {
 
 // What has to be there before a row's sums can be used. Of each more than one: those of rows after are written
 // meanwhile.
-template <bool kCentered, u32 kWarps, u32 kSides>
+template <bool kCentered, u32 kWarps, u32 kSides, u32 kTeams>
 struct alignas(16) BackwardScratch {
   static constexpr u32 kTeam = kWarps < kTeamWarps ? kWarps : kTeamWarps;
   RowMoments<kCentered> warp[2][kWarps];
-  RowMoments<kCentered> block[kSides][kParts];  // of so many rows a cluster may have sums under way
-  float warp_count[kTeam];                      // columns that each warp of a team has
-  float warp_inverse[kTeam];                    // one over them
-  float block_count[kParts];                    // columns that each block of a cluster has
-  float block_inverse;                          // one over those of this block
-  u64 barrier[kSides];
+  RowMoments<kCentered> block[kTeams][kSides][kParts];  // of so many rows a cluster may have sums under way
+  float warp_count[kTeam];                              // columns that each warp of a team has
+  float warp_inverse[kTeam];                            // one over them
+  float block_count[kParts];                            // columns that each block of a cluster has
+  float block_inverse;                                  // one over those of this block
+  u64 barrier[kTeams][kSides];
 };
 
 __device__ __forceinline__ void add_other(float& value, u32 mask, u32 group) {

@@ -60,7 +60,9 @@ struct KwNormFinishParams {
   int partials;
   int cols;
   int sums_kind;
-  int width; /* columns a block, a power of two up to 32 */
+  int count;           /* sums that one load brings: 4 where all rows of them begin on 16 bytes, or 1 */
+  int width;           /* such loads that a block does side by side, a power of two up to 32 */
+  int before_clusters; /* the next kernel may be clusters that take all of the device */
 };
 
 #endif

@@ -20,6 +20,7 @@ enum class Lie { kOn16, kInPhase, kAnyhow };
 
 constexpr u32 kThreadColumns = 16;
 constexpr u32 kWideColumns = 32;
+constexpr u32 kWideTeams = 3;
 
 // kLag: the derivatives of a row follow its sums by so many rows. kColumns: of a thread. kWideColumns are for rows that
 // several blocks share, with weights of T or none: what a warp does once a row is done by half as many.
@@ -40,6 +41,7 @@ struct BackwardPlace {
   static constexpr u32 kLine = kWarp * 16;          // bytes that one instruction of a warp moves
   static constexpr u32 kStages = kLag + 2;
   static constexpr bool kRowsAligned = kLie == Lie::kOn16;
+  static constexpr u32 kClusterTeams = kWide && kRowsAligned ? kWideTeams : 1;  // that a block of a cluster may have
   static constexpr int kCopies = kSlots + (kAligned ? 0 : 1);
 
   const KwNormBackwardParams& p;
@@ -55,7 +57,7 @@ struct BackwardPlace {
 
   __device__ __forceinline__ BackwardPlace(const KwNormBackwardParams& params, u32 memory)
       : p(params), buffer(memory + threadIdx.x / kWarp * warp_bytes() + lane() * 16) {
-    team = kWide ? 0 : threadIdx.x / kWarp / p.team_warps;
+    team = kWide && kClusterTeams == 1 ? 0 : threadIdx.x / kWarp / p.team_warps;
     if constexpr (kIsLoose) {
       first = (part() * p.lines + lines_before(warp())) * kWarp + place();
       lines = lines_before(warp() + 1) - lines_before(warp());
@@ -133,8 +135,12 @@ struct BackwardPlace {
   // Powers of two: masks, for a division costs as much as three columns.
   __device__ __forceinline__ u32 place() const { return kInPhase ? lane() & (group() - 1) : lane() % group(); }
   __device__ __forceinline__ u32 warp() const { return threadIdx.x / kWarp - team * p.team_warps; }
-  __device__ __forceinline__ u32 teams() const { return kWide ? 1 : blockDim.x / kWarp / p.team_warps; }
-  __device__ __forceinline__ u32 part() const { return kInPhase ? blockIdx.x & (p.parts - 1) : blockIdx.x % p.parts; }
+  __device__ __forceinline__ u32 teams() const {
+    return kWide && kClusterTeams == 1 ? 1 : blockDim.x / kWarp / p.team_warps;
+  }
+  __device__ __forceinline__ u32 part() const {
+    return kInPhase || kWide ? blockIdx.x & (p.parts - 1) : blockIdx.x % p.parts;
+  }
   __device__ __forceinline__ u32 unit(int slot) const { return first + slot * group(); }
   __device__ __forceinline__ u32 at(int slot) const { return slot * group() * 16; }
   __device__ __forceinline__ u32 column(int slot) const { return unit(slot) * kCount - lead; }

@@ -94,8 +94,11 @@ inline KwNormBackwardParams norm_backward_params(const NormBackward& a, const no
 }
 
 inline kw_status launch_norm_backward_finish(const Context& context, NormBackwardKernels& kernels, void* stream,
-                                             const NormBackward& a, int64_t partials) {
-  constexpr uint32_t kMost = 1024;
+                                             const NormBackward& a, int64_t partials, bool clusters) {
+  const bool whole = a.cols % norm_backward_plan::kQuad == 0 &&
+                     reinterpret_cast<uintptr_t>(a.workspace) % norm_backward_plan::kVector == 0;
+  const norm_backward_plan::Finish plan =
+      norm_backward_plan::finish_for(a.cols, partials, whole, a.centered, *context.device);
   KwNormFinishParams p{};
   p.partial = static_cast<const float*>(a.workspace);
   p.dweight = static_cast<char*>(a.dweight);
@@ -103,15 +106,13 @@ inline kw_status launch_norm_backward_finish(const Context& context, NormBackwar
   p.partials = static_cast<int>(partials);
   p.cols = static_cast<int>(a.cols);
   p.sums_kind = a.weight_dtype;
-  p.width = a.cols < 8192 ? 8 : 32;  // small enough for every multiprocessor to have some
-  const uint32_t columns = static_cast<uint32_t>(norm_backward_plan::ratio_up(a.cols, p.width));
+  p.count = plan.count;
+  p.width = plan.width;
+  p.before_clusters = clusters;
   Launch how;
-  how.grid = a.centered ? 2 * columns : columns;
-  how.block = 64;
-  // A thread for so many of the sums that it adds, which it loads at once; where blocks are few, they have more
-  // threads.
-  const uint32_t a_thread = a.cols < 8192 ? 4 : 8;
-  while (how.block < kMost && how.block * a_thread < p.width * partials) how.block *= 2;
+  how.grid = static_cast<uint32_t>(a.centered ? 2 * plan.blocks : plan.blocks);
+  how.block = static_cast<uint32_t>(plan.threads);
+  how.shared = static_cast<uint32_t>(plan.shared);
   how.overlap = true;
   return launch(context, kernels.finish, how, stream, &p, sizeof p);
 }
@@ -153,7 +154,7 @@ inline kw_status launch_norm_backward(const char* name, Module& module, NormBack
   Context context;
   KW_TRY(module_context(module, device, &context));
   const bool wanted = a.dweight != nullptr || a.dbias != nullptr;
-  if (a.rows == 0) return wanted ? launch_norm_backward_finish(context, kernels, stream, a, 0) : KW_OK;
+  if (a.rows == 0) return wanted ? launch_norm_backward_finish(context, kernels, stream, a, 0, false) : KW_OK;
   if (norm_backward_few::suits(a, *context.device, context.features))
     return launch_norm_backward_few(context, kernels, stream, a);
   const norm_backward_plan::Plan plan = norm_backward_plan::plan_for(a, *context.device, context.features);
@@ -169,7 +170,7 @@ inline kw_status launch_norm_backward(const char* name, Module& module, NormBack
   const KwNormBackwardParams params = norm_backward_params(a, plan);
   KW_TRY(launch(context, kernels.row[a.dtype][plan.kind], how, stream, &params, sizeof params));
   if (!wanted || plan.sums() == 1) return KW_OK;
-  return launch_norm_backward_finish(context, kernels, stream, a, plan.sums());
+  return launch_norm_backward_finish(context, kernels, stream, a, plan.sums(), plan.cluster);
 }
 
 inline kw_status norm_backward_workspace(Module& module, int32_t device, int64_t rows, int64_t cols, bool centered,

@@ -19,8 +19,12 @@ constexpr int kTeamWarps = 16;
 constexpr int kDensePieces = 5;
 constexpr int kDenseWarps = 16;
 constexpr int kClusterParts = 8;
+constexpr int kWideTeams = 3;      // of a wide block, at most
 constexpr int kScratch = 3 << 10;  // bytes of shared memory a block has or loses besides
-constexpr int kWideScratch = 2 << 10;
+constexpr int kPhasedWideScratch = 2 << 10;
+constexpr int kQuad = 4;
+constexpr int kFinishAhead = 8;      // loads that a thread has on their way at once
+constexpr int kFinishThreads = 256;  // at least, of a block
 
 // How rows lie, and when their derivatives follow: with the row after, or, where a cluster has to agree on their sums,
 // one later. Where they are wide, a thread has twice as many columns.
@@ -86,10 +90,12 @@ inline int warps_of_block(const Shape& s, int group, const Device& device, bool 
   return least(most_warps(s, clusters), (device.shared_per_block - kScratch) / warp_bytes(s, kAligned, group));
 }
 
-// Whole multiprocessors: a cluster's blocks lie within one group of them, and of some groups a few are left over.
-inline int64_t blocks_at_once(const Device& device, int parts, bool cluster, int a_multiprocessor) {
-  const int64_t usable = cluster && parts > 2 ? device.multiprocessors * int64_t{15} / 16 : device.multiprocessors;
-  return usable * a_multiprocessor;
+// Whole multiprocessors: a cluster's blocks lie within one group of them, and of some groups a few are left over. Wide
+// rows without dsum by fifteen or sixteen warps are slower on all of them.
+inline int64_t blocks_at_once(const Shape& s, const Device& device, const Plan& plan, int a_multiprocessor) {
+  const bool full = plan.kind == kWide && !s.adds && plan.teams * plan.team_warps >= kTeamWarps - 1;
+  const bool some = plan.cluster && (plan.parts > 2 || full);
+  return (some ? device.multiprocessors * int64_t{15} / 16 : device.multiprocessors) * a_multiprocessor;
 }
 
 inline void set_lanes(const Shape& s, Plan* plan) {
@@ -100,19 +106,21 @@ inline void set_lanes(const Shape& s, Plan* plan) {
   while (plan->group < lanes) plan->group *= 2;
 }
 
-// As many teams a block as fit, unless rows are so few that multiprocessors would stand idle.
+// As many teams a block as fit, unless rows are so few that multiprocessors would stand idle. Of kernels of clusters
+// only the wide one has more than one.
 inline void set_teams(const Shape& s, const Device& device, int warps, Plan* plan) {
   const int64_t rows_a_team = kWarp / plan->group, wanted = ratio_up(s.rows, rows_a_team);
-  const int fit = plan->parts > 1 ? 1 : warps / plan->team_warps;
-  plan->teams = least(fit, ratio_up(wanted, device.multiprocessors));
+  const int room = warps / plan->team_warps;
+  const int fit = plan->parts == 1 ? room : plan->kind == kWide ? least(room, kWideTeams) : 1;
+  const int64_t groups = blocks_at_once(s, device, *plan, 1) / plan->parts;
+  plan->teams = least(fit, ratio_up(wanted, groups < 1 ? 1 : groups));
   if (plan->teams < 1) plan->teams = 1;
   plan->shared = plan->teams * plan->team_warps * warp_bytes(s, plan->kind, plan->group);
   const int by_warps = warps / (plan->teams * plan->team_warps);
-  const int scratch = is_wide(plan->kind) ? kWideScratch : kScratch;
+  const int scratch = plan->kind == kPhasedWide ? kPhasedWideScratch : kScratch;
   const int by_shared = device.shared_per_multiprocessor / (plan->shared + scratch);
   const int a_multiprocessor = by_warps < by_shared ? by_warps : by_shared;
-  const int64_t blocks =
-      blocks_at_once(device, plan->parts, plan->cluster, a_multiprocessor < 1 ? 1 : a_multiprocessor);
+  const int64_t blocks = blocks_at_once(s, device, *plan, a_multiprocessor < 1 ? 1 : a_multiprocessor);
   const int64_t at_once = blocks < plan->parts ? 1 : blocks / plan->parts, all = ratio_up(wanted, plan->teams);
   plan->partials = at_once < all ? at_once : all;
   if (plan->times == 1 && plan->partials > plan->period) plan->partials -= plan->partials % plan->period;
@@ -126,8 +134,8 @@ inline int parts_for(int64_t cols, int warps, Kind kind = kAligned) {
   return parts;
 }
 
-// Whether it does: with half the warps a block that a multiprocessor has registers for, so that two blocks are at
-// different points of their rows.
+// Whether it does: with half the warps a row that a multiprocessor has registers for, so that two rows are at different
+// points. Rows on 16 bytes are two teams', which leave one sum of their columns; others two blocks'.
 inline bool set_wide(const Shape& s, Kind kind, Plan* plan) {
   const int parts = parts_for(s.cols, kTeamWarps / 2, kind);
   if (!s.plain || parts == 1 || parts > kClusterParts) return false;
@@ -210,6 +218,29 @@ inline Plan plan_for(Shape s, const Device& device, uint32_t features) {
   if (wide) warps = kTeamWarps;
   plan.team_warps = static_cast<int>(ratio_up(ratio_up(s.cols, warp_columns(plan.kind)), plan.parts));
   set_teams(s, device, warps, &plan);
+  return plan;
+}
+
+// The second pass, over what blocks have left. A block has `width` units of columns side by side, of `count` sums each,
+// and for each of its warps as many sums in shared memory.
+struct Finish {
+  int count, width, threads, shared;
+  int64_t blocks;  // for dweight, and as many for dbias
+};
+
+// `whole`: all rows of sums begin on 16 bytes.
+inline Finish finish_for(int64_t cols, int64_t partials, bool whole, bool centered, const Device& device) {
+  constexpr int kSector = 8, kMost = 1024;  // sums, threads
+  Finish plan;
+  plan.count = whole ? kQuad : 1;
+  plan.width = kWarp;
+  // Small enough for every multiprocessor to have some.
+  const int64_t units = cols / plan.count * (centered ? 2 : 1);
+  while (plan.width * plan.count > kSector && units < int64_t{plan.width} * device.multiprocessors) plan.width /= 2;
+  plan.blocks = ratio_up(cols / plan.count, plan.width);
+  plan.threads = kFinishThreads;
+  while (plan.threads < kMost && plan.threads * kFinishAhead < plan.width * partials) plan.threads *= 2;
+  plan.shared = plan.threads / kWarp * plan.width * plan.count * static_cast<int>(sizeof(float));
   return plan;
 }
 

@@ -46,14 +46,14 @@ CASE(features_it_lacks) {
   CHECK_TOLD(package, "overlap=0", 1);
 }
 
-// Opting in is asked for once, and again only for more.
+// Opting in is asked for once, and again only for more; also for less than 48 KB, in which static memory is.
 CASE(opting_in) {
   use_standin("cuda12");
   Package package("9.0,9.0");
-  for (uint32_t shared : {49152u, 50000u, 50000u, 49999u, 60000u, 60000u}) {
+  for (uint32_t shared : {0u, 49152u, 49152u, 50000u, 50000u, 49999u, 60000u, 60000u}) {
     CHECK(package.probe(0, {PROBE_PLAIN, 16, 32, shared, 1, 0, nullptr, 0, 0}) == KW_OK, "%s", package.words());
   }
-  CHECK_TOLD(package, "cuFuncSetAttribute probe_plain 8=", 2);
+  CHECK_TOLD(package, "cuFuncSetAttribute probe_plain 8=", 3);
   CHECK(package.probe(1, {PROBE_PLAIN, 16, 32, 60000, 1, 0, nullptr, 0, 0}) == KW_OK, "%s", package.words());
   CHECK_TOLD(package, "cuFuncSetAttribute probe_plain 8=60000 device=1", 1);
   for (int i = 0; i < 3; ++i) {

@@ -53,6 +53,7 @@ struct library {
   int kernels;
   struct kernel kernel[128];
 };
+enum { STATIC_SHARED = 1 << 10 };  // of every kernel; it counts in the 48 KB that need no attribute
 struct function {
   struct kernel* kernel;
   int device, shared, big_clusters;
@@ -270,7 +271,7 @@ static int cuKernelGetFunction(struct function** made, struct kernel* kernel) {
   struct function* function = calloc(1, sizeof *function);
   function->kernel = kernel;
   function->device = stack[depth - 1]->device;
-  function->shared = 48 << 10;
+  function->shared = (48 << 10) - STATIC_SHARED;
   record("cuKernelGetFunction %s device=%d", kernel->name, function->device);
   *made = function;
   return 0;

@@ -64,7 +64,8 @@ static void check(const Shape& s, const kw::Device& device, uint32_t features) {
   CHECK_PLAN(p.cluster || p.parts == 1 || features == 0 || p.kind == kShifted);
   CHECK_PLAN(s.aligned || p.kind == kShifted || phased);
   CHECK_PLAN(!phased || (s.period > 0 && s.size == 2 && warps <= kTeamWarps));
-  CHECK_PLAN(!is_wide(p.kind) || (s.plain && p.cluster && p.group == kWarp && p.teams == 1));
+  CHECK_PLAN(!is_wide(p.kind) || (s.plain && p.cluster && p.group == kWarp && warps <= 16));
+  CHECK_PLAN(!p.cluster || p.teams <= (p.kind == kWide ? 3 : 1));
   CHECK_PLAN(p.kind != kWide || s.centered);
   // All rows of a block begin alike, or those of each of two times.
   CHECK_PLAN(!phased || p.period == s.period);
@@ -133,26 +134,50 @@ CASE(types_and_weights) {
   }
 }
 
-// Wide rows have two blocks a multiprocessor, at different points of their rows, and no more than there is room for.
+// A multiprocessor has two wide rows, at different points: a block's, or if they are phased two blocks'. Blocks are no
+// more than there is room for.
 CASE(wide_rows) {
-  constexpr int kReserved = 1 << 10, kStatic = 1 << 10;  // bytes of shared memory that a block has besides
+  constexpr int kReserved = 1 << 10;  // bytes of shared memory that a block has besides
   const kw::Device& device = kDevices[0].device;
   for (int64_t cols = 8200; cols <= 65536 - 8; cols += 8) {
     for (const int64_t off : {0, 1}) {
       const Shape s{1 << 20, cols + off, 2, off == 0, true, false, off == 0 ? 0 : 8, true};
       const Plan p = plan_for(s, device, kDevices[0].features);
-      const int room = device.shared_per_multiprocessor / (p.shared + kStatic + kReserved);
+      const int fixed = (2 - static_cast<int>(off)) << 10;
+      const int room = device.shared_per_multiprocessor / (p.shared + fixed + kReserved);
       const int64_t blocks = p.partials * p.parts, usable = device.multiprocessors * 15 / 16;
       CHECK(p.kind == (off == 0 ? kWide : kPhasedWide) && p.team_warps <= 8 && p.times == 1 + off,
             "%lld columns: kind %d, %d warps, %d times", (long long)s.cols, p.kind, p.team_warps, p.times);
+      CHECK(blocks * p.teams > 2 * usable - p.parts * p.teams && blocks <= int64_t{room} * device.multiprocessors,
+            "%lld columns: %lld blocks of %d parts and %d teams, of which a multiprocessor has room for %d",
+            (long long)s.cols, (long long)blocks, p.parts, p.teams, room);
+      if (off == 0) continue;
       // Blocks share the whole vectors evenly, and their warps have room for them.
       const int64_t vectors = s.cols / 8, lines = lines_of_block(s.cols, p.parts);
       CHECK(lines * p.parts * kWarp >= vectors && (lines - 1) * p.parts * kWarp < vectors && lines <= p.team_warps * 4,
             "%lld columns: %lld lines for each of %d blocks of %d warps", (long long)s.cols, (long long)lines, p.parts,
             p.team_warps);
-      CHECK(blocks > 2 * usable - p.parts && blocks <= int64_t{room} * device.multiprocessors,
-            "%lld columns: %lld blocks of %d parts, of which a multiprocessor has room for %d", (long long)s.cols,
-            (long long)blocks, p.parts, room);
+    }
+  }
+}
+
+// The second pass: every column, whole warps of eight and more, and shared memory that needs no asking for.
+CASE(finish) {
+  for (const auto& on : kDevices) {
+    for (int64_t cols = 1; cols <= 65536; cols += cols < 1100 ? 1 : 173) {
+      for (const int64_t partials : {0, 1, 30, 132, 4000}) {
+        for (const bool centered : {false, true}) {
+          const Finish f = finish_for(cols, partials, cols % 4 == 0, centered, on.device);
+          CHECK(f.count == (cols % 4 == 0 ? 4 : 1) && f.blocks * f.width * f.count >= cols &&
+                    (f.blocks - 1) * f.width * f.count < cols,
+                "%lld columns: %lld blocks of %d times %d", (long long)cols, (long long)f.blocks, f.width, f.count);
+          CHECK((f.width & (f.width - 1)) == 0 && f.width <= kWarp && f.width * f.count >= 8,
+                "%lld columns: %d times %d side by side", (long long)cols, f.width, f.count);
+          CHECK(f.threads % 256 == 0 && f.threads <= 1024 && f.width * f.count <= f.threads &&
+                    f.shared == f.threads / 32 * f.width * f.count * 4 && f.shared <= 48 << 10,
+                "%lld columns: %d threads, %d bytes", (long long)cols, f.threads, f.shared);
+        }
+      }
     }
   }
 }

@@ -24,7 +24,8 @@ using namespace kw;
 
 constexpr int kVersion = 13000;
 constexpr int kInvalid = 1, kNoDevice = 100, kInvalidDevice = 101, kNotFound = 500, kLaunchFailed = 719;
-constexpr int kSharedByDefault = 48 << 10, kMostShared = 227 << 10;
+// By default 48 KB with the static part, of which a kernel here says nothing before it runs: the most it may have.
+constexpr int kSharedByDefault = (48 << 10) - static_cast<int>(emulator::kMostStatic), kMostShared = 227 << 10;
 
 struct DeviceFacts {
   int capability, multiprocessors, l2;
