@@ -34,7 +34,8 @@ CASE(configuration) {
              1);
   CHECK(package.probe(0, {PROBE_OTHER, 16, 32, 1024, 4, 1, nullptr, 0, 0}) == KW_OK, "%s", package.words());
   CHECK_TOLD(package, "probe_other device=0 grid=16 block=32 shared=1024 cluster=4 overlap=1 stream=(nil)", 1);
-  CHECK_TOLD(package, "cuFuncSetAttribute", 0);
+  CHECK_TOLD(package, "cuFuncSetAttribute", 1);
+  CHECK_TOLD(package, "cuFuncSetAttribute probe_other 8=1024", 1);
 }
 
 CASE(features_it_lacks) {
