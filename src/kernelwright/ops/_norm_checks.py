@@ -85,19 +85,6 @@ def check(
         require_like(op, "residual", residual, "x", x, x.shape)
 
 
-def _usual_backward(
-    grad: Tensor,
-    h: Tensor,
-    parameters: tuple[Any, ...],
-    grad_sum: Tensor | None,
-    eps: float,
-    wanted: tuple[bool, ...],
-) -> bool:
-    if not _usual(h, grad, parameters, eps) or (grad_sum is not None and not _usual(h, grad_sum, (), eps)):
-        return False
-    return not any(want and parameter is None for parameter, want in zip(parameters, wanted, strict=True))
-
-
 def check_backward(
     op: str,
     names: tuple[str, ...],
@@ -108,7 +95,8 @@ def check_backward(
     eps: float,
     wanted: tuple[bool, ...],
 ) -> None:
-    if _usual_backward(grad, h, parameters, grad_sum, eps, wanted):
+    usual = _usual(h, grad, parameters, eps) and (grad_sum is None or _usual(h, grad_sum, (), eps))
+    if usual and not any(want and parameter is None for parameter, want in zip(parameters, wanted, strict=True)):
         return
     op = f"{op}.backward"
     _check_rows(op, "h", h, eps)

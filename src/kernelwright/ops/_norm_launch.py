@@ -64,7 +64,7 @@ def launcher(norm: str, library: Library, key: str, *, centered: bool) -> Callab
         cols, count = x.shape[-1], x.numel()
         if count == 0:
             return y
-        x, x_stride = (x, cols) if x.is_contiguous() else rows(x)
+        x, x_stride = rows(x)
         dtype = x.dtype
         _kept, addresses, kind = _given(dtype, parameters)
         added, added_stride, sum_, sum_stride = None, 0, None, 0

@@ -50,16 +50,13 @@ def _launcher(library: Library, key: str, function: str) -> Callable[..., None]:
 
 
 def bind(library: Library, key: str) -> Callable[..., Tensor]:
-    import torch
-
-    contiguous = torch.contiguous_format
-    launch, double, check = _launcher(library, key, "kw_swiglu"), checks.double(), checks.check
+    launch, double = _launcher(library, key, "kw_swiglu"), checks.double()
 
     def run(gate: Tensor, up: Tensor) -> Tensor:
-        check(gate, up)
+        checks.check(gate, up)
         if gate.dtype is double:
             return reference.forward(gate, up)
-        y = torch.empty_like(gate, memory_format=contiguous)
+        y = empty_like(gate)
         if y.numel():
             (gate, gate_stride), (up, up_stride) = rows(gate), rows(up)
             launch(y, y.data_ptr(), y.shape[-1], gate.data_ptr(), gate_stride, up.data_ptr(), up_stride)
