@@ -3,8 +3,8 @@
 //
 // four_bit/<isa>.h brings, all in namespace kw::cpu::KW_ISA:
 //   Values, Codes                    the 16 values; codes of a chunk
-//   Chunks, MoreChunks               codes that the product of few rows takes at a time, of fewer than kMoreRows rows and
-//                                    of that many; more than kFewRows are not few. Each of the two has
+//   Chunks, MoreChunks               codes that the product of few rows takes at a time, of fewer than kMoreRows rows
+//                                    and of more; up to kFewRows rows are few. Each of the two has
 //     kSize                          how many: kSize / kLanes vectors
 //     element_at(position)           which element of a chunk is at this place of its vectors
 //     load_codes(values, p)          from kSize / 2 bytes
