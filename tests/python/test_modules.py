@@ -126,6 +126,56 @@ def test_wrong_shape(norms):
             ours(torch.randn(of_x))
 
 
+def test_no_tensor(norms):
+    for shape in (4, (2, 4), 0):
+        ours, _ = norms(shape)
+        with pytest.raises(errors.InvalidArgument, match="_norm: x is of type list, but must be a tensor"):
+            ours([1.0, 2.0])
+        with pytest.raises(errors.InvalidArgument, match="_norm: x is of type NoneType, but must be a tensor"):
+            ours(None)
+        with pytest.raises(errors.InvalidArgument, match="_norm: residual is of type float, but must be a tensor"):
+            ours(torch.randn(3, 2, 4), 1.0)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
+def test_nested(norms, layout, device):
+    ours, _ = norms(4)
+    nested = torch.nested.nested_tensor([torch.randn(2, 4), torch.randn(3, 4)], layout=layout, device=device)
+    with pytest.raises(errors.Unsupported, match="x is a nested tensor"):
+        ours(nested)
+    with pytest.raises(errors.Unsupported, match="residual is a nested tensor"):
+        ours(torch.randn(3, 4, device=device), nested)
+
+
+def test_in_place_without_a_residual(norms):
+    for shape in (4, (2, 4), (0,), (0, 4)):
+        ours, _ = norms(shape)
+        with torch.no_grad(), pytest.raises(errors.InvalidArgument, match="but residual is None"):
+            ours(torch.randn(3, *ours.normalized_shape), inplace=True)
+
+
+def test_no_dimension_to_normalise(norms):
+    ours, _ = norms(())
+    for x in (torch.tensor(1.0), torch.randn(3)):
+        with pytest.raises(errors.InvalidArgument, match=r"normalized_shape is \(\), but must have"):
+            ours(x)
+
+
+def test_wrong_parameters(norms):
+    """Of as many elements, but in another order: flattened they would fit."""
+    for wrong in ((4, 2), (8,), (1, 2, 4)):
+        ours, _ = norms((2, 4))
+        for name, _ in list(ours.named_parameters()):
+            ours.register_parameter(name, torch.nn.Parameter(torch.ones(wrong)))
+        with pytest.raises(errors.InvalidArgument, match=r"weight has shape .* but must have \(2, 4\), as normalized"):
+            ours(torch.randn(3, 2, 4))
+    ours.weight = None
+    if getattr(ours, "bias", None) is not None:
+        with pytest.raises(errors.InvalidArgument, match="bias has shape"):
+            ours(torch.randn(3, 2, 4))
+
+
 def test_wrong_residual(norms):
     ours, _ = norms((2, 4))
     x = torch.randn(3, 2, 4)
