@@ -210,3 +210,22 @@ def test_in_a_compiled_model(norms, device):
     torch.testing.assert_close(compiled(x), theirs(model[0](x)), rtol=2e-6, atol=1e-6)
     compiled(x).sum().backward()
     assert ours.weight.grad is not None
+
+
+def test_within_autocast(norms, device):
+    """A layer gives bfloat16, parameters and the sum of residuals are float32."""
+    ours, theirs = norms(64)
+    layer, x = torch.nn.Linear(64, 64, device=device), torch.randn(5, 64, device=device)
+    with torch.autocast(device, dtype=torch.bfloat16):
+        h = layer(x)
+        y = ours(h)
+        assert (h.dtype, y.dtype) == (torch.bfloat16, torch.bfloat16)
+        with pytest.raises(
+            errors.InvalidDtype, match=r"residual has dtype torch.float32, but must have torch.bfloat16$"
+        ):
+            ours(h, x)
+        assert ours(h.float(), x)[1].dtype == torch.float32
+        torch.testing.assert_close(y.float(), theirs(h.float()), rtol=2**-8, atol=1e-6)
+        y.sum().backward()
+    assert ours.weight.grad.dtype == torch.float32
+    assert layer.weight.grad is not None

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 import kernelwright
-from kernelwright import errors
+from kernelwright import errors, ops
 from tests.python.tensors import torch
 
 pytestmark = pytest.mark.torch
@@ -112,3 +112,18 @@ def test_in_place_without_a_residual():
     for norm in NORMS:
         with pytest.raises(errors.InvalidArgument, match=f"^{norm}: inplace=True .* residual is None"):
             getattr(kernelwright, norm)(F32, inplace=True)
+
+
+@each_norm
+def test_fakes_refuse_to_write_where_kernels_do(norm):
+    """A compiler must not be told of a result that the kernel then refuses to make."""
+    overload = ops.record(norm).overload("residual_")
+    with torch.inference_mode():
+        made_there = torch.ones(2, 4)
+    for residual, words in (
+        (torch.ones(4).expand(2, 4), "may lie in one place"),
+        (made_there, "made in inference mode"),
+    ):
+        for call in (overload.fake, getattr(torch.ops.kernelwright, norm).residual_):
+            with pytest.raises(errors.InvalidArgument, match=rf"^{norm}: residual .*{words}"):
+                call(F32, residual)

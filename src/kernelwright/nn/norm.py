@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Normalisation layers."""
+"""Normalisation layers.
+
+Within autocast y has the type of x, where torch's modules may give float32. x and residual must have one type there as
+elsewhere: a sum in float32 takes the result of a layer as `x.float()`.
+"""
 
 from __future__ import annotations
 
