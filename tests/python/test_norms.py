@@ -127,3 +127,28 @@ def test_fakes_refuse_to_write_where_kernels_do(norm):
         for call in (overload.fake, getattr(torch.ops.kernelwright, norm).residual_):
             with pytest.raises(errors.InvalidArgument, match=rf"^{norm}: residual .*{words}"):
                 call(F32, residual)
+
+
+@each_norm
+def test_gradients_that_nobody_wants_are_not_computed(norm, device):
+    """A frozen weight beside a row that is trained, as adapters have them: the sums over rows would be for nothing."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    asked = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            if "backward" in str(function):
+                asked.append([value for value in args if isinstance(value, bool)])
+            return function(*args, **(kwargs or {}))
+
+    for wanted in (False, True):
+        x, parameters = torch.randn(3, 8, device=device, requires_grad=True), [torch.ones(8, device=device)]
+        if norm == "layer_norm":
+            parameters.append(torch.zeros(8, device=device))
+        parameters[-1].requires_grad_(wanted)
+        y = getattr(kernelwright, norm)(x, *parameters)
+        with Watch():
+            y.sum().backward()
+        assert asked.pop() == [*[False for _ in parameters[1:]], wanted]
+    assert not asked
