@@ -33,6 +33,8 @@ FAULTS = {
     "loads_a_vector_off_16_bytes": ["ld.global.v4.u32: the address", "is no multiple of 16"],
     "lacks_a_barrier": ["a race: thread"],
     "overwrites_what_others_read": ["a race: thread"],
+    "does_not_wait_for_an_arrival": ["a race: thread"],
+    "arrives_before_it_writes": ["a race: thread"],
     "lacks_a_barrier_of_the_warp": ["a race: thread"],
     "reads_past_shared": ["a plain load: 4 bytes at byte", "are in no variable of the block"],
     "leaves_a_lane_out": ["wait for others that never come", "at shfl.sync.idx", "thread 7 of block 0 at bar.sync"],

@@ -4,14 +4,11 @@
 // their rows. No warp waits for another one before the end.
 #pragma once
 
+#include "norm_backward_dense_rows.cuh"
 #include "norm_backward_finish.cuh"
 #include "norm_backward_moments.cuh"
-#include "ptx_async.cuh"
-#include "ptx_shared.cuh"
 
 namespace kw {
-
-constexpr u32 kDensePieces = 5;  // a lane: so pieces of a lane after those of another are read without conflicts
 
 __device__ __forceinline__ void add_from(Sums<false>& to, const Sums<false>& of, u32 lane) {
   to.squares += shuffle_from(of.squares, lane);
@@ -26,43 +23,20 @@ __device__ __forceinline__ void add_from(Sums<true>& to, const Sums<true>& of, u
 }
 
 template <class T, bool kCentered>
-class DenseBackward {
-  using Piece = Unit<T, 8>;
-  static constexpr u32 kCount = Piece::kCount, kPieces = kDensePieces, kColumns = kPieces * kCount;
-  static constexpr u32 kRun = kWarp * kPieces * 8;  // bytes of a tensor that a warp has at once, at most
-  static constexpr u32 kVectors = (kRun / 16 + kWarp - 1) / kWarp;  // a lane
-  static constexpr u32 kStages = 3, kStage = 3 * kRun;              // dy, h, dsum
+class DenseBackward : DenseRows<T> {
+  using Rows = DenseRows<T>;
+  using Rows::buffer, Rows::clear_rest, Rows::fetch, Rows::first, Rows::group, Rows::kColumns, Rows::kCount,
+      Rows::kPieces;
+  using Rows::kRun, Rows::kStage, Rows::kStages, Rows::kVectors, Rows::lane, Rows::last_rows, Rows::leave_rows;
+  using Rows::memory, Rows::mine, Rows::p, Rows::pieces, Rows::place, Rows::ragged, Rows::row, Rows::rows, Rows::turns;
+  using Rows::whole;
+  using typename Rows::Piece;
 
-  const KwNormBackwardParams& p;
-  const u32 memory, buffer;  // shared memory of the block, and of the warp
-  const u32 group, rows;     // lanes a row, rows a warp
-  const u32 row, place;      // of those, this lane's row and its place there
-  const u32 vectors;         // of a warp's rows
-  u32 pieces;                // of this lane
-  u32 turns, whole;          // of this warp, and those with `rows` rows
-  i64 at;                    // where in a tensor this lane's first vector of the rows to be fetched next is
-  u32 mine;                  // where this lane's pieces are in a run
   float weight[kPieces][kCount];
   float dweight[kPieces][kCount] = {}, dbias[kPieces][kCount] = {};
 
  public:
-  __device__ __forceinline__ DenseBackward(const KwNormBackwardParams& params, u32 shared)
-      : p(params),
-        memory(shared),
-        buffer(shared + threadIdx.x / kWarp * kStages * kStage),
-        group(params.group),
-        rows(kWarp / group & ~1u),
-        row(lane() / group),
-        place(lane() % group),
-        vectors(rows * params.cols / (16 / T::kSize)) {
-    turns = p.turns + (first() < p.rest);
-    whole = turns > 0 && first() + (turns - 1) * p.step + rows > p.rows ? turns - 1 : turns;
-    at = first() * p.dy_pitch + lane() * 16;
-    const u32 all = p.cols / kCount, before = place * kPieces;
-    pieces = before >= all ? 0 : all - before < kPieces ? all - before : kPieces;
-    // Lanes without a row have a place of their own beyond the rows.
-    mine = row < rows ? row * p.cols * T::kSize + place * (kPieces * 8) : lane() * (kPieces * 8);
-  }
+  __device__ __forceinline__ DenseBackward(const KwNormBackwardParams& params, u32 shared) : Rows(params, shared) {}
 
   __device__ __forceinline__ void run() {
     allow_next_kernel();
@@ -91,60 +65,6 @@ class DenseBackward {
   }
 
  private:
-  static __device__ __forceinline__ u32 lane() { return threadIdx.x % kWarp; }
-  // The warp's first row of all.
-  __device__ __forceinline__ i64 first() const {
-    return (static_cast<i64>(blockIdx.x) * (blockDim.x / kWarp) + threadIdx.x / kWarp) * rows;
-  }
-  __device__ __forceinline__ bool ragged() const { return group * kColumns != p.cols; }
-  __device__ __forceinline__ u32 last_rows() const { return static_cast<u32>(p.rows - (first() + whole * p.step)); }
-
-  // What no copy fills.
-  __device__ __forceinline__ void clear_rest(u32 to) const {
-    const u32 zeros[4] = {0, 0, 0, 0};
-#pragma unroll 1
-    for (u32 vector = vectors + lane(); vector < kRun / 16; vector += kWarp) {
-#pragma unroll
-      for (u32 tensor = 0; tensor < 3; ++tensor) store_shared<16>(to + tensor * kRun + vector * 16, zeros);
-    }
-  }
-
-  __device__ __forceinline__ void fetch(u32 to, u32 turn) {
-    if (any_of_warp(turn < whole)) {
-      to += lane() * 16;
-#pragma unroll
-      for (u32 i = 0; i < kVectors; ++i) {
-        if (lane() + i * kWarp >= vectors) break;
-        copy_async(to + i * kWarp * 16, p.dy + at + i * kWarp * 16, 16);
-        copy_async(to + i * kWarp * 16 + kRun, p.h + at + i * kWarp * 16, 16);
-        if (p.dsum != nullptr) copy_async(to + i * kWarp * 16 + 2 * kRun, p.dsum + at + i * kWarp * 16, 16);
-      }
-    } else if (turn < turns) {
-#pragma unroll 1
-      for (u32 tensor = 0; tensor < 3; ++tensor) {
-        const char* from = tensor == 0 ? p.dy : tensor == 1 ? p.h : p.dsum;
-        if (from != nullptr) fetch_some(to + tensor * kRun, from + at);
-      }
-    }
-    copies_commit();
-    at += p.dy_step;
-  }
-
-  // Of the last rows of all, whose last vector may be half a one.
-  __device__ __forceinline__ void fetch_some(u32 to, const char* from) const {
-    const u32 bytes = last_rows() * p.cols * T::kSize;
-#pragma unroll 1
-    for (u32 i = lane(); i < vectors; i += kWarp, from += kWarp * 16) {
-      u32 word[4] = {0, 0, 0, 0};
-      if (i * 16 + 16 <= bytes) {
-        load<16>(from, word);
-      } else if (i * 16 < bytes) {
-        load<8>(from, word);
-      }
-      store_shared<16>(to + i * 16, word);
-    }
-  }
-
   // By way of the memory of a stage that nothing was asked for yet.
   __device__ __forceinline__ void bring_weights(u32 by) {
 #pragma unroll 1
@@ -266,24 +186,6 @@ class DenseBackward {
     }
     out.pack(x);
     if ((kCentered && !ragged()) || s < pieces) store_shared<8>(at + kRun, out.word);
-  }
-
-  __device__ __forceinline__ void leave_rows(u32 stage, u32 turn) const {
-    const u32 from = stage + kRun + lane() * 16;
-    char* to = p.dx + (at - kStages * p.dx_step);
-    const u32 bytes = any_of_warp(turn == whole) ? last_rows() * p.cols * T::kSize : vectors * 16;
-#pragma unroll
-    for (u32 i = 0; i < kVectors; ++i) {
-      const u32 begin = (lane() + i * kWarp) * 16;
-      u32 word[4];
-      if (begin + 16 <= bytes) {
-        load_shared<16>(from + i * kWarp * 16, word);
-        store<16>(to + i * kWarp * 16, word);
-      } else if (begin < bytes) {
-        load_shared<8>(from + i * kWarp * 16, word);
-        store<8>(to + i * kWarp * 16, word);
-      }
-    }
   }
 
   // The block's: each lane's first, then over all that have the same column, in the order of their rows.

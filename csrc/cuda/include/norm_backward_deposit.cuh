@@ -9,6 +9,16 @@
 
 namespace kw {
 
+// One sum of the rows of one time: adds it to that of the times before.
+template <class At>
+__device__ __forceinline__ void leave_sum(const At& at, char* to, u64 index, float sum) {
+  if (at.time > 0) {
+    add_float(to + index * 4, sum);
+  } else {
+    store_sum(to, index, sum, at.p.sums_kind);
+  }
+}
+
 template <class At>
 __device__ __forceinline__ void store_quad(const At& at, char* to, u32 index, const float (&sum)[4]) {
   constexpr int kCount = At::kCount;
@@ -65,17 +75,18 @@ __device__ __forceinline__ void deposit_columns(const At& at, u32 lines) {
   __syncwarp();
   const u32 lane = at.lane(), first = at.column(0) - lane * At::kCount;
   const u32 end = at.end() / At::kCount * At::kCount - at.lead;
+  const u64 row = at.first_sum() + first;
 #pragma unroll 1
   for (u32 line = 0; line < lines; line += kLines * At::kSlots) {
     char* to = line == 0 ? at.p.dweight : at.p.dbias;
     if (to == nullptr) continue;
-#pragma unroll 4
+#pragma unroll 2
     for (u32 i = lane; i < at.lines * At::kCount * kWarp; i += kWarp) {
       const u32 unit = i / At::kCount, of = line + unit / kWarp * kLines + i / 4 % kLines;
       u32 word[1];
       load_shared<4>(at.buffer - lane * 16 + of * At::kLine + unit % kWarp * 16 + i % 4 * 4, word);
       if (first + i >= end) continue;
-      store_sum(to, static_cast<u64>(at.sums_row()) * at.p.cols + first + i, float_of_bits(word[0]), at.p.sums_kind);
+      leave_sum(at, to, row + i, float_of_bits(word[0]));
     }
   }
 }

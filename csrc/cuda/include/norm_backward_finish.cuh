@@ -31,13 +31,13 @@ __device__ __forceinline__ void norm_backward_finish(const KwNormFinishParams& p
   // Clusters that were placed among blocks of this kernel, one here and one there, would leave the last no place.
   if (!p.before_clusters) allow_next_kernel();
   wait_for_previous_kernel();
-  const u32 width = p.width, count = p.count, rows = p.partials, units = p.cols / count;
+  const u32 width = p.width, count = p.count, rows = p.partials, units = p.pitch / count;
   const u32 blocks = (units + width - 1) / width, side = blockDim.x / width;
   const bool bias = blockIdx.x >= blocks;
   char* to = bias ? p.dbias : p.dweight;
   if (to == nullptr) return;
   const u32 first = (blockIdx.x - (bias ? blocks : 0)) * width, unit = first + threadIdx.x % width;
-  const float* from = p.partial + (bias ? static_cast<u64>(rows) * p.cols : 0) + unit * count;
+  const float* from = p.partial + (bias ? static_cast<u64>(rows) * p.pitch : 0) + unit * count;
 
   float total[kQuad] = {};
   for (u32 row = threadIdx.x / width; row < rows; row += side * kAhead) {
@@ -45,7 +45,7 @@ __device__ __forceinline__ void norm_backward_finish(const KwNormFinishParams& p
 #pragma unroll
     for (u32 i = 0; i < kAhead; ++i) {
       if (unit >= units || row + i * side >= rows) continue;
-      const float* sums = from + static_cast<u64>(row + i * side) * p.cols;
+      const float* sums = from + static_cast<u64>(row + i * side) * p.pitch;
       if (count == kQuad) {
         load<16>(sums, word[i]);
       } else {

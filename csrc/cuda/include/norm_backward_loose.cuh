@@ -53,7 +53,8 @@ struct LooseLane {
   __device__ __forceinline__ bool begins_before() const { return lane() < 4 && lane() * 2 + head < 8; }
   __device__ __forceinline__ bool ends_after() const { return lane() >= 4 && lane() % 4 * 2 + 1 >= tail; }
 
-  __device__ __forceinline__ bool has() const { return lane() < head + tail; }
+  __device__ __forceinline__ u32 count() const { return head + tail; }
+  __device__ __forceinline__ bool has() const { return lane() < count(); }
   // Where this lane's element is among those of all words.
   __device__ __forceinline__ u32 element() const { return lane() + 8 - head; }
 };

@@ -42,6 +42,13 @@ struct alignas(16) BackwardScratch {
   u64 barrier[kTeams][kSides];
 };
 
+// One of two sums of lanes `mask` apart: of the other, its lane has what this one had.
+__device__ __forceinline__ void fold_other(float& first, float second, u32 mask) {
+  const bool upper = (threadIdx.x & mask) != 0;
+  const float given = upper ? first : second;
+  first = (upper ? second : first) + shuffle_xor(given, mask);
+}
+
 __device__ __forceinline__ void add_other(float& value, u32 mask, u32 group) {
   const float other = shuffle_xor(value, mask);
   if (mask < group) value += other;
@@ -71,6 +78,17 @@ struct Sums<false> {
     add_other(squares, mask, group);
     add_other(products, mask, group);
   }
+
+  // In five steps, from lanes' sums to the warp's: in the end `squares` is the whole of one of them, which() a lane.
+  __device__ __forceinline__ void fold(u32 step) {
+    const u32 mask = kWarp / 2 >> step;
+    if (step == 0) {
+      fold_other(squares, products, mask);
+    } else {
+      squares += shuffle_xor(squares, mask);
+    }
+  }
+  static __device__ __forceinline__ u32 which(u32 lane) { return lane / 16; }
 
   __device__ __forceinline__ RowMoments<false> moments(float, float) const { return {squares, products}; }
 };
@@ -102,12 +120,37 @@ struct Sums<true> {
     add_other(offs, mask, group);
   }
 
+  __device__ __forceinline__ void fold(u32 step) {
+    const u32 mask = kWarp / 2 >> step;
+    if (step == 0) {
+      fold_other(squares, slopes, mask);
+      fold_other(products, offs, mask);
+    } else if (step == 1) {
+      fold_other(squares, products, mask);
+    } else {
+      squares += shuffle_xor(squares, mask);
+    }
+  }
+  static __device__ __forceinline__ u32 which(u32 lane) { return lane / 8; }
+
   // `inverse` is one over the number of elements.
   __device__ __forceinline__ RowMoments<true> moments(float pivot, float inverse) const {
     const float off = offs * inverse;
     return {fmaf(-off, offs, squares), fmaf(-off, slopes, products), slopes, pivot + off};
   }
 };
+
+// Of parts that lanes have, one each, of `count` elements, kMost lanes side by side; `inverse` is one over all
+// elements.
+template <u32 kMost, bool kCentered>
+__device__ __forceinline__ RowMoments<kCentered> merged_of(const RowMoments<kCentered>& part, bool there_is_one,
+                                                           float count, float pivot, float inverse) {
+  Sums<kCentered> sums;
+  if (there_is_one) sums.add(part, count, pivot);
+#pragma unroll
+  for (u32 mask = kMost / 2; mask > 0; mask /= 2) sums.exchange(mask, kMost);
+  return sums.moments(pivot, inverse);
+}
 
 // Of `parts` parts in shared memory, at most kMost, of counts[i] elements each; `inverse` is one over all of them.
 template <u32 kMost, bool kCentered>

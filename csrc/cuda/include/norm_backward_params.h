@@ -17,7 +17,7 @@ struct KwNormBackwardParams {
   char* dx;
   const float* mean; /* null: to be computed */
   const float* rstd; /* null: to be computed */
-  char* dweight;     /* `partials` rows of `cols` sums of dy * u; null: not wanted */
+  char* dweight;     /* `partials` rows of sums of dy * u; null: not wanted */
   char* dbias;       /* the same of dy */
   float* statistics; /* few: where mean and rstd of each row, or rstd alone, are left; null: not wanted */
   long long dy_pitch, h_pitch, dsum_pitch, dx_pitch;
@@ -37,7 +37,8 @@ struct KwNormBackwardParams {
   int period;     /* a power of two; so many rows apart rows begin alike within 16 bytes, of all tensors */
   int lines;      /* phased_wide: units a lane that a block has of a row, warps together */
   int warp_lines; /* and each warp at least; as many as are left over have one more */
-  int times;      /* that a block leaves sums, of rows that begin alike; if twice, `turns` and `rest` are of its rows */
+  int times;      /* sets of rows that begin alike; if two, `turns` and `rest` are of a block's rows of both */
+  int pause;      /* with two: rows that a block could do in the time from one set to the next; counted as rows */
 };
 
 struct KwNormColumnsParams {
@@ -54,12 +55,13 @@ struct KwNormColumnsParams {
 };
 
 struct KwNormFinishParams {
-  const float* partial; /* `partials` rows of `cols` sums for dweight, then as many for dbias */
+  const float* partial; /* `partials` rows of sums for dweight, then as many for dbias */
   char* dweight;        /* null: not wanted */
   char* dbias;          /* null: not wanted */
   int partials;
   int cols;
   int sums_kind;
+  int pitch;           /* sums from one row of them to the next: `cols`, or as many more as fill a quad */
   int count;           /* sums that one load brings: 4 where all rows of them begin on 16 bytes, or 1 */
   int width;           /* such loads that a block does side by side, a power of two up to 32 */
   int before_clusters; /* the next kernel may be clusters that take all of the device */

@@ -22,6 +22,12 @@ constexpr u32 kThreadColumns = 16;
 constexpr u32 kWideColumns = 32;
 constexpr u32 kWideTeams = 3;
 
+constexpr u32 kNever = 0xffffffffu;  // a turn that no thread has
+// Of BackwardPlace's `shapes`.
+constexpr u32 kIsPart = 0x80, kIsFull = 0x100, kHasLoose = 0x200, kSends = 0x400, kMakesSlopes = 0x800;
+// Warps of a block: not the first two, which have more to do otherwise, nor one of the last, which have more lines.
+constexpr u32 kSlopesWarp = 1, kLooseWarp = 2;
+
 // kLag: the derivatives of a row follow its sums by so many rows. kColumns: of a thread. kWideColumns are for rows that
 // several blocks share, with weights of T or none: what a warp does once a row is done by half as many.
 template <class T, Lie kLie, u32 kLag, u32 kColumns>
@@ -34,8 +40,6 @@ struct BackwardPlace {
   static constexpr bool kEdges = kInPhase && !kWide;   // of which the row's first and last may be parts
   static constexpr bool kIsLoose = kInPhase && kWide;  // what lies in no whole vector is not a unit's
   using Piece = Unit<T, 16>;
-  static constexpr u32 kNever = 0xffffffffu;  // a turn that no thread has
-  static constexpr u32 kIsPart = 0x80;
   static constexpr int kCount = Piece::kCount;
   static constexpr int kSlots = kColumns / kCount;  // units a thread
   static constexpr u32 kLine = kWarp * 16;          // bytes that one instruction of a warp moves
@@ -53,7 +57,9 @@ struct BackwardPlace {
   u32 lead = 0;      // elements before the row in its first unit; less than none if kIsLoose
   u32 time = 0;      // of leaving sums, that this one's rows are for
   i64 begin = 0;     // this thread's first row, if kInPhase
-  u32 shapes = 0;  // of this thread's units, if kEdges: a byte each, how many bytes reach to the row's end, and kIsPart
+  // Of this thread's units, if kEdges: a byte each, how many bytes reach to the row's end, and kIsPart. If kIsLoose, a
+  // bit each, whether there is one, and what the warp does besides.
+  u32 shapes = 0;
 
   __device__ __forceinline__ BackwardPlace(const KwNormBackwardParams& params, u32 memory)
       : p(params), buffer(memory + threadIdx.x / kWarp * warp_bytes() + lane() * 16) {
@@ -67,6 +73,20 @@ struct BackwardPlace {
     if constexpr (!kInPhase) turns = p.turns + (first_row() < p.rest);
   }
 
+  __device__ __forceinline__ void find_units() {
+    shapes = 0;
+#pragma unroll
+    for (int s = 0; s < kSlots; ++s) {
+      if (begins(unit(s) * kCount) && s < lines) shapes |= 1 << s;
+    }
+    if (lines == kSlots) shapes |= kIsFull;
+    if (part() == 0 && warp() == kLooseWarp) shapes |= kHasLoose;
+    if (warp() == 0) shapes |= kSends;
+    if (warp() == kSlopesWarp) shapes |= kMakesSlopes;
+  }
+  // Alike in all lanes.
+  __device__ __forceinline__ bool is(u32 what) const { return any_of_warp((shapes & what) != 0); }
+
   // Rows that begin alike: every so many-th, of which a block has some in turns, or else those that come next when all
   // are in the order of where they begin.
   __device__ __forceinline__ void begin_time(u32 which) {
@@ -76,17 +96,21 @@ struct BackwardPlace {
       turns = p.turns + (row_of_lane() < p.rest);
     } else {
       time = which;
-      const u32 rows = p.rows, rest = p.rest, mine = p.turns + (group_of_blocks < rest);
+      const u32 rows = p.rows, rest = p.rest, pause = kIsLoose ? p.pause : 0;
+      const u32 mine = p.turns + (group_of_blocks < rest);
       const u32 from = group_of_blocks * p.turns + (group_of_blocks < rest ? group_of_blocks : rest);
-      u32 before = 0, count = 0, of = 0;  // rows that begin otherwise, rows that begin alike, and how
-      while (before + count <= from) before += count, count = (rows + p.period - 1 - of++) / p.period;
-      const u32 left = before + count - from, first_time = mine < left ? mine : left;
+      // What begins otherwise, rows that begin alike, and how; after them a pause, as long as some rows.
+      u32 before = 0, count = 0, of = 0;
+      while (before + count <= from) before += count, count = (rows + p.period - 1 - of++) / p.period + pause;
+      const u32 left = before + count - from, first_time = left < pause ? 0 : mine < left - pause ? mine : left - pause;
       begin = which == 0 ? (from - before) * p.period + of - 1 : of;
-      turns = which == 0 ? first_time : mine - first_time;
+      const u32 second_time = kIsLoose ? (mine < left ? 0 : mine - left) : mine - first_time;
+      turns = which == 0 ? first_time : second_time;
     }
     lead = offset_of(p.dy + first_row() * p.dy_pitch) / T::kSize;
     if constexpr (kIsLoose) lead = 0 - (-lead & (kCount - 1));
     if constexpr (kEdges) find_shapes();
+    if constexpr (kIsLoose) find_units();
   }
 
   __device__ __forceinline__ void find_shapes() {
@@ -146,7 +170,7 @@ struct BackwardPlace {
   __device__ __forceinline__ u32 column(int slot) const { return unit(slot) * kCount - lead; }
   __device__ __forceinline__ u32 end() const { return p.cols + lead; }
   __device__ __forceinline__ bool exists(int slot) const {
-    return kEdges ? bytes_of(slot) > 0 : begins(unit(slot) * kCount) && (!kIsLoose || slot < lines);
+    return kEdges ? bytes_of(slot) > 0 : kIsLoose ? (shapes & 1 << slot) != 0 : begins(unit(slot) * kCount);
   }
   // Whether what begins so many elements after the first unit does is a unit.
   __device__ __forceinline__ bool begins(u32 after) const { return after + (kIsLoose ? kCount - 1 : 0) < end(); }
@@ -161,15 +185,15 @@ struct BackwardPlace {
 
   // If kIsLoose. Lines of a block, of a unit a lane each, before those of one of its warps.
   __device__ __forceinline__ u32 lines_before(u32 index) const {
-    const u32 more = p.lines - p.warp_lines * p.team_warps;
-    return index * p.warp_lines + (index < more ? index : more);
+    const u32 more = p.lines - p.warp_lines * p.team_warps, fewer = p.team_warps - more;
+    return index * p.warp_lines + (index > fewer ? index - fewer : 0);
   }
   // The columns of warps of a block, from one to before another.
   __device__ __forceinline__ float columns_of(u32 block, u32 from, u32 to) const {
     const u32 before = block * p.lines + lines_before(from), most = (lines_before(to) - lines_before(from)) * kWarp;
     const int left = end() / kCount - static_cast<int>(before * kWarp);
     const int units = left < 0 ? 0 : left < most ? left : most;
-    return static_cast<float>(units * kCount + (block == 0 && to == p.team_warps ? loose() : 0));
+    return static_cast<float>(units * kCount + (block == 0 && from <= kLooseWarp && to > kLooseWarp ? loose() : 0));
   }
   static __device__ __forceinline__ float inverse(float count) { return count > 0.0f ? 1.0f / count : 0.0f; }
 
@@ -189,17 +213,15 @@ struct BackwardPlace {
   }
   __device__ __forceinline__ bool is_part(int slot) const { return kEdges && (shapes & kIsPart << slot * 8) != 0; }
 
-  // Elements that are in no unit, if kIsLoose: those of the last warp of a row's first block.
+  // Elements that are in no unit, if kIsLoose: those of one warp of a row's first block.
   __device__ __forceinline__ int loose() const { return p.cols - end() / kCount * kCount; }
-  __device__ __forceinline__ bool is_loose() const {
-    u32 thread = threadIdx.x;
-    asm volatile("" : "+r"(thread));  // not to be kept from turn to turn
-    return any_of_warp(part() == 0 && thread / kWarp == p.team_warps - 1);
-  }
   __device__ __forceinline__ u32 loose_column(u32 i) const { return i < -lead ? i : end() / kCount * kCount + i; }
 
   // Of `partials`.
   __device__ __forceinline__ u32 sums_row() const { return blockIdx.x / p.parts * (kInPhase ? p.times : 1) + time; }
+  // If kIsLoose: sums from one row of them, of a block's both times, to the next, which begins on 16 bytes.
+  __device__ __forceinline__ u32 sums_pitch() const { return (p.cols + 3) & ~3u; }
+  __device__ __forceinline__ u64 first_sum() const { return static_cast<u64>(blockIdx.x / p.parts) * sums_pitch(); }
 
   // Where the last row of a tensor ends.
   __device__ __forceinline__ const char* end_of(const char* tensor, i64 pitch) const {

@@ -4,18 +4,32 @@
 #pragma once
 
 #include "norm_backward_deposit.cuh"
+#include "norm_backward_loose_row.cuh"
 #include "norm_backward_merge.cuh"
 
 namespace kw {
 
+// How the sums over a row are brought together.
+template <class T, bool kCentered, Lie kLie, u32 kLag, u32 kColumns>
+struct BackwardMeeting {
+  using Type = BackwardMerge<T, kCentered, kLie, kLag, kColumns>;
+};
+
+#ifdef KW_HAS_CLUSTER
+template <class T, bool kCentered, u32 kLag>
+struct BackwardMeeting<T, kCentered, Lie::kInPhase, kLag, kWideColumns> {
+  using Type = BackwardLoose<T, kCentered, Lie::kInPhase, kLag, kWideColumns>;
+};
+#endif
+
 // kLag as BackwardPlace has it: two where it takes a cluster to make the sums over a row.
 template <class T, bool kCentered, Lie kLie, u32 kLag, u32 kColumns>
-class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag, kColumns> {
-  using Merge = BackwardMerge<T, kCentered, kLie, kLag, kColumns>;
+class NormBackward : public BackwardMeeting<T, kCentered, kLie, kLag, kColumns>::Type {
+  using Merge = typename BackwardMeeting<T, kCentered, kLie, kLag, kColumns>::Type;
   using Stage = BackwardStage<T, kLie, kLag, kColumns>;
-  using Merge::begin_merge, Merge::done, Merge::end_merge, Merge::scratch;
+  using Merge::done, Merge::scratch;
   using Stage::at, Stage::buffer, Stage::column, Stage::dy, Stage::end_turn, Stage::fetch, Stage::first;
-  using Stage::h, Stage::has, Stage::kCopies, Stage::kCount, Stage::kNever, Stage::kSlots;
+  using Stage::h, Stage::has, Stage::kCopies, Stage::kCount, Stage::kSlots;
   using Stage::is_part, Stage::kAligned, Stage::kEdges, Stage::kInPhase, Stage::kIsLoose, Stage::kWide, Stage::part_of;
   using Stage::kStages, Stage::lane;
   using Stage::next_row, Stage::p, Stage::part, Stage::read, Stage::stage_bytes, Stage::team;
@@ -30,11 +44,10 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag, kColumns> {
 
   static constexpr bool kEnds = kEdges || !kAligned;  // vectors may reach beyond rows
 
-  const char* dsum;  // rows that are done: kLag before the first
+  const char* dsum;  // rows that are done: at first kLag before the first one, if not kIsLoose
   char* dx;
   float dweight[kSlots][kCount], dbias[kSlots][kCount];
-  Piece add[kAligned ? kSlots : 1];                // of dsum, of the row to come
-  float loose_weight, loose_dweight, loose_dbias;  // of this lane's element, if kIsLoose
+  Piece add[kAligned ? kSlots : 1];  // of dsum, of the row to come
 
  public:
   using typename Merge::Scratch;
@@ -55,6 +68,7 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag, kColumns> {
 #pragma unroll 1
       for (u32 time = 0; time < p.times; ++time) {
         this->begin_time(time);
+        if (kIsLoose && time > 0 && any_of_warp(turns == 0)) break;
         this->begin_rows();
         begin_results();
         __syncthreads();  // all have done with what count_columns() made before
@@ -67,7 +81,7 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag, kColumns> {
 
  private:
   __device__ __forceinline__ void begin_results() {
-    const i64 before = this->first_row() - kLag * p.step;
+    const i64 before = this->first_row() - (kIsLoose ? 0 : kLag) * p.step;
     const int from = first * 16 - this->lead * T::kSize;
     dsum = p.dsum + before * p.dsum_pitch + from;
     dx = p.dx + before * p.dx_pitch + from;
@@ -75,6 +89,30 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag, kColumns> {
 
   __device__ __forceinline__ void add_rows() {
     clear();
+    if constexpr (kIsLoose) {
+      begin_loose_rows();
+      do_loose_rows();
+    } else {
+      begin_rows_ahead();
+      do_rows();
+    }
+    copies_wait<0>();
+    if (p.dweight == nullptr && p.dbias == nullptr) return;
+    if constexpr (kIsLoose) this->follow_time();
+    __syncwarp();  // all have read the last row
+    constexpr u32 kThreadQuads = kColumns / 4;
+    const typename Stage::Place& here = *this;
+    keep_quads(here, 0, dweight);
+    if constexpr (kCentered) keep_quads(here, kThreadQuads, dbias);
+    if constexpr (kIsLoose) {
+      deposit_columns(here, kCentered ? 2 * kThreadQuads : kThreadQuads);
+      this->leave_loose();
+    } else {
+      deposit(here, kCentered ? 2 * kThreadQuads : kThreadQuads);
+    }
+  }
+
+  __device__ __forceinline__ void begin_rows_ahead() {
 #pragma unroll
     for (u32 stage = 2; stage < kStages; ++stage) {
 #pragma unroll
@@ -90,92 +128,26 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag, kColumns> {
           fetch(buffer + stage * stage_bytes(), stage, s);
         }
       }
-      if constexpr (kIsLoose) {
-        if (this->is_loose()) fetch_loose(stage, dsum + (stage + 1) * p.dsum_step);
-      }
       next_row();
     }
     this->keep_weights();
-    if constexpr (kIsLoose) begin_loose();
-    do_rows();
-    copies_wait<0>();
-    if (p.dweight == nullptr && p.dbias == nullptr) return;
-    __syncwarp();  // all have read the last row
-    constexpr u32 kThreadQuads = kColumns / 4;
-    const typename Stage::Place& here = *this;
-    keep_quads(here, 0, dweight);
-    if constexpr (kCentered) keep_quads(here, kThreadQuads, dbias);
-    if constexpr (kIsLoose) {
-      deposit_columns(here, kCentered ? 2 * kThreadQuads : kThreadQuads);
-      leave_loose();
-    } else {
-      deposit(here, kCentered ? 2 * kThreadQuads : kThreadQuads);
-    }
   }
 
-  __device__ __forceinline__ LooseLane loose_lane() const {
-    const u32 head = -this->lead;
-    return {head, this->loose() - head};
-  }
-
-  __device__ __forceinline__ void begin_loose() {
-    loose_weight = 1.0f;
-    loose_dweight = loose_dbias = 0.0f;
-    if (!this->is_loose() || !loose_lane().has() || p.weight_kind == KW_WEIGHT_NONE) return;
-    loose_weight = element_of<T>(load_element<T::kSize>(p.weight + this->loose_column(lane()) * T::kSize));
-  }
-
-  // Of the row that dy and h are at. A word of it that begins before the tensors or ends after them is not copied.
-  __device__ __forceinline__ void fetch_loose(u32 turn, const char* of_dsum) const {
-    __syncwarp();  // all have read the row whose place it takes
-    const LooseLane of = loose_lane();
-    if (turn >= turns || !of.copies()) return;
-    const i64 row = this->first_row() + turn * p.step;
-    const bool before = row == 0 && of.begins_before(), after = row == p.rows - 1 && of.ends_after();
-    const int vector = lane() < 4 ? -1 : static_cast<int>(this->end() / kCount);
-    const int at = (vector - static_cast<int>(first)) * 16 + static_cast<int>(lane() % 4 * 4);
+  // Three rows at once. Not unrolled: done once or twice.
+  __device__ __forceinline__ void begin_loose_rows() {
+    const char* of_dsum = dsum;
+#pragma unroll 1
+    for (u32 stage = 0; stage < kStages; ++stage) {
 #pragma unroll
-    for (u32 tensor = 0; tensor < 3; ++tensor) {
-      if (tensor == 2 && p.dsum == nullptr) break;
-      const char* from = (tensor == 0 ? dy : tensor == 1 ? h : of_dsum) + at;
-      u32* to = &scratch.loose.word[turn % kLooseStages][tensor][lane()];
-      if (before || after) {
-        *to = before ? load_element<T::kSize>(from + T::kSize) << 16 : load_element<T::kSize>(from);
-      } else {
-        copy_word_async(shared_address(to), from);
-      }
+      for (int s = 0; s < kCopies; ++s) fetch(buffer + stage * stage_bytes(), stage, s);
+      if (this->is(kHasLoose)) this->fetch_loose(stage, of_dsum);
+      of_dsum += p.dsum_step;
+      next_row();
     }
-  }
-
-  __device__ __forceinline__ float loose_element(u32 turn, u32 tensor) const {
-    const u32 element = loose_lane().element();
-    return element_of<T>(scratch.loose.word[turn % kLooseStages][tensor][element / 2] >> element % 2 * 16);
-  }
-
-  __device__ __forceinline__ void add_loose(Sums<kCentered>& sums, u32 turn, float pivot) const {
-    if (turn >= turns || !loose_lane().has()) return;
-    sums.add(loose_element(turn, 0) * loose_weight, loose_element(turn, 1) - (kCentered ? pivot : 0.0f));
-  }
-
-  __device__ __forceinline__ void differentiate_loose(const Slopes& of, u32 turn) {
-    if (turn >= turns || !loose_lane().has()) return;
-    const float y = loose_element(turn, 0), x = loose_element(turn, 1);
-    const float scaled = y * of.rstd, off = kCentered ? x - of.mean : x;
-    loose_dweight = fmaf(scaled, off, loose_dweight);
-    if constexpr (kCentered) loose_dbias += y;
-    float result = fmaf(-off, of.slope, kCentered ? fmaf(scaled, loose_weight, -of.shift) : scaled * loose_weight);
-    if (p.dsum != nullptr) result += loose_element(turn, 2);
-    Unit<T, T::kSize> out;
-    out.pack(&result);
-    const int at = static_cast<int>(this->loose_column(lane())) - static_cast<int>(first * kCount - this->lead);
-    store<T::kSize>(dx + at * T::kSize, out.word);
-  }
-
-  __device__ __forceinline__ void leave_loose() const {
-    if (!this->is_loose() || !loose_lane().has()) return;
-    const u64 at = static_cast<u64>(this->sums_row()) * p.cols + this->loose_column(lane());
-    if (p.dweight != nullptr) store_sum(p.dweight, at, loose_dweight, p.sums_kind);
-    if (kCentered && p.dbias != nullptr) store_sum(p.dbias, at, loose_dbias, p.sums_kind);
+    this->keep_weights();
+    this->begin_loose();
+    if (p.dsum != nullptr) fetch_sums(0);
+    this->wait_for_cluster();
   }
 
   __device__ __forceinline__ void clear() {
@@ -188,7 +160,7 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag, kColumns> {
   }
 
   __device__ __forceinline__ void fetch_sum(u32 turn, int slot) {
-    if (p.dsum == nullptr || !has(turn, slot)) return;
+    if (kIsLoose ? !this->exists(slot) : p.dsum == nullptr || !has(turn, slot)) return;
     if constexpr (kAligned) {
       if (is_part(slot)) {
         load_part<T::kSize>(dsum + at(slot), add[slot].word, part_of(slot));
@@ -200,6 +172,11 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag, kColumns> {
     }
   }
 
+  __device__ __forceinline__ void fetch_sums(u32 turn) {
+#pragma unroll
+    for (int s = 0; s < kSlots; ++s) fetch_sum(turn, s);
+  }
+
   __device__ __forceinline__ void do_rows() {
     u32 stage = buffer + 2 * stage_bytes(), stage_ahead = buffer;
     RowMoments<kCentered> sums{};
@@ -207,9 +184,9 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag, kColumns> {
       // The row kLag before `ahead` is finished in this turn; before the first there is none, and all of it is zeros.
       const u32 turn = ahead - kLag;
       this->forget_shapes();
-      const bool loose = kIsLoose && this->is_loose();
+      const bool loose = kIsLoose && this->is(kHasLoose);
       const bool summed = kLag == 1 ? ahead > 0 : any_of_warp(ahead - 1 < turns);
-      if (summed) begin_merge(sums, ahead - 1);
+      if (summed) this->begin_merge(sums, ahead - 1);
       copies_wait<1>();
       if (kEnds && ahead == end_turn) this->read_end(stage_ahead);
       if constexpr (kCentered || !kAligned || kIsLoose) __syncwarp();  // something of what other lanes copied is read
@@ -219,12 +196,12 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag, kColumns> {
         this->fill_around_row(stage_ahead, pivot);
       }
       Sums<kCentered> next = thread_sums(stage_ahead, ahead, pivot, loose);
-      if (kLag == 1 ? summed : any_of_warp(turn < turns)) end_merge(sums, turn);
+      if (kLag == 1 ? summed : any_of_warp(turn < turns)) this->end_merge(sums, turn);
       const Slopes slopes = slopes_of(sums, p, turn < turns, [&] { return this->first_row() + turn * p.step; });
       if constexpr (kIsLoose) {
-        if (loose) differentiate_loose(slopes, turn);
+        if (loose) this->differentiate_loose(slopes, turn, dx);
       }
-      differentiate(slopes, stage, turn, next, loose);
+      differentiate(slopes, stage, turn, next, loose, pivot);
       sums = next.moments(pivot, kCentered ? scratch.warp_inverse[warp()] : 0.0f);
       if (p.team_warps > 1) {
         if (lane() == 0) scratch.warp[(ahead + done) % 2][threadIdx.x / kWarp] = sums;
@@ -237,23 +214,62 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag, kColumns> {
     }
   }
 
+  // The first row has nothing before it to be finished meanwhile. A warp's lanes have the same rows.
+  __device__ __forceinline__ void do_loose_rows() {
+    u32 stage = buffer, stage_ahead = buffer;
+    for (u32 ahead = 0; any_of_warp(ahead <= turns); ++ahead) {
+      const u32 turn = ahead - 1;
+      const bool loose = this->is(kHasLoose);
+      if (ahead > 0 && this->is(kSends)) this->send(turn);
+      copies_wait<1>();
+      __syncwarp();  // something of what other lanes copied is read
+      float pivot = 0.0f;
+      Sums<kCentered> next;
+      if (any_of_warp(ahead < turns)) {
+        if constexpr (kCentered) pivot = this->pivot_of(stage_ahead);
+        next = thread_sums(stage_ahead, ahead, pivot, loose);
+      }
+      if (ahead == 0) {
+#pragma unroll
+        for (u32 step = 0; step < 5; ++step) next.fold(step);
+        this->leave(next, pivot);
+      } else {
+        if (this->is(kMakesSlopes)) this->make_slopes(turn);
+        const Slopes slopes = this->slopes(turn);
+        if (loose) this->differentiate_loose(slopes, turn, dx);
+        differentiate(slopes, stage, turn, next, loose, pivot);
+      }
+      stage = stage_ahead;
+      stage_ahead = after(stage_ahead);
+    }
+  }
+
   __device__ __forceinline__ u32 after(u32 stage) const {
     stage += stage_bytes();
     return stage == buffer + kStages * stage_bytes() ? buffer : stage;
   }
 
-  __device__ __forceinline__ Sums<kCentered> thread_sums(u32 stage, u32 turn, float pivot, bool loose) const {
+  __device__ __forceinline__ Sums<kCentered> thread_sums(u32 stage, u32 turn, float pivot, bool loose) {
     Sums<kCentered> sums;
 #pragma unroll
     for (int s = 0; s < kSlots; ++s) {
-      if (kIsLoose && s == kSlots - 1 && !any_of_warp(this->lines == kSlots)) break;
+      if (kIsLoose && s == kSlots - 1 && !this->is(kIsFull)) break;
       float y[kCount], x[kCount], w[kCount];
       read(stage, 2, s, y, x);
       weights(s, w);
-      add_unit(sums, column(s), y, x, w, pivot);
+      if constexpr (kIsLoose) {
+        const float center = this->exists(s) ? pivot : 0.0f;
+#pragma unroll
+        for (u32 i = 0; i < kCount; ++i) {
+          sums.add(y[i] * w[i], kCentered ? x[i] - center : x[i]);
+          if constexpr (kCentered) dbias[s][i] += y[i];
+        }
+      } else {
+        add_unit(sums, column(s), y, x, w, pivot);
+      }
     }
     if constexpr (kIsLoose) {
-      if (loose) add_loose(sums, turn, pivot);
+      if (loose) this->add_loose(sums, turn, pivot);
     }
     if constexpr (kForeign) {
       if (p.parts > 1 && !p.cluster) add_foreign(sums, turn, pivot);
@@ -297,10 +313,10 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag, kColumns> {
 
   // Meanwhile the sums over the next row are exchanged between lanes.
   __device__ __forceinline__ void differentiate(const Slopes& of, u32 stage, u32 turn, Sums<kCentered>& next,
-                                                bool loose) {
+                                                bool loose, float pivot) {
 #pragma unroll
     for (int s = 0; s < kSlots; ++s) {
-      if (kIsLoose && s == kSlots - 1 && !any_of_warp(this->lines == kSlots)) break;
+      if (kIsLoose && s == kSlots - 1 && !this->is(kIsFull)) break;
       float y[kCount], x[kCount], w[kCount];
       read(stage, kStages, s, y, x);
       weights(s, w);
@@ -312,12 +328,17 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag, kColumns> {
       for (int i = 0; i < kCount; ++i) {
         const float scaled = y[i] * of.rstd, off = kCentered ? x[i] - of.mean : x[i];
         dweight[s][i] = fmaf(scaled, off, dweight[s][i]);
-        if constexpr (kCentered) dbias[s][i] += y[i];
+        if constexpr (kCentered && !kIsLoose) dbias[s][i] += y[i];
         x[i] = fmaf(-off, of.slope, kCentered ? fmaf(scaled, w[i], -of.shift) : scaled * w[i]);
         constexpr u32 kSteps = 5;  // of a sum over 32 lanes
-        constexpr u32 kUntil = kColumns - (kIsLoose ? kCount : 0);
+        constexpr u32 kUntil = kIsLoose ? 2 * kCount : kColumns;
         const u32 column = s * kCount + i, step = column * kSteps / kUntil;
-        if (column < kUntil && step != (column + 1) * kSteps / kUntil) next.exchange(kWarp / 2 >> step, this->group());
+        if (column >= kUntil || step == (column + 1) * kSteps / kUntil) continue;
+        if constexpr (kIsLoose) {
+          next.fold(step);
+        } else {
+          next.exchange(kWarp / 2 >> step, this->group());
+        }
       }
       if (p.dsum != nullptr) {
         if constexpr (!kAligned) fetch_sum(turn, s);
@@ -325,10 +346,13 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag, kColumns> {
 #pragma unroll
         for (int i = 0; i < kCount; ++i) x[i] += y[i];
       }
+      if constexpr (kIsLoose) {
+        if (s == 1) this->leave(next, pivot);
+      }
       Piece out;
       out.pack(x);
       if constexpr (kAligned) {
-        if (has(turn, s)) {
+        if (kIsLoose ? this->exists(s) : has(turn, s)) {
           if (is_part(s)) {
             store_part<T::kSize>(dx + at(s), out.word, part_of(s));
           } else {
@@ -341,14 +365,13 @@ class NormBackward : public BackwardMerge<T, kCentered, kLie, kLag, kColumns> {
       }
     }
     if constexpr (kIsLoose) {
-      if (loose) fetch_loose(turn + kStages, dsum + kStages * p.dsum_step);
+      if (loose) this->fetch_loose(turn + kStages, dsum + kStages * p.dsum_step);
     }
     dx += p.dx_step;
     dsum += p.dsum_step;
     this->forget(dx);
     this->forget(dsum);
-#pragma unroll
-    for (int s = 0; kAligned && s < kSlots; ++s) fetch_sum(turn + 1, s);
+    if (kAligned && (!kIsLoose || any_of_warp(p.dsum != nullptr && turn + 1 < turns))) fetch_sums(turn + 1);
     next_row();
   }
 };

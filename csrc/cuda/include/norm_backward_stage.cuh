@@ -30,7 +30,7 @@ struct BackwardStage : BackwardPlace<T, kLie, kLag, kColumns> {
     const int from = first * 16 - lead * T::kSize;
     dy = p.dy + row * p.dy_pitch + from;
     h = p.h + row * p.h_pitch + from;
-    end_turn = turns > 0 && row + (turns - 1) * p.step + kCount >= p.rows ? turns - 1 : Place::kNever;
+    end_turn = turns > 0 && row + (turns - 1) * p.step + kCount >= p.rows ? turns - 1 : kNever;
   }
 
   __device__ __forceinline__ void next_row() {

@@ -115,6 +115,11 @@ __device__ __forceinline__ void store(void* to, const u32* word) {
   }
 }
 
+// Adds to a float32 in memory, where L2 has it, and does not wait for that.
+__device__ __forceinline__ void add_float(void* to, float value) {
+  asm volatile("red.global.add.f32 [%0], %1;" ::"l"(to), "f"(value) : "memory");
+}
+
 // What the next kernel reads: L2 keeps it like anything else.
 __device__ __forceinline__ void store_to_read(void* to, const u32* word) {
   asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(word[0]), "r"(word[1]), "r"(word[2]),

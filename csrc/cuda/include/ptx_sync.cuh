@@ -37,6 +37,16 @@ __device__ __forceinline__ void barrier_init(u64* barrier) {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
+// The same of a barrier at which threads of this block arrive, so many in a phase.
+__device__ __forceinline__ void barrier_init(u64* barrier, u32 arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
+}
+
+// What this thread has done before is done for those that wait for the phase to end.
+__device__ __forceinline__ void barrier_arrive(u64* barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+
 // The one arrival of a phase, which ends when `bytes` more have been written.
 __device__ __forceinline__ void barrier_expect(u64* barrier, u32 bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)

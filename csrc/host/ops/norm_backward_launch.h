@@ -7,6 +7,7 @@
 #include "../error.h"
 #include "../launch.h"
 #include "norm_backward_few.h"
+#include "norm_backward_finish_plan.h"
 #include "norm_backward_plan.h"
 
 namespace kw {
@@ -38,8 +39,8 @@ static_assert(int{KW_SUMS_FLOAT32} == int{KW_FLOAT32} && int{KW_SUMS_FLOAT16} ==
               int{KW_SUMS_BFLOAT16} == int{KW_BFLOAT16});
 
 // Second sums begin where the first, for dweight, end.
-inline float* sums_of_dbias(const NormBackward& a, int64_t partials) {
-  return static_cast<float*>(a.workspace) + partials * a.cols;
+inline float* sums_of_dbias(const NormBackward& a, const norm_backward_plan::Plan& plan) {
+  return static_cast<float*>(a.workspace) + plan.sums() * norm_backward_plan::sums_pitch(plan.kind, a.cols);
 }
 
 inline void set_tensors(const NormBackward& a, int64_t step, KwNormBackwardParams* p) {
@@ -76,11 +77,12 @@ inline KwNormBackwardParams norm_backward_params(const NormBackward& a, const no
   const bool wanted = a.dweight != nullptr || a.dbias != nullptr, last = plan.sums() == 1;
   p.dweight = static_cast<char*>(last ? a.dweight : wanted ? a.workspace : nullptr);
   if (a.centered && wanted) {
-    p.dbias = last ? static_cast<char*>(a.dbias) : reinterpret_cast<char*>(sums_of_dbias(a, plan.sums()));
+    p.dbias = last ? static_cast<char*>(a.dbias) : reinterpret_cast<char*>(sums_of_dbias(a, plan));
   }
   p.step = plan.step();
-  p.turns = static_cast<int>(a.rows / plan.rows_at_once());
-  p.rest = a.rows % plan.rows_at_once();
+  const int64_t rows = a.rows + int64_t{plan.pause} * (plan.period - 1);
+  p.turns = static_cast<int>(rows / plan.rows_at_once());
+  p.rest = rows % plan.rows_at_once();
   p.sums_kind = last ? a.weight_dtype : KW_SUMS_FLOAT32;
   p.group = plan.group;
   p.team_warps = plan.team_warps;
@@ -88,17 +90,15 @@ inline KwNormBackwardParams norm_backward_params(const NormBackward& a, const no
   p.cluster = plan.cluster;
   p.period = plan.period;
   p.times = plan.times;
+  p.pause = plan.pause;
   p.lines = norm_backward_plan::lines_of_block(a.cols, plan.parts);
   p.warp_lines = p.lines / p.team_warps;
   return p;
 }
 
 inline kw_status launch_norm_backward_finish(const Context& context, NormBackwardKernels& kernels, void* stream,
-                                             const NormBackward& a, int64_t partials, bool clusters) {
-  const bool whole = a.cols % norm_backward_plan::kQuad == 0 &&
-                     reinterpret_cast<uintptr_t>(a.workspace) % norm_backward_plan::kVector == 0;
-  const norm_backward_plan::Finish plan =
-      norm_backward_plan::finish_for(a.cols, partials, whole, a.centered, *context.device);
+                                             const NormBackward& a, int64_t partials, int64_t pitch, bool clusters) {
+  const norm_backward_plan::Finish plan = norm_backward_plan::finish_for(pitch, partials, a.centered, *context.device);
   KwNormFinishParams p{};
   p.partial = static_cast<const float*>(a.workspace);
   p.dweight = static_cast<char*>(a.dweight);
@@ -106,6 +106,7 @@ inline kw_status launch_norm_backward_finish(const Context& context, NormBackwar
   p.partials = static_cast<int>(partials);
   p.cols = static_cast<int>(a.cols);
   p.sums_kind = a.weight_dtype;
+  p.pitch = static_cast<int>(pitch);
   p.count = plan.count;
   p.width = plan.width;
   p.before_clusters = clusters;
@@ -154,7 +155,7 @@ inline kw_status launch_norm_backward(const char* name, Module& module, NormBack
   Context context;
   KW_TRY(module_context(module, device, &context));
   const bool wanted = a.dweight != nullptr || a.dbias != nullptr;
-  if (a.rows == 0) return wanted ? launch_norm_backward_finish(context, kernels, stream, a, 0, false) : KW_OK;
+  if (a.rows == 0) return wanted ? launch_norm_backward_finish(context, kernels, stream, a, 0, a.cols, false) : KW_OK;
   if (norm_backward_few::suits(a, *context.device, context.features))
     return launch_norm_backward_few(context, kernels, stream, a);
   const norm_backward_plan::Plan plan = norm_backward_plan::plan_for(a, *context.device, context.features);
@@ -170,7 +171,8 @@ inline kw_status launch_norm_backward(const char* name, Module& module, NormBack
   const KwNormBackwardParams params = norm_backward_params(a, plan);
   KW_TRY(launch(context, kernels.row[a.dtype][plan.kind], how, stream, &params, sizeof params));
   if (!wanted || plan.sums() == 1) return KW_OK;
-  return launch_norm_backward_finish(context, kernels, stream, a, plan.sums(), plan.cluster);
+  const int64_t pitch = norm_backward_plan::sums_pitch(plan.kind, a.cols);
+  return launch_norm_backward_finish(context, kernels, stream, a, plan.sums(), pitch, plan.cluster);
 }
 
 inline kw_status norm_backward_workspace(Module& module, int32_t device, int64_t rows, int64_t cols, bool centered,

@@ -7,11 +7,11 @@
 
 #include "../launch.h"
 #include "norm.h"
+#include "norm_backward_lie.h"
 
 namespace kw::norm_backward_plan {
 
 constexpr int kWarp = 32;
-constexpr int kVector = 16;  // bytes
 // As in csrc/cuda/include/norm_backward_*.cuh.
 constexpr int kThreadColumns = 16;
 constexpr int kWideColumns = 32;
@@ -23,8 +23,8 @@ constexpr int kWideTeams = 3;      // of a wide block, at most
 constexpr int kScratch = 3 << 10;  // bytes of shared memory a block has or loses besides
 constexpr int kPhasedWideScratch = 2 << 10;
 constexpr int kQuad = 4;
-constexpr int kFinishAhead = 8;      // loads that a thread has on their way at once
-constexpr int kFinishThreads = 256;  // at least, of a block
+constexpr int kPause = 2;           // Plan's, of wide rows
+constexpr int kFewestToPause = 32;  // rows of each group of blocks
 
 // How rows lie, and when their derivatives follow: with the row after, or, where a cluster has to agree on their sums,
 // one later. Where they are wide, a thread has twice as many columns.
@@ -44,12 +44,14 @@ struct Plan {
   int parts = 1;
   int shared = 0;           // bytes a block
   int period = 1;           // rows so far apart begin alike within 16 bytes
-  int times = 1;            // that a group of blocks leaves sums
+  int times = 1;            // sets of rows that a group of blocks has, each of rows that begin alike
+  int pause = 0;            // rows that could be done in the time that it takes to go from one to the next
   int64_t partials = 0;     // groups of `parts` blocks
   int64_t rows_a_turn = 1;  // that all blocks together do
 
   int rows_a_warp() const { return kind == kDense ? kWarp / group & ~1 : kWarp / group; }
-  int64_t sums() const { return partials * times; }  // rows of sums that are left
+  // Rows of sums that are left. Wide blocks add to what they have left before.
+  int64_t sums() const { return kind == kPhasedWide ? partials : partials * times; }
   int64_t rows_at_once() const { return times > 1 ? partials : rows_a_turn; }
   int64_t step() const { return times > 1 ? period : rows_a_turn; }  // from a thread's row to its next
 };
@@ -66,6 +68,9 @@ struct Shape {
 };
 
 inline int64_t ratio_up(int64_t n, int64_t d) { return (n + d - 1) / d; }
+inline int64_t whole_quads(int64_t cols) { return ratio_up(cols, kQuad) * kQuad; }
+// From one row of sums to the next.
+inline int64_t sums_pitch(Kind kind, int64_t cols) { return kind == kPhasedWide ? whole_quads(cols) : cols; }
 inline int least(int64_t a, int64_t b) { return static_cast<int>(a < b ? a : b); }
 
 // Lines of a vector a lane that each of the blocks has that share a row.
@@ -174,6 +179,9 @@ inline bool set_phased(Shape s, const Device& device, Plan* plan) {
   phased.team_warps = static_cast<int>(ratio_up(ratio_up(s.cols, warp_columns(phased.kind)), phased.parts));
   set_teams(s, device, warps, &phased);
   constexpr int64_t kMostRows = int64_t{1} << 31;  // that a kernel can put in order
+  // Groups that have two sets of rows have fewer of them, where they are many. None may come to three.
+  const bool many = s.rows >= kFewestToPause * phased.partials && phased.partials >= 2 * s.period;
+  if (phased.kind == kPhasedWide && phased.times > 1 && many) phased.pause = kPause;
   if (phased.partials < s.period || (phased.times > 1 && s.rows > kMostRows)) return false;
   *plan = phased;
   return true;
@@ -221,69 +229,6 @@ inline Plan plan_for(Shape s, const Device& device, uint32_t features) {
   return plan;
 }
 
-// The second pass, over what blocks have left. A block has `width` units of columns side by side, of `count` sums each,
-// and for each of its warps as many sums in shared memory.
-struct Finish {
-  int count, width, threads, shared;
-  int64_t blocks;  // for dweight, and as many for dbias
-};
-
-// `whole`: all rows of sums begin on 16 bytes.
-inline Finish finish_for(int64_t cols, int64_t partials, bool whole, bool centered, const Device& device) {
-  constexpr int kSector = 8, kMost = 1024;  // sums, threads
-  Finish plan;
-  plan.count = whole ? kQuad : 1;
-  plan.width = kWarp;
-  // Small enough for every multiprocessor to have some.
-  const int64_t units = cols / plan.count * (centered ? 2 : 1);
-  while (plan.width * plan.count > kSector && units < int64_t{plan.width} * device.multiprocessors) plan.width /= 2;
-  plan.blocks = ratio_up(cols / plan.count, plan.width);
-  plan.threads = kFinishThreads;
-  while (plan.threads < kMost && plan.threads * kFinishAhead < plan.width * partials) plan.threads *= 2;
-  plan.shared = plan.threads / kWarp * plan.width * plan.count * static_cast<int>(sizeof(float));
-  return plan;
-}
-
-inline bool aligned(const NormBackward& a) {
-  const uintptr_t size = size_of(a.dtype);
-  const void* data[] = {a.dx, a.dy, a.h, a.dsum};
-  const int64_t stride[] = {a.dx_stride, a.dy_stride, a.h_stride, a.dsum_stride};
-  uintptr_t off = static_cast<uintptr_t>(a.cols) * size;
-  for (int i = 0; i < 4; ++i) {
-    if (data[i] == nullptr) continue;
-    off |= reinterpret_cast<uintptr_t>(data[i]);
-    if (a.rows > 1) off |= static_cast<uintptr_t>(stride[i]) * size;
-  }
-  return off % kVector == 0;
-}
-
-// Shape's.
-inline bool dense(const NormBackward& a) {
-  const void* data[] = {a.dx, a.dy, a.h, a.dsum};
-  const int64_t stride[] = {a.dx_stride, a.dy_stride, a.h_stride, a.dsum_stride};
-  for (int i = 0; i < 4; ++i) {
-    if (data[i] == nullptr) continue;
-    if (reinterpret_cast<uintptr_t>(data[i]) % kVector != 0 || (a.rows > 1 && stride[i] != a.cols)) return false;
-  }
-  return a.dtype == KW_BFLOAT16;
-}
-
-// Shape's. Rows of all tensors have to begin alike. Only bfloat16 has such a kernel.
-inline int period_of(const NormBackward& a) {
-  const void* data[] = {a.dx, a.dy, a.h, a.dsum};
-  const int64_t stride[] = {a.dx_stride, a.dy_stride, a.h_stride, a.dsum_stride};
-  const int64_t size = size_of(a.dtype);
-  if (a.dtype != KW_BFLOAT16) return 0;
-  for (int i = 1; i < 4; ++i) {
-    if (data[i] == nullptr) continue;
-    const uintptr_t apart = reinterpret_cast<uintptr_t>(data[i]) - reinterpret_cast<uintptr_t>(data[0]);
-    if (apart % kVector != 0 || (a.rows > 1 && (stride[i] - stride[0]) * size % kVector != 0)) return 0;
-  }
-  int period = 1;
-  while (a.rows > 1 && stride[0] * size * period % kVector != 0) period *= 2;
-  return period;
-}
-
 inline Plan plan_for(const NormBackward& a, const Device& device, uint32_t features) {
   const bool plain = a.dtype == KW_BFLOAT16 && (a.weight == nullptr || a.weight_dtype == a.dtype);
   return plan_for({a.rows, a.cols, static_cast<int>(size_of(a.dtype)), aligned(a), a.centered, a.dsum != nullptr,
@@ -311,7 +256,7 @@ inline int64_t workspace_bytes(int64_t rows, int64_t cols, bool centered, const 
       }
     }
   }
-  return most * cols * static_cast<int64_t>(sizeof(float)) * (centered ? 2 : 1);
+  return most * whole_quads(cols) * static_cast<int64_t>(sizeof(float)) * (centered ? 2 : 1);
 }
 
 }  // namespace kw::norm_backward_plan

@@ -4,6 +4,7 @@
 
 #include "../check.h"
 #include "ops/norm_backward_few.h"
+#include "ops/norm_backward_finish_plan.h"
 
 using namespace kw::norm_backward_plan;
 
@@ -45,7 +46,7 @@ static void check_dense(const Shape& s, const Plan& p, const kw::Device& device,
   CHECK_DENSE(p.partials >= 1 && p.rows_a_turn == p.partials * p.teams * rows_a_warp);
   CHECK_DENSE((p.partials - 1) * p.teams * rows_a_warp < s.rows);
   const int64_t bytes = workspace_bytes(s.rows, s.cols, s.centered, device, features);
-  CHECK_DENSE(p.sums() == 1 || bytes >= p.sums() * s.cols * 4 * (s.centered ? 2 : 1));
+  CHECK_DENSE(p.sums() == 1 || bytes >= p.sums() * ((s.cols + 3) / 4 * 16) * (s.centered ? 2 : 1));
 }
 
 static void check(const Shape& s, const kw::Device& device, uint32_t features) {
@@ -71,6 +72,9 @@ static void check(const Shape& s, const kw::Device& device, uint32_t features) {
   CHECK_PLAN(!phased || p.period == s.period);
   CHECK_PLAN(p.times == 1 ? p.rows_a_turn % p.period == 0 && p.partials % p.period == 0
                           : p.times == 2 && p.cluster && p.partials >= p.period && s.rows <= int64_t{1} << 31);
+  // Then no group has rows of three.
+  CHECK_PLAN(p.pause == 0 || (p.kind == kPhasedWide && p.times == 2 && p.partials >= 2 * p.period));
+  CHECK_PLAN(p.pause == 0 || s.rows / p.partials >= 32);
   CHECK_PLAN(p.kind != kLate || (p.cluster && s.size == 2));
   CHECK_PLAN(p.parts == 1 || p.group == kWarp);
   // Every column, and every row once; no block without any.
@@ -79,7 +83,7 @@ static void check(const Shape& s, const kw::Device& device, uint32_t features) {
   CHECK_PLAN(p.partials >= 1 && p.rows_a_turn == p.partials * p.teams * (kWarp / p.group));
   CHECK_PLAN((p.partials - 1) * p.teams * (kWarp / p.group) < s.rows);
   const int64_t bytes = workspace_bytes(s.rows, s.cols, s.centered, device, features);
-  CHECK_PLAN(p.sums() == 1 || bytes >= p.sums() * s.cols * 4 * (s.centered ? 2 : 1));
+  CHECK_PLAN(p.sums() == 1 || bytes >= p.sums() * ((s.cols + 3) / 4 * 16) * (s.centered ? 2 : 1));
 }
 
 CASE(every_width) {
@@ -167,7 +171,7 @@ CASE(finish) {
     for (int64_t cols = 1; cols <= 65536; cols += cols < 1100 ? 1 : 173) {
       for (const int64_t partials : {0, 1, 30, 132, 4000}) {
         for (const bool centered : {false, true}) {
-          const Finish f = finish_for(cols, partials, cols % 4 == 0, centered, on.device);
+          const Finish f = finish_for(cols, partials, centered, on.device);
           CHECK(f.count == (cols % 4 == 0 ? 4 : 1) && f.blocks * f.width * f.count >= cols &&
                     (f.blocks - 1) * f.width * f.count < cols,
                 "%lld columns: %lld blocks of %d times %d", (long long)cols, (long long)f.blocks, f.width, f.count);

@@ -66,6 +66,13 @@ PTX_LOAD_STORES(f32, float)
 PTX_LOAD_STORES(u64, u64)
 PTX_LOAD_STORES(b64, u64)
 
+inline void red_global_add_f32(u64 to, float value) {
+  float sum;
+  memcpy(&sum, emulated_global("red.global.add.f32", to, sizeof sum, false), sizeof sum);
+  sum += value;
+  memcpy(emulated_global("red.global.add.f32", to, sizeof sum, true), &sum, sizeof sum);
+}
+
 // A byte is loaded into a wider register.
 template <class T>
 inline void ld_global_u8(T& to, u64 from) {

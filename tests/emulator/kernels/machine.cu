@@ -76,6 +76,30 @@ __device__ __forceinline__ void there_and_back(const MachineParams& p) {
 BLOCK_KERNEL(right_twice) { there_and_back<true>(p); }
 BLOCK_KERNEL(overwrites_what_others_read) { there_and_back<false>(p); }
 
+#ifdef KW_HAS_CLUSTER
+// A thread arrives at a barrier with what it has written, the others wait there.
+template <bool kWaits, bool kArrivesLast>
+__device__ __forceinline__ void from_one_to_all(const MachineParams& p) {
+  __shared__ float kept[64];
+  __shared__ u64 barrier;
+  if (threadIdx.x == 0) kw::barrier_init(&barrier);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    if (!kArrivesLast) kw::barrier_expect(&barrier, 0);
+    for (int i = 0; i < p.count; ++i) {
+      const u32 word = kw::bits_of_float(p.in[i]);
+      kw::store_shared<4>(kw::shared_address(kept + i), &word);
+    }
+    if (kArrivesLast) kw::barrier_expect(&barrier, 0);
+  }
+  if (kWaits) kw::barrier_wait_shared(&barrier, 0);
+  p.out[threadIdx.x] = kept[after(p, threadIdx.x)];
+}
+BLOCK_KERNEL(right_arrival) { from_one_to_all<true, true>(p); }
+BLOCK_KERNEL(does_not_wait_for_an_arrival) { from_one_to_all<false, true>(p); }
+BLOCK_KERNEL(arrives_before_it_writes) { from_one_to_all<true, false>(p); }
+#endif
+
 // A shuffle waits for the lanes, but what they wrote may come later.
 template <bool kWaits>
 __device__ __forceinline__ void from_lane_to_lane(const MachineParams& p) {

@@ -65,6 +65,7 @@ Mbarrier* begun(const char* what, Block* block, unsigned address) {
 void end_phase_if_complete(Mbarrier* barrier) {
   if (barrier->pending() != 0 || barrier->bytes != 0) return;
   barrier->pending_and_phase = static_cast<uint16_t>((barrier->phase() ^ 1) << 15 | barrier->arrivals);
+  barrier_ends_phase(barrier);
 }
 
 void set_flying(Block* block, unsigned offset, unsigned bytes, bool flies) {
@@ -134,6 +135,7 @@ void finish_copies(Thread* thread) {
 }
 
 void begin_cluster(unsigned live) {
+  forget_barriers();
   cluster = {0, live, 0, true};
   sent_count = 0;
 }
@@ -209,14 +211,16 @@ void emulated_copies_wait(unsigned left) {
 }
 
 void emulated_barrier_init(unsigned address, unsigned arrivals) {
-  *mbarrier_at("mbarrier.init", current->block, address) = {0, static_cast<uint16_t>(arrivals),
-                                                            static_cast<uint16_t>(arrivals)};
+  Mbarrier* barrier = mbarrier_at("mbarrier.init", current->block, address);
+  *barrier = {0, static_cast<uint16_t>(arrivals), static_cast<uint16_t>(arrivals)};
+  barrier_begins(barrier);
 }
 
 void emulated_barrier_arrive(unsigned address, unsigned more_bytes) {
   Mbarrier* barrier = begun("mbarrier.arrive", current->block, address);
   if (barrier->pending() == 0) fault("mbarrier.arrive: all %u have arrived in this phase", barrier->arrivals);
   barrier->bytes += static_cast<int32_t>(more_bytes);
+  barrier_is_told(barrier);
   --barrier->pending_and_phase;
   end_phase_if_complete(barrier);
 }
@@ -233,6 +237,7 @@ bool emulated_barrier_wait(unsigned address, unsigned parity) {
         return of->barrier->phase() != of->parity;
       },
       &waiting);
+  barrier_tells(waiting.barrier);
   return true;
 }
 
@@ -241,6 +246,8 @@ void emulated_store_async(unsigned to, const void* data, unsigned bytes, unsigne
   if (launch.cluster == 1) fault("st.async: the launch has no clusters");
   Block* block = block_of("st.async", to);
   if (block != block_of("st.async", barrier)) fault("st.async: its barrier is in another block than its data");
+  // What this thread has read before, it has read when the data arrives.
+  if (block == current->block) barrier_is_told(begun("st.async", block, barrier));
   Sent message = {block->rank, offset_of(to), bytes, offset_of(barrier), 0, {}};
   memcpy(message.data, data, bytes);
   send(message);

@@ -129,6 +129,11 @@ void shared_arrival(const Block* block, size_t offset, size_t bytes);
 void all_are_in_order(const Block* block);
 void warps_are_in_order(const Block* block, unsigned warps);
 void lanes_are_in_order(const Block* block, unsigned warp, unsigned lanes);
+void forget_barriers();
+void barrier_begins(const void* barrier);
+void barrier_is_told(const void* barrier);
+void barrier_ends_phase(const void* barrier);
+void barrier_tells(const void* barrier);
 
 extern unsigned char *stacks, *stacks_end, *arenas, *arenas_end;
 

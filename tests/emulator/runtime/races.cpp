@@ -24,14 +24,36 @@ struct Word {
 };
 
 struct Seen {
-  unsigned events[kWarps];                  // the last one of each warp
-  unsigned of_warps[kWarps][kWarps];        // of each warp by each warp
-  unsigned of_lanes[kWarps][kWarp][kWarp];  // of each lane by each lane of its warp
+  unsigned events[kWarps];                   // the last one of each warp
+  unsigned of_warps[kWarps][kWarps];         // of each warp by each warp
+  unsigned of_lanes[kWarps][kWarp][kWarp];   // of each lane by each lane of its warp
+  unsigned of_threads[kWarps][kMaxThreads];  // of each thread by each warp, as an mbarrier told it
+};
+
+// What those that arrive at an mbarrier have done and seen: in the phase that is under way, and in the one before.
+struct Told {
+  const void* barrier;
+  unsigned of_warps[2][kWarps], of_threads[2][kMaxThreads];
 };
 
 Word* words;  // of all blocks' shared memory
 Seen seen[kMaxCluster];
+Told told[256];
 unsigned event;
+
+void add_later(unsigned* to, const unsigned* from, unsigned count) {
+  for (unsigned i = 0; i < count; ++i) {
+    if (from[i] > to[i]) to[i] = from[i];
+  }
+}
+
+Told* told_at(const void* barrier) {
+  for (Told& of : told) {
+    if (of.barrier == nullptr) of.barrier = barrier;
+    if (of.barrier == barrier) return &of;
+  }
+  fault("the emulator remembers %zu mbarriers of a cluster, and there are more", sizeof told / sizeof told[0]);
+}
 
 Word* word_of(const Block* block, size_t offset) {
   if (words == nullptr) {
@@ -47,6 +69,7 @@ bool in_order(const Block* block, unsigned thread, const Access& before) {
   if (before.thread == thread) return true;
   const Seen& by = seen[block->rank];
   const unsigned warp = thread / kWarp, other = before.thread / kWarp;
+  if (before.event < by.of_threads[warp][before.thread]) return true;
   if (warp != other) return before.event < by.of_warps[warp][other];
   return before.event < by.of_lanes[warp][thread % kWarp][before.thread % kWarp];
 }
@@ -90,6 +113,36 @@ void shared_arrival(const Block* block, size_t offset, size_t bytes) {
   for (size_t at = offset; at < offset + bytes; at += kWord) *word_of(block, at) = {};
 }
 
+void forget_barriers() { memset(told, 0, sizeof told); }
+
+void barrier_begins(const void* barrier) { *told_at(barrier) = {barrier, {}, {}}; }
+
+// The thread that runs arrives.
+void barrier_is_told(const void* barrier) {
+  Seen& by = seen[current->block->rank];
+  const unsigned warp = current->index / kWarp;
+  Told* of = told_at(barrier);
+  add_later(of->of_warps[0], by.of_warps[warp], kWarps);
+  add_later(of->of_threads[0], by.of_threads[warp], kMaxThreads);
+  add_later(of->of_threads[0] + warp * kWarp, by.of_lanes[warp][current->index % kWarp], kWarp);
+  by.events[warp] = of->of_threads[0][current->index] = ++event;
+}
+
+void barrier_ends_phase(const void* barrier) {
+  Told* of = told_at(barrier);
+  memcpy(of->of_warps[1], of->of_warps[0], sizeof of->of_warps[0]);
+  memcpy(of->of_threads[1], of->of_threads[0], sizeof of->of_threads[0]);
+}
+
+// The thread that runs has waited.
+void barrier_tells(const void* barrier) {
+  Seen& by = seen[current->block->rank];
+  const unsigned warp = current->index / kWarp;
+  const Told* of = told_at(barrier);
+  add_later(by.of_warps[warp], of->of_warps[1], kWarps);
+  add_later(by.of_threads[warp], of->of_threads[1], kMaxThreads);
+}
+
 void all_are_in_order(const Block* block) {
   Seen& by = seen[block->rank];
   ++event;
@@ -106,12 +159,15 @@ void all_are_in_order(const Block* block) {
 void warps_are_in_order(const Block* block, unsigned warps) {
   Seen& by = seen[block->rank];
   unsigned all[kWarps] = {};
+  static unsigned threads[kMaxThreads];
+  memset(threads, 0, sizeof threads);
   ++event;
   for (unsigned warp = 0; warp < kWarps; ++warp) {
     if ((warps >> warp & 1) == 0) continue;
     for (unsigned other = 0; other < kWarps; ++other) {
       if (by.of_warps[warp][other] > all[other]) all[other] = by.of_warps[warp][other];
     }
+    add_later(threads, by.of_threads[warp], kMaxThreads);
   }
   for (unsigned warp = 0; warp < kWarps; ++warp) {
     if ((warps >> warp & 1) != 0) all[warp] = event;
@@ -120,6 +176,7 @@ void warps_are_in_order(const Block* block, unsigned warps) {
     if ((warps >> warp & 1) == 0) continue;
     by.events[warp] = event;
     memcpy(by.of_warps[warp], all, sizeof all);
+    memcpy(by.of_threads[warp], threads, sizeof threads);
     for (auto& lane : by.of_lanes[warp]) {
       for (unsigned& other : lane) other = event;
     }
