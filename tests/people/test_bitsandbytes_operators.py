@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,13 @@ pytestmark = [
 TYPES = ["nf4", "fp4"]
 
 
+def with_type(state, dtype):
+    """A quantized weight's state, for values of another type."""
+    other = copy.copy(state)
+    other.dtype = dtype
+    return other
+
+
 @pytest.mark.parametrize("double", [False, True])
 @pytest.mark.parametrize("quant_type", TYPES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
@@ -31,7 +39,15 @@ def test_its_functions(bnb, under, seed, dtype, quant_type, double):
     assert packed_here.shape == packed.shape
     assert torch.equal(state_here.absmax, state.absmax)
     here = bnb.functional.dequantize_4bit(packed, state)
-    assert torch.equal(here, wide)
+    if dtype == torch.float16 and here.device.type == "cpu":
+        # The CPU code within its CUDA library rounds halves away from zero, its library for CPUs to even.
+        from tests.peers.bitsandbytes_4bit import halves_away
+
+        product = bnb.functional.dequantize_4bit(packed, with_type(state, torch.float32))
+        assert torch.equal(here, product.half())
+        assert torch.where(here == wide, here, halves_away(product)).equal(wide)
+    else:
+        assert torch.equal(here, wide)
     if quant_type == "nf4":
         assert torch.equal(packed_here, packed)
     else:
@@ -49,7 +65,7 @@ def test_its_functions(bnb, under, seed, dtype, quant_type, double):
     assert ((y.double() - exact).abs() <= torch.finfo(dtype).eps * (exact.abs() + sizes)).all()
     out = torch.empty_like(wide)
     bnb.functional.dequantize_4bit(packed, state, out=out)
-    assert torch.equal(out, wide)
+    assert torch.equal(out, here)
 
 
 @pytest.mark.parametrize("quant_type", TYPES)

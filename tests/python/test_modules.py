@@ -126,6 +126,56 @@ def test_wrong_shape(norms):
             ours(torch.randn(of_x))
 
 
+def test_no_tensor(norms):
+    for shape in (4, (2, 4), 0):
+        ours, _ = norms(shape)
+        with pytest.raises(errors.InvalidArgument, match="_norm: x is of type list, but must be a tensor"):
+            ours([1.0, 2.0])
+        with pytest.raises(errors.InvalidArgument, match="_norm: x is of type NoneType, but must be a tensor"):
+            ours(None)
+        with pytest.raises(errors.InvalidArgument, match="_norm: residual is of type float, but must be a tensor"):
+            ours(torch.randn(3, 2, 4), 1.0)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
+def test_nested(norms, layout, device):
+    ours, _ = norms(4)
+    nested = torch.nested.nested_tensor([torch.randn(2, 4), torch.randn(3, 4)], layout=layout, device=device)
+    with pytest.raises(errors.Unsupported, match="x is a nested tensor"):
+        ours(nested)
+    with pytest.raises(errors.Unsupported, match="residual is a nested tensor"):
+        ours(torch.randn(3, 4, device=device), nested)
+
+
+def test_in_place_without_a_residual(norms):
+    for shape in (4, (2, 4), (0,), (0, 4)):
+        ours, _ = norms(shape)
+        with torch.no_grad(), pytest.raises(errors.InvalidArgument, match="but residual is None"):
+            ours(torch.randn(3, *ours.normalized_shape), inplace=True)
+
+
+def test_no_dimension_to_normalise(norms):
+    ours, _ = norms(())
+    for x in (torch.tensor(1.0), torch.randn(3)):
+        with pytest.raises(errors.InvalidArgument, match=r"normalized_shape is \(\), but must have"):
+            ours(x)
+
+
+def test_wrong_parameters(norms):
+    """Of as many elements, but in another order: flattened they would fit."""
+    for wrong in ((4, 2), (8,), (1, 2, 4)):
+        ours, _ = norms((2, 4))
+        for name, _ in list(ours.named_parameters()):
+            ours.register_parameter(name, torch.nn.Parameter(torch.ones(wrong)))
+        with pytest.raises(errors.InvalidArgument, match=r"weight has shape .* but must have \(2, 4\), as normalized"):
+            ours(torch.randn(3, 2, 4))
+    ours.weight = None
+    if getattr(ours, "bias", None) is not None:
+        with pytest.raises(errors.InvalidArgument, match="bias has shape"):
+            ours(torch.randn(3, 2, 4))
+
+
 def test_wrong_residual(norms):
     ours, _ = norms((2, 4))
     x = torch.randn(3, 2, 4)
@@ -160,3 +210,22 @@ def test_in_a_compiled_model(norms, device):
     torch.testing.assert_close(compiled(x), theirs(model[0](x)), rtol=2e-6, atol=1e-6)
     compiled(x).sum().backward()
     assert ours.weight.grad is not None
+
+
+def test_within_autocast(norms, device):
+    """A layer gives bfloat16, parameters and the sum of residuals are float32."""
+    ours, theirs = norms(64)
+    layer, x = torch.nn.Linear(64, 64, device=device), torch.randn(5, 64, device=device)
+    with torch.autocast(device, dtype=torch.bfloat16):
+        h = layer(x)
+        y = ours(h)
+        assert (h.dtype, y.dtype) == (torch.bfloat16, torch.bfloat16)
+        with pytest.raises(
+            errors.InvalidDtype, match=r"residual has dtype torch.float32, but must have torch.bfloat16$"
+        ):
+            ours(h, x)
+        assert ours(h.float(), x)[1].dtype == torch.float32
+        torch.testing.assert_close(y.float(), theirs(h.float()), rtol=2**-8, atol=1e-6)
+        y.sum().backward()
+    assert ours.weight.grad.dtype == torch.float32
+    assert layer.weight.grad is not None

@@ -46,6 +46,7 @@ REFUSALS = [
     ("negative eps", lambda f: f(f32(2, 4), eps=-1e-6), ValueError, "eps is -1e-06"),
     ("eps that is no number", lambda f: f(f32(2, 4), eps=float("nan")), ValueError, "eps is nan"),
     ("infinite eps", lambda f: f(f32(2, 4), eps=float("inf")), ValueError, "eps is inf"),
+    ("eps near float32's largest", lambda f: f(f32(2, 4), eps=3.2e38), ValueError, r"^rms_norm: eps is 3\.2e\+38"),
     ("in place without a residual", lambda f: f(f32(2, 4), inplace=True), ValueError, "residual is None"),
     ("in place, weight with gradients", lambda f: f(f32(2, 4), f32(4).requires_grad_(), f32(2, 4), inplace=True), errors.Unsupported, "'weight' requires them"),
     ("in place, repeated rows, negated on access", lambda f: f(f32(2, 4), None, torch._neg_view(f32(4)).expand(2, 4), inplace=True), errors.InvalidArgument, "may lie in one place"),

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Normalisation layers."""
+"""Normalisation layers.
+
+Within autocast y has the type of x, where torch's modules may give float32. x and residual must have one type there as
+elsewhere: a sum in float32 takes the result of a layer as `x.float()`.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +36,7 @@ class RMSNorm(torch.nn.RMSNorm):
     def forward(
         self, x: Tensor, residual: Tensor | None = None, *, inplace: bool = False
     ) -> Tensor | tuple[Tensor, Tensor]:
+        _require_tensors(rms_norm, x, residual)
         eps = self.eps
         if eps is None:
             eps = _EPS[torch.float64 if x.dtype is torch.float64 else torch.float32]
@@ -48,7 +53,15 @@ class LayerNorm(torch.nn.LayerNorm):
     def forward(
         self, x: Tensor, residual: Tensor | None = None, *, inplace: bool = False
     ) -> Tensor | tuple[Tensor, Tensor]:
+        _require_tensors(layer_norm, x, residual)
         return _forward(self, layer_norm, super().forward, x, (self.weight, self.bias), residual, self.eps, inplace)
+
+
+def _require_tensors(norm: Callable[..., Any], x: Any, residual: Any) -> None:
+    """What is no tensor has no shape to look at, and the operator's own words would come too late."""
+    for name, value in (("x", x), ("residual", residual)):
+        if not isinstance(value, torch.Tensor) and (value is not None or name == "x"):
+            raise InvalidArgument(f"{norm.__name__}: {name} is of type {type(value).__name__}, but must be a tensor")
 
 
 def _forward(
@@ -62,6 +75,10 @@ def _forward(
     inplace: bool,
 ) -> Tensor | tuple[Tensor, Tensor]:
     shape = module.normalized_shape
+    if not shape:
+        raise InvalidArgument(f"{norm.__name__}: normalized_shape is (), but must have at least one dimension")
+    if x.is_nested or (inplace if residual is None else residual.is_nested):
+        return norm(x, *parameters, residual, eps=eps, inplace=inplace)  # which refuses it, and says why
     if x.shape[-len(shape) :] != shape:
         raise InvalidArgument(f"{norm.__name__}: x has shape {tuple(x.shape)}, but must end in {tuple(shape)}")
     if residual is not None and residual.shape != x.shape:
@@ -93,6 +110,12 @@ def _over_several_dimensions(
     eps: float,
     inplace: bool,
 ) -> Tensor | tuple[Tensor, Tensor]:
+    for name, parameter in zip(("weight", "bias"), parameters, strict=False):
+        if parameter is not None and parameter.shape != shape:
+            raise InvalidArgument(
+                f"{norm.__name__}: {name} has shape {tuple(parameter.shape)}, but must have {tuple(shape)}, "
+                "as normalized_shape is"
+            )
     flat = x.flatten(-len(shape))
     if residual is not None:
         residual = _written(residual, flat.shape) if inplace else residual.flatten(-len(shape))

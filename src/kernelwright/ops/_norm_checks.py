@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.errors import InvalidArgument
+from kernelwright.errors import InvalidArgument, InvalidDtype
 from kernelwright.ops._tensors import refuse_inference, refuse_overlap, require_dtype, require_like
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _check_parameters(op: str, names: tuple[str, ...], like: str, x: Tensor, par
         if first is None:
             first = parameter
         elif parameter.dtype != first.dtype:
-            raise InvalidArgument(
+            raise InvalidDtype(
                 f"{op}: {name} has dtype {parameter.dtype}, but {names[0]} has {first.dtype}; they must have the same"
             )
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.ops._scratch import scratch, scratch_bytes
-from kernelwright.ops._tensors import dtype_codes, placement, rows
+from kernelwright.ops._tensors import dtype_codes, placement, refuse_freed, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,19 +18,20 @@ if TYPE_CHECKING:
     Parameters = tuple[Tensor | None, ...]
 
 _DTYPES = ("float32", "float16", "bfloat16")
+_PARAMETERS = ("weight", "bias")
 
 
-def _given(kind: Any, parameters: Parameters) -> tuple[list[Tensor], list[int | None], Any]:
+def _given(op: str, kind: Any, parameters: Parameters) -> tuple[list[Tensor], list[int | None], Any]:
     """The parameters with their elements side by side (they must outlive the call), their addresses and their type:
     `kind` where there are none."""
     kept: list[Tensor] = []
     addresses: list[int | None] = []
-    for parameter in parameters:
+    for name, parameter in zip(_PARAMETERS, parameters, strict=False):
         if parameter is None:
             addresses.append(None)
             continue
         kept.append(parameter if parameter.is_contiguous() else parameter.contiguous())
-        addresses.append(kept[-1].data_ptr())
+        addresses.append(kept[-1].data_ptr() or refuse_freed(op, name, kept[-1]))
         kind = parameter.dtype
     return kept, addresses, kind
 
@@ -66,11 +67,11 @@ def launcher(norm: str, library: Library, key: str, *, centered: bool) -> Callab
             return y
         x, x_stride = rows(x)
         dtype = x.dtype
-        _kept, addresses, kind = _given(dtype, parameters)
+        _kept, addresses, kind = _given(norm, dtype, parameters)
         added, added_stride, sum_, sum_stride = None, 0, None, 0
         if residual is not None and total is not None:
             residual, added_stride = rows(residual)
-            added = residual.data_ptr()
+            added = residual.data_ptr() or refuse_freed(norm, "residual", residual)
             # In place the sum is the residual; otherwise it is new, and its rows adjoin.
             sum_, sum_stride = total.data_ptr(), added_stride if total is residual else cols
         device, stream = place(x)
@@ -113,9 +114,11 @@ def backward_launcher(norm: str, library: Library, key: str, *, centered: bool) 
             return to_h, *(tensor.zero_() for tensor in found)
         grad, grad_stride = rows(grad)
         h, h_stride = rows(h)
-        _kept, (weight, *_), kind = _given(h.dtype, parameters)
+        _kept, (weight, *_), kind = _given(norm, h.dtype, parameters)
         grad_sum, sum_stride = (None, 0) if grad_sum is None else rows(grad_sum)
-        grad_sum_at = None if grad_sum is None else grad_sum.data_ptr()
+        grad_sum_at = None
+        if grad_sum is not None:
+            grad_sum_at = grad_sum.data_ptr() or refuse_freed(norm, "grad_sum", grad_sum)
         device, stream = place(h)
         scratch_size = needed(device, count // cols, cols) if True in wanted else 0
         _scratch, scratch_at = scratch(h, device, scratch_size)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from kernelwright.errors import InvalidArgument, InvalidDtype, Unsupported
 
@@ -147,6 +147,14 @@ def refuse_inference(op: str, name: str, tensor: Tensor) -> None:
                 f"{op}: {name} was made in inference mode and is written to outside of it; "
                 f"give a copy made outside of it (.clone()), or call within torch.inference_mode()"
             )
+
+
+def refuse_freed(op: str, name: str, tensor: Tensor) -> NoReturn:
+    """For an argument that may be left out and lies at NULL: to the library that is one that was left out."""
+    raise InvalidArgument(
+        f"{op}: {name} has shape {tuple(tensor.shape)}, but no memory: its storage was freed "
+        "(untyped_storage().resize_(0), as sharding does with parameters); gather or resize it first"
+    )
 
 
 def refuse_overlap(op: str, name: str, tensor: Tensor) -> None:

@@ -56,6 +56,23 @@ void refuse(Function f, const char* words, Break breaks) {
         "wanted %s%s, got %s", kNames[f], words, kw_last_error());
 }
 
+// Changes a right call into another.
+template <class Change>
+void accept(Function f, Change changes) {
+  Arguments a;
+  changes(a);
+  const kw_status status = call(f, a);
+  CHECK(status == KW_OK, "%swants no error, got status %d: %s", kNames[f], status, kw_last_error());
+}
+
+int64_t workspace(Function f) {
+  int64_t bytes = -1;
+  const auto ask = f == kRmsBackward ? kw_rms_norm_backward_workspace : kw_layer_norm_backward_workspace;
+  CHECK(ask(KW_CPU, kRows, kCols, &bytes) == KW_OK && bytes > 0, "%s%lld bytes", kNames[f],
+        static_cast<long long>(bytes));
+  return bytes;
+}
+
 template <class T>
 T* moved(T* p) {
   return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(p) + 1);
@@ -89,6 +106,8 @@ void check_forward(Function f) {
   refuse(f, "y_stride is 3", [](Arguments& a) { a.y_stride = 3; });
   refuse(f, "y_stride is -3", [](Arguments& a) { a.y_stride = -3; });
   refuse(f, "sum_stride is 0", [](Arguments& a) { a.residual = a.x, a.sum = a.data + 24, a.sum_stride = 0; });
+  // Rows from the last to the first, side by side.
+  accept(f, [](Arguments& a) { a.y = a.data + 40 + kCols, a.y_stride = -kCols; });
 }
 
 void check_backward(Function f) {
@@ -104,7 +123,11 @@ void check_backward(Function f) {
   refuse(f, "dx_stride is 1", [](Arguments& a) { a.y_stride = 1; });
   refuse(f, "workspace is NULL", [](Arguments& a) { a.workspace = nullptr; });
   refuse(f, "workspace is at", [](Arguments& a) { a.workspace = a.space + 8; });
+  refuse(f, "weight_dtype is 2", [](Arguments& a) { a.weight_dtype = KW_BFLOAT16; });  // of the derivatives alone
   refuse(f, "workspace_bytes is 15", [](Arguments& a) { a.bytes = 15; });
+  const int64_t needed = workspace(f);
+  refuse(f, "workspace_bytes is ", [=](Arguments& a) { a.bytes = needed - 1; });
+  accept(f, [=](Arguments& a) { a.bytes = needed; });
 }
 
 void check_workspace() {
@@ -129,6 +152,7 @@ int main() {
   check_backward(kRmsBackward);
   check_backward(kLayerBackward);
   refuse(kLayer, "mean is at", [](Arguments& a) { a.mean = moved(a.data); });
+  refuse(kLayer, "weight_dtype is 2", [](Arguments& a) { a.bias = a.data, a.weight_dtype = KW_BFLOAT16; });
   refuse(kLayer, "bias is at", [](Arguments& a) { a.bias = moved(a.data); });
   refuse(kLayerBackward, "dbias is at", [](Arguments& a) { a.dbias = moved(a.data); });
   refuse(kLayerBackward, "mean is given without rstd", [](Arguments& a) { a.mean = a.data; });

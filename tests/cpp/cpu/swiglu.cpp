@@ -309,6 +309,39 @@ void check_ends(const char* isa) {
         "%s: nothing: %s", isa, kw_last_error());
 }
 
+// Each tensor has a distance of its own between rows, and each distance is once the one without gaps.
+void check_strides(const char* isa) {
+  constexpr int64_t kCols = 37, kGaps[] = {0, 1, 3, 8, 2}, kMost = kCols + 8;
+  static float data[5][kRows * kMost], expected[2][kCols];  // gate, up, dy, and the two results
+  Random random;
+  for (int turn = 0; turn < 5; ++turn) {
+    int64_t stride[5];
+    for (int i = 0; i < 5; ++i) stride[i] = kCols + kGaps[(i + turn) % 5];
+    for (int i = 0; i < 3; ++i) {
+      for (float& v : data[i]) v = static_cast<float>(random.normal());
+    }
+    for (int backward = 0; backward < 2; ++backward) {
+      const auto call = [&](float* first, float* second, int64_t row, int64_t rows) {
+        const float *gate = data[0] + row * stride[0], *up = data[1] + row * stride[1], *dy = data[2] + row * stride[2];
+        const kw_status status =
+            backward
+                ? kw_swiglu_backward(KW_CPU, nullptr, first, stride[3], second, stride[4], dy, stride[2], gate,
+                                     stride[0], up, stride[1], rows, kCols, KW_FLOAT32)
+                : kw_swiglu(KW_CPU, nullptr, first, stride[3], gate, stride[0], up, stride[1], rows, kCols, KW_FLOAT32);
+        CHECK(status == KW_OK, "%s", kw_last_error());
+      };
+      call(data[3], data[4], 0, kRows);
+      for (int64_t row = 0; row < kRows; ++row) {
+        call(expected[0], expected[1], row, 1);
+        for (int i = 0; i < 1 + backward; ++i) {
+          CHECK(memcmp(expected[i], data[3 + i] + row * stride[3 + i], sizeof expected[i]) == 0,
+                "%s: turn %d, row %d: result %d", isa, turn, static_cast<int>(row), i);
+        }
+      }
+    }
+  }
+}
+
 void check_refusals(const char* isa) {
   float a[8] = {}, b[8] = {}, y[8] = {};
   const auto refused = [&](kw_status status, const char* words) {
@@ -343,6 +376,7 @@ int main() {
   each_isa(check_neighbours);
   each_isa(check_all_short_ups);
   each_isa(check_ends);
+  each_isa(check_strides);
   each_isa(check_refusals);
   if (failures) fprintf(stderr, "%d failures\n", failures);
   return failures != 0;
