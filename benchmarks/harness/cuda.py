@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import subprocess
 import warnings
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,14 +17,16 @@ if TYPE_CHECKING:
 
 MOST_CALLS = 4096  # in one graph: what it takes to leave L2 with the few kilobytes of one row
 CALLS_A_FILLER = 64  # of a graph, whose launch the processor has done in the time of one reading of the filler
-FEWEST_CALLS, ENOUGH_CALLS = 4, 28
-GRAPH_US = 1000.0  # for one contestant's graph, at least, by these rates of the largest GPUs
-BYTES_A_US, FLOPS_A_US = 4e6, 7e8
+FEWEST_CALLS = 4
+START_US = 10.0  # that a graph's first call takes more on an H200
+START_SHARE = 0.005  # of a figure, at most
+BYTES_A_US, FLOPS_A_US, LEAST_US = 4e6, 7e8, 1.0  # no GPU is faster, and no kernel
 TARGET_US = 300_000.0  # for all rounds of one contestant
 
 
 class Graph:
-    """A contestant's calls, captured; its outputs stay alive, so that each call writes memory of its own."""
+    """A contestant's calls, captured. As many of their outputs stay alive as there are working sets, so that what a
+    call writes has left L2 as what it reads has, and long graphs need no more memory than short ones."""
 
     def __init__(self, prepare: Callable[[], list[Callable[[], Any]]]) -> None:
         self.graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
@@ -34,7 +38,7 @@ class Graph:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             with torch.cuda.graph(self.graph, stream=stream):
-                self.kept = [call() for call in calls]
+                self.kept = deque((call() for call in calls), maxlen=len({id(call) for call in calls}))
         # Some launch on the default stream whatever the current one is; a graph has nothing of them then.
         self.empty = any("Graph is empty" in str(warning.message) for warning in said)
         self.calls = calls
@@ -78,10 +82,11 @@ class Gpu:
         return max(1, min(MOST_CALLS, -(-2 * self.cache // bytes_)))
 
     def calls(self, bytes_: int, flops: int) -> int:
-        """How many a graph has at least. Its first one takes up to 7 µs more on an H200, since nothing of the kernel is
-        near then, not even its instructions: among four of 40 µs those are 4 % of a figure."""
-        us = max(bytes_ / BYTES_A_US, flops / FLOPS_A_US)
-        return max(FEWEST_CALLS, min(ENOUGH_CALLS, round(GRAPH_US / us)))
+        """How many a graph has at least, everybody's alike. The first one takes START_US more, since nothing of the
+        kernel is near then, not even its instructions: among 39 of 4.5 µs that is 6 % of a figure. Working sets have
+        left L2 each time their turn comes again."""
+        us = max(bytes_ / BYTES_A_US, flops / FLOPS_A_US, LEAST_US)
+        return max(FEWEST_CALLS, math.ceil(START_US / START_SHARE / us))
 
     def memory(self) -> int:
         return int(torch.cuda.mem_get_info()[0])

@@ -16,21 +16,34 @@ namespace {
 // stay near.
 constexpr int64_t kSpan = 8192;
 
+// From kSharing rows of x on, spans are as short as lets the nearest cache hold x of one, kNear elements, and one look
+// at it serves kTogether rows of each stream. Fewer rows of x gain less by that than straight streams do.
+constexpr int64_t kSharing = 5, kNear = 8192, kTogether = 16;
+
 // Bytes ahead of each stream that memory is asked for.
 constexpr int64_t kAhead = 2048;
 
-// Rows of the weight, each `gap` after the one before, and the scales of one span of them.
+inline int64_t few_span_size(const Matmul4bit& a) {
+  int64_t size = kSpan;
+  while (a.m >= kSharing && size * a.m > kNear) size /= 2;
+  return size;
+}
+
+// Streams of rows of the weight, and where each is: the scales of one span of a row.
 template <int kRows>
 struct FewRows {
+  int64_t start[kRows];  // their first rows
   const uint8_t* packed[kRows];
   const float* scales[kRows];
-  int64_t past[kRows];  // elements of the span's first block that lie before it
+  int64_t past[kRows];      // elements of the span's first block that lie before it
+  int64_t turn, near, far;  // memory is asked for `near` bytes ahead of elements before `turn`, `far` ahead of others
   float decoded[kRows][kSpan / kSmallestBlock + 1];
 
-  void go_to(const Matmul4bit& a, int64_t row, int64_t gap, int64_t span, int64_t count) {
+  // The streams' row `row`.
+  void go_to(const Matmul4bit& a, int64_t row, int64_t span, int64_t count) {
     const int shift = __builtin_ctz(static_cast<unsigned>(a.blocksize));
     for (int r = 0; r < kRows; ++r) {
-      const int64_t first = (row + r * gap) * a.k + span, block = first >> shift;
+      const int64_t first = (start[r] + row) * a.k + span, block = first >> shift;
       packed[r] = a.packed + first / 2;
       past[r] = first & (a.blocksize - 1);
       scales[r] = a.scales.absmax + block;
@@ -40,6 +53,14 @@ struct FewRows {
       decode_scales(a.scales, block, blocks, decoded[r]);
       scales[r] = decoded[r];
     }
+  }
+
+  // `next`: elements from this span's first to that of the span that comes after it.
+  void look_ahead(int64_t count, int64_t next) {
+    const int64_t ahead = count / 2 < kAhead ? count / 2 : kAhead;
+    turn = count - 2 * ahead;
+    near = ahead;
+    far = next / 2 - count / 2 + ahead;
   }
 };
 
@@ -54,12 +75,12 @@ struct FewSums {
   [[gnu::always_inline]] void add(const Values* const (&values)[kRows], const Codes (&codes)[kRows], const float* x,
                                   int64_t pitch) {
     if constexpr (kStep < Chunk::kSize / kLanes) {
-      Vec in[kCols];
-      for (int c = 0; c < kCols; ++c) in[c] = load(x + c * pitch + kStep * kLanes);
-      for (int r = 0; r < kRows; ++r) {
-        const Vec w = Chunk::template value<kStep>(*values[r], codes[r]);
-        for (int c = 0; c < kCols; ++c)
-          sums[r][c] = kFresh && kStep == 0 ? mul(w, in[c]) : mul_add(w, in[c], sums[r][c]);
+      Vec w[kRows];
+      for (int r = 0; r < kRows; ++r) w[r] = Chunk::template value<kStep>(*values[r], codes[r]);
+      for (int c = 0; c < kCols; ++c) {
+        const Vec in = load(x + c * pitch + kStep * kLanes);
+        for (int r = 0; r < kRows; ++r)
+          sums[r][c] = kFresh && kStep == 0 ? mul(w[r], in) : mul_add(w[r], in, sums[r][c]);
       }
       add<kFresh, kStep + 1>(values, codes, x, pitch);
     }
@@ -79,9 +100,10 @@ void add_span(const Product& p, const FewRows<kRows>& w, const float* x, int64_t
   for (int64_t i = 0; i < count; i += Chunk::kSize) {
     Codes codes[kRows];
     const float* scales[kRows];
+    const int64_t ahead = i < w.turn ? w.near : w.far;
     for (int r = 0; r < kRows; ++r) {
       codes[r] = Chunk::load_codes(plain, w.packed[r] + i / 2);
-      __builtin_prefetch(w.packed[r] + i / 2 + kAhead);
+      __builtin_prefetch(w.packed[r] + i / 2 + ahead);
       scales[r] = w.scales[r] + (kBlocks > 1 ? i / (Chunk::kSize / kBlocks) : (w.past[r] + i) >> shift);
     }
     const Values* values[kRows];
@@ -114,50 +136,48 @@ void few_span(const Product& p, const FewRows<kRows>& w, const float* x, int64_t
   add_span<Chunk, 1, kRows, kCols>(p, w, x, count, to);
 }
 
-constexpr int64_t kMostCols = 4;
-
 template <class Chunk, int kRows, int64_t kCols, int64_t kMost>
-void few_span_of(const Product& p, const FewRows<kRows>& w, const float* x, int64_t count, int64_t cols,
-                 Vec (*to)[kRows]) {
+void few_span_of(const Product& p, const FewRows<kRows>& w, const float* x, int64_t count, Vec (*to)[kRows]) {
   if constexpr (kCols < kMost) {
-    if (cols != kCols) return few_span_of<Chunk, kRows, kCols + 1, kMost>(p, w, x, count, cols, to);
+    if (p.a.m != kCols) return few_span_of<Chunk, kRows, kCols + 1, kMost>(p, w, x, count, to);
   }
   few_span<Chunk, kRows, kCols>(p, w, x, count, to);
 }
 
-// Of `left` rows of x, those that one pass over a span takes.
-inline int64_t few_cols(int64_t left) {
-  const int64_t passes = (left + kMostCols - 1) / kMostCols;
-  return (left + passes - 1) / passes;
-}
-
-// For kLeast to kMost rows of x, and more if kMost is kMostCols.
+// For kLeast to kMost rows of x. Streams are of equal length: where rows do not go into that, some are computed twice.
 template <class Chunk, int kRows, int64_t kLeast, int64_t kMost>
 void few_rows(const Product& p, int64_t begin, int64_t end) {
-  const int64_t gap = (end - begin) / kRows, rest = begin + gap * kRows;
+  constexpr int64_t kPart = kLanes / 2;  // sums that are written at once: fewer than a vector has
+  const int64_t length = (end - begin + kRows - 1) / kRows;
+  const int64_t size = few_span_size(p.a), most = size >= p.a.k || p.a.m >= kSharing ? kTogether : 1;
   FewRows<kRows> w;
-  for (int64_t row = begin; row < begin + gap; ++row) {
-    Vec totals[kFewRows][kRows];
-    for (int64_t c = 0; c < p.a.m; ++c)
-      for (Vec& v : totals[c]) v = zero();
-    for (int64_t span = 0; span < p.a.k; span += kSpan) {
-      const int64_t count = span + kSpan < p.a.k ? kSpan : p.a.k - span;
-      w.go_to(p.a, row, gap, span, count);
-      for (int64_t c = 0, cols; c < p.a.m; c += cols) {
-        cols = few_cols(p.a.m - c);
-        const float* x = p.x + c * p.pitch + span;
-        few_span_of<Chunk, kRows, kLeast, kMost>(p, w, x, count, cols, totals + c);
+  for (int r = 0; r < kRows; ++r) {
+    const int64_t start = begin + r * length;
+    w.start[r] = start < end - length ? start : end - length;
+  }
+  for (int64_t row = 0, rows; row < length; row += rows) {
+    rows = length - row < most ? length - row : most;
+    Vec totals[kTogether][kMost][kRows];
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t c = 0; c < p.a.m; ++c)
+        for (Vec& v : totals[i][c]) v = zero();
+    for (int64_t span = 0; span < p.a.k; span += size) {
+      const int64_t count = span + size < p.a.k ? size : p.a.k - span;
+      for (int64_t i = 0; i < rows; ++i) {
+        w.go_to(p.a, row + i, span, count);
+        w.look_ahead(count, i + 1 < rows ? p.a.k : span + size < p.a.k ? size - i * p.a.k : p.a.k - span);
+        few_span_of<Chunk, kRows, kLeast, kMost>(p, w, p.x + span, count, totals[i]);
       }
     }
     for (int64_t c = 0; c < p.a.m; ++c) {
       for (int r = 0; r < kRows; ++r) {
-        const float sum = total(totals[c][r]);
-        finish(p.a, c, row + r * gap, &sum, 1);
+        float sums[kTogether];
+        for (int64_t i = 0; i < rows; ++i) sums[i] = total(totals[i][c][r]);
+        for (int64_t i = 0; i < rows; i += kPart) {
+          finish(p.a, c, w.start[r] + row + i, sums + i, static_cast<int>(rows - i < kPart ? rows - i : kPart));
+        }
       }
     }
-  }
-  if constexpr (kRows > 1) {
-    if (rest < end) few_rows<Chunk, 1, kLeast, kMost>(p, rest, end);
   }
 }
 
@@ -165,7 +185,11 @@ inline void product_of_few(const Product& p, int64_t row, int64_t end) {
   if (!few_of_more(p.a)) return few_rows<Chunks, 4, 1, kMoreRows - 1>(p, row, end);
   constexpr int64_t kLeast =
       Chunks::kSize / MoreChunks::kSize > 1 ? 1 : kMoreRows;  // of any, where the others do not fit
-  few_rows<MoreChunks, MoreChunks::kScaleFirst ? 4 : 2, kLeast, kMostCols>(p, row, end);
+  if constexpr (kFewRows > 4) {
+    // Two rows of the weight: so the sums of all rows of x fit into registers, and codes are looked up once.
+    if (p.a.m > 4) return few_rows<MoreChunks, 2, 5, kFewRows>(p, row, end);
+  }
+  few_rows<MoreChunks, MoreChunks::kScaleFirst ? 4 : 2, kLeast, 4>(p, row, end);
 }
 
 }  // namespace

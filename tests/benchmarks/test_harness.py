@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -230,6 +231,43 @@ def test_a_peer_that_is_wrong_is_noted_and_has_no_time(monkeypatch):
             found = measure(subject, Clock(), bool, quick=True)
             assert set(found.us) == {"kernelwright", "copy"}
             assert "eager failed: WrongResult" in found.notes[0]
+
+
+def test_the_start_of_a_graph_is_no_part_of_a_figure():
+    """Of the fastest GPU: elsewhere calls take longer. No graph has so many that it takes seconds."""
+    from benchmarks.harness import cuda
+
+    for op in RECORDS:
+        for case in op.benchmarks:
+            subject = Subject(op, case)
+            least = max(subject.bytes / cuda.BYTES_A_US, subject.flops / cuda.FLOPS_A_US, cuda.LEAST_US)
+            calls = cuda.Gpu.calls(SimpleNamespace(), subject.bytes, subject.flops)
+            assert 0.005 * calls * least > 9.999, subject.name
+            assert calls <= 2000, subject.name
+
+
+def test_a_graph_keeps_as_many_outputs_as_there_are_working_sets(monkeypatch):
+    """Those of calls by the thousand are more than a GPU's memory."""
+    from benchmarks.harness import cuda
+
+    @contextlib.contextmanager
+    def nothing(*_, **__):
+        yield
+
+    stream = SimpleNamespace(wait_stream=lambda _: None)
+    for name, stand_in in (
+        ("CUDAGraph", SimpleNamespace),
+        ("Stream", lambda: stream),
+        ("current_stream", lambda: stream),
+        ("stream", nothing),
+        ("graph", nothing),
+        ("synchronize", lambda: None),
+    ):
+        monkeypatch.setattr(torch.cuda, name, stand_in)
+    numbers = iter(range(100))
+    graph = cuda.Graph(lambda: [lambda: next(numbers), lambda: next(numbers), lambda: next(numbers)] * 9)
+    assert len(graph.calls) == 27
+    assert list(graph.kept) == [25, 26, 27], "call 0 was the one before the capture"
 
 
 FAULTS = """

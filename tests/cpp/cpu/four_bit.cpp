@@ -191,7 +191,8 @@ void check_product(const char* isa, const Format& format, int64_t m, int64_t n, 
 }
 
 void check_products(const char* isa) {
-  constexpr int64_t kSizes[][3] = {{1, 1, 1}, {1, 17, 64}, {1, 40, 193}, {2, 9, 128}, {5, 33, 100}, {17, 20, 256}};
+  constexpr int64_t kSizes[][3] = {{1, 1, 1},    {1, 17, 64},   {1, 40, 193}, {2, 9, 128},
+                                   {5, 33, 100}, {17, 20, 256}, {5, 3, 1088}};
   for (const Format& format : kFormats) {
     for (const auto& [m, n, k] : kSizes) {
       for (int type = KW_NF4; type <= KW_FP4; ++type) {
