@@ -35,10 +35,10 @@
       matmul_4bit_tile##cols##_##type(const KwMatmul4bitParams p) {           \
     kw::Tile4bit<kw::T, cols, tiles>(p).run();                                \
   }
-#define KW_PANEL(cols, type, T)                                               \
-  extern "C" __global__ void __launch_bounds__(kw::kPanelWarps* kw::kWarp, 1) \
-      matmul_4bit_panel##cols##_##type(const KwMatmul4bitPanelParams p) {     \
-    kw::Panel4bit<kw::T, cols>(p).run();                                      \
+#define KW_PANEL(cols, type, T)                                                             \
+  extern "C" __global__ void __launch_bounds__(kw::kPanelWarps* kw::kWarp, 1)               \
+      matmul_4bit_panel##cols##_##type(const __grid_constant__ KwMatmul4bitPanelParams p) { \
+    kw::Panel4bit<kw::T, cols>(p).run();                                                    \
   }
 #define KW_PANEL_SUM(type, T)                                                                                          \
   extern "C" __global__ void __launch_bounds__(256) matmul_4bit_panel_sum_##type(const KwMatmul4bitPanelSumParams p) { \

@@ -56,6 +56,16 @@ enum ProcAddressResult : int {
   CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT = 2,
 };
 
+enum TensorMapDataType : int { CU_TENSOR_MAP_DATA_TYPE_UINT8 = 0, CU_TENSOR_MAP_DATA_TYPE_FLOAT32 = 7 };
+
+enum TensorMapInterleave : int { CU_TENSOR_MAP_INTERLEAVE_NONE = 0 };
+
+enum TensorMapSwizzle : int { CU_TENSOR_MAP_SWIZZLE_NONE = 0, CU_TENSOR_MAP_SWIZZLE_128B = 3 };
+
+enum TensorMapPromotion : int { CU_TENSOR_MAP_L2_PROMOTION_NONE = 0, CU_TENSOR_MAP_L2_PROMOTION_L2_128B = 2 };
+
+enum TensorMapFill : int { CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0 };
+
 enum LaunchAttributeId : int {
   CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4,
   CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
@@ -111,5 +121,9 @@ using OldProcAddress = CUresult (*)(const char*, void**, int, uint64_t);
   X(cuLibraryGetKernel, 12000, (CUkernel * kernel, CUlibrary library, const char* name))                             \
   X(cuKernelGetFunction, 12000, (CUfunction * function, CUkernel kernel))                                            \
   X(cuKernelGetParamInfo, 12040, (CUkernel kernel, size_t index, size_t* offset, size_t* size))                      \
+  X(cuTensorMapEncodeTiled, 12000,                                                                                   \
+    (void* map, TensorMapDataType type, uint32_t rank, void* from, const uint64_t* sizes, const uint64_t* pitches,   \
+     const uint32_t* box, const uint32_t* every, TensorMapInterleave interleave, TensorMapSwizzle swizzle,           \
+     TensorMapPromotion promotion, TensorMapFill fill))                                                              \
   X(cuFuncSetAttribute, 9000, (CUfunction function, FunctionAttribute attribute, int value))                         \
   X(cuLaunchKernelEx, 11060, (const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra))

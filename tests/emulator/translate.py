@@ -81,7 +81,10 @@ def _argument(text: str) -> str:
     if text.startswith("{"):
         return f"emulated::several({', '.join(map(_argument, _split(text[1:-1], ',')))})"
     if text.startswith("["):
-        return f"({text[1:-1]})"
+        parts = _split(text[1:-1], ",")
+        return f"({parts[0]})" if len(parts) == 1 else f"emulated::box({', '.join(map(_argument, parts))})"
+    if text.startswith("_|"):  # of two results the second
+        return text[2:]
     return "emulated::nowhere" if text == "_" else text
 
 

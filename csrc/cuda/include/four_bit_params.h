@@ -85,10 +85,21 @@ struct KwMatmul4bitPanelXParams {
   unsigned group_log2;
   unsigned slices; /* of k, 64 each */
   int aligned;     /* x, for words of two elements */
+  int early;       /* whether the product may begin before this kernel has waited: it waits for all of it then */
+};
+
+/* What the driver makes of a matrix in memory, of which boxes are copied at once. */
+struct alignas(64) KwTensorMap {
+  unsigned long long opaque[16];
 };
 
 /* The product by warpgroups: csrc/cuda/include/matmul_4bit_panel.cuh */
 struct KwMatmul4bitPanelParams {
+  struct KwTensorMap codes;        /* bytes, boxes of a warp's step */
+  struct KwTensorMap float_scales; /* boxes of half of a warp's rows, for which there are two */
+  int boxed_scales;                /* whether there are these; else each scale is made of these two and `scales` */
+  unsigned code_mask;   /* 255; 0 where scales are floats as they came, which absmax2 and all others are then */
+  unsigned scales_log2; /* of absmax2 */
   char* y;
   const char* x; /* in that form */
   const char* packed;

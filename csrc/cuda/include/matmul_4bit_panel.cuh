@@ -13,6 +13,7 @@
 #include "matmul_4bit_panel_codes.cuh"
 #include "matmul_4bit_panel_copy.cuh"
 #include "matmul_4bit_panel_end.cuh"
+#include "matmul_4bit_tuning.h"
 #include "ptx_hints.cuh"
 #include "ptx_wgmma.cuh"
 #include "reduce.cuh"
@@ -34,6 +35,7 @@ struct Panel4bit {
   static constexpr u32 kStageSlices = PanelPlace4bit<kCols>::kStageSlices, kStepStages = kStepSlices / kStageSlices;
   static constexpr u32 kRegisters = kCols / 2;
   static constexpr u32 kProducts = kCols <= 16 ? 2 : 1;  // a second one costs registers; wider ones last long enough
+  static constexpr bool kEarly = kCols <= KW_PANEL_EARLY_COLS;
   const KwMatmul4bitPanelParams& p;
   const PanelPart4bit part;
   PanelX4bit<kCols> x;
@@ -106,7 +108,7 @@ struct Panel4bit {
       if (kProducts > 1 && slice == kStageSlices) x.leave(stage);
       if (kProducts == 1) codes.load_scales(slice, by[slice]);
       if (kProducts > 1 && slice == 0) codes.load_scales(by);
-      if (slice == kLast) codes.advance();
+      if (slice == kLast) codes.advance(step + codes.stride < part.steps);
       look_up(codes, (slice + 1) % kStepSlices, left[(slice + 1) % 2]);
       if (kProducts > 1 && slice == 0) codes.fetch(step, part.steps);
       if (kProducts == 1) end<0>(now, by[slice]);
@@ -136,21 +138,25 @@ struct Panel4bit {
   }
 
   // What does not depend on x is on its way before the kernel that brings x into order is done: that one lets this one
-  // begin when all before it is there.
-  template <bool kQuantized>
+  // begin when all before it is there. kEarly: that one lets it begin at once, so that L2 alone is told of the weight
+  // before the wait, which somebody may write until then.
+  template <bool kBoxed>
   __device__ __forceinline__ void add_steps() {
-    PanelCodes4bit<kQuantized> codes(p, x.place, part);
-    codes.begin(part.first_step(), part.steps);
+    PanelCodes4bit<kBoxed> codes(p, x.place, part);
+    codes.init();
+    if constexpr (!kEarly) codes.begin(part.first_step(), part.steps);
     fill_panel_pairs<T>(p);
     if (threadIdx.x == 0) x.init(p.split, p.sides, part.side);
     __syncthreads();
+    if constexpr (kEarly) codes.prefetch(part.first_step());
     wait_for_previous_kernel();
+    if constexpr (kEarly) codes.begin(part.first_step(), part.steps);
     x.begin();
     codes.begun(part.first_step());
     u32 stage = (part.first_step() - part.step) * kStepStages;
     if (stage * kStageSlices >= part.slices) return;
     u32 left[2][4][4];
-    codes.advance();
+    codes.advance(true);
     look_up(codes, 0, left[0]);
 #pragma unroll 1
     for (; stage * kStageSlices < part.slices; stage += codes.stride * kStepStages) {
@@ -162,10 +168,10 @@ struct Panel4bit {
 
   __device__ __forceinline__ void run() {
     allow_next_kernel();
-    if (p.scales.absmax != nullptr) {
-      add_steps<false>();
-    } else {
+    if (p.boxed_scales != 0) {
       add_steps<true>();
+    } else {
+      add_steps<false>();
     }
     PanelEnd4bit<T, kCols>(p).run(sum);
   }

@@ -1,77 +1,81 @@
 // SPDX-License-Identifier: MIT
 // The weight on its way to the warps of matmul_4bit_panel.cuh: codes and scales, which each warp copies for itself into
-// a ring of slots in shared memory.
+// a ring of slots in shared memory. By boxes, which one lane sends for: copies by all lanes (cp.async) go through the
+// pipe that looks codes up, line by line, and scales lie in as many lines as codes.
 #pragma once
 
 #include "four_bit_scales.cuh"
 #include "matmul_4bit_panel_place.cuh"
-#include "ptx_async.cuh"
+#include "ptx_bulk.cuh"
 #include "ptx_matrix.cuh"
 
 namespace kw {
 
-// Codes and scales of a warp's 16 rows. kQuantized: the scales are.
-template <bool kQuantized>
+// Codes and scales of a warp's 16 rows. kBoxed: scales, too, are copied by boxes. Others are loaded and made.
+template <bool kBoxed>
 struct PanelCodes4bit {
   const KwMatmul4bitPanelParams& p;
-  const char* from;  // the block's first row
-  u32 last_row;      // of the weight, from there on, in bytes: rows past it are it, and nobody stores them
-  u32 copied_row;    // the lane's first of four rows to copy, from there on, in bytes
-  u32 scaled[2];     // of the two rows whose scales the lane reads: its slice of a step, counted through the weight
-  u32 slot;          // that is read, from the ring's beginning
-  u32 stride;        // from a step to the warp's next
-  u32 codes_to, codes_at;  // in the warp's ring: of the lane's first copy, and of its row of the first matrices
-  u32 scales_to;           // of the lane's scales in the first slot, between the pairs
-  u32 next[2];             // kQuantized: codes of scales, on their way
+  u32 first_row;  // of the warp, in the weight
+  u32 barrier;    // of the warp's first slot
+  u32 phase;      // of that of the slot that is read
+  u32 scaled[2];  // of the two rows whose scales the lane reads: its slice of a step, counted through the weight
+  u32 slot;       // that is read, from the ring's beginning
+  u32 stride;     // from a step to the warp's next
+  u32 codes_to, codes_at;   // the warp's ring, and in it the lane's row of the first matrices
+  u32 boxes_to, scales_to;  // the scales of the first slot, between the pairs: the warp's and the lane's
+  u32 next[2];              // codes of scales, on their way
   float offset;
 
   template <u32 kCols>
   __device__ __forceinline__ PanelCodes4bit(const KwMatmul4bitPanelParams& p, const PanelPlace4bit<kCols>& place,
                                             const PanelPart4bit& part)
-      : p(p), slot(0), stride(part.stride()) {
-    const u32 warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+      : p(p), phase(1), slot(0), stride(part.stride()) {
+    const u32 warp = same_in_warp(threadIdx.x / kWarp), lane = threadIdx.x % kWarp;
     const u32 first = part.first_row < p.n ? part.first_row : p.n - 1, last = p.n - 1 - first;
-    from = p.packed + first * u64{row_bytes()};
-    copied_row = computed_once((part.row + lane / 8) * row_bytes());
-    last_row = (last < kSidesRows ? last : kSidesRows) * row_bytes();
+    first_row = part.first_row + part.row;
+    barrier = place.codes_barrier(warp);
 #pragma unroll
     for (u32 i = 0; i < 2; ++i) {
       const u32 row = part.row + lane / 4 + i * 8;
       scaled[i] = computed_once((first + (row < last ? row : last)) * p.slices + lane % 4);
     }
-    const u32 ring = place.codes + warp * (kStepSlots * kStepBytes);
-    codes_to = computed_once(ring + lane / 8 * 128 + ((lane ^ lane / 8) & 7u) * 16);
-    codes_at = computed_once(ring + (lane & 15u) * 128 + ((lane / 16 ^ lane) & 7u) * 16);
-    const u32 scales = place.table + warp * (2 * kStepSlots * kPairPitch) + kPairBytes;
-    scales_to = computed_once(scales + lane * 4);
+    codes_to = place.codes + warp * (kStepSlots * kStepBytes);
+    codes_at = computed_once(codes_to + (lane & 15u) * 128 + ((lane / 16 ^ lane) & 7u) * 16);
+    boxes_to = place.table + warp * (2 * kStepSlots * kPairPitch) + kPairBytes;
+    scales_to = computed_once(boxes_to + lane * 4);
   }
 
-  __device__ __forceinline__ u32 row_bytes() const { return p.slices * 32; }
-
-  // A step to a slot. Scales too are copied, not loaded: a warp that waits for a load waits for all that were sent for
-  // after it. Past the end of k no codes are copied, and what lies there is used by nobody.
-  __device__ __forceinline__ void copy(u32 step, u32 to) const {
-    if constexpr (!kQuantized) {
-      const u32 scales = scales_to + scales_of(to);
-      copy_word_async(scales, p.scales.absmax + block(step, 0) * u64{4});
-      copy_word_async(scales + kPairPitch, p.scales.absmax + block(step, 1) * u64{4});
-    }
-    const u32 copied_part = computed_here(threadIdx.x) % 8 * 16;  // of what a row has of a step
-    if (step * kStepSlices + copied_part / 32 >= p.slices) return;
-    const char* step_from = from + step * u64{kStepSlices * 32} + copied_part;
+  // Barriers of the slots, at which the warp alone waits.
+  __device__ __forceinline__ void init() const {
+    if (one_lane()) {
 #pragma unroll
-    for (u32 i = 0; i < 4; ++i) {
-      const u32 row = copied_row + i * 4 * row_bytes();
-      // The rows four further on have the same place modulo eight, but for its bit 2.
-      copy_async(((codes_to + to) ^ (i % 2 * 64)) + i * 512, step_from + (row < last_row ? row : last_row), 16);
+      for (u32 i = 0; i < kStepSlots; ++i) barrier_init(barrier + i * 8, 1);
+      barriers_are_there();
     }
+    __syncwarp();
+  }
+
+  // A step to a slot. Of rows past the last one, and past the end of k, boxes are zeros.
+  __device__ __forceinline__ void copy(u32 step, u32 to) const {
+    if (!one_lane()) return;
+    const u32 full = barrier + to / (kStepBytes / 8);
+    barrier_expect(full, kStepBytes + (kBoxed ? 2 * kScalesBox : 0));
+    copy_box(codes_to + to, &p.codes, step * (kStepSlices * 32), first_row, full);
+    if (!kBoxed) return;
+    copy_box(boxes_to + scales_of(to), &p.float_scales, step * kStepSlices, first_row, full);
+    copy_box(boxes_to + scales_of(to) + kPairPitch, &p.float_scales, step * kStepSlices, first_row + 8, full);
+  }
+
+  // Has L2 bring a step's codes.
+  __device__ __forceinline__ void prefetch(u32 step) const {
+    if (one_lane()) prefetch_box(&p.codes, step * (kStepSlices * 32), first_row);
   }
 
   // The first slot after the last step, which is looked up all the same.
   __device__ __forceinline__ void clear(u32 to) const {
     const u32 word[4] = {};
 #pragma unroll
-    for (u32 i = 0; i < 4; ++i) store_shared<16>(((codes_to + to) ^ (i % 2 * 64)) + i * 512, word);
+    for (u32 i = 0; i < 4; ++i) store_shared<16>(codes_to + to + threadIdx.x % kWarp * 16 + i * 512, word);
   }
 
   // Where a slot's scales are, from the first slot's on.
@@ -84,19 +88,21 @@ struct PanelCodes4bit {
   }
 
   __device__ __forceinline__ void fetch_scales(u32 step) {
-    if constexpr (kQuantized) {
+    if (!kBoxed) {
       load<1>(p.scales.codes + block(step, 0), &next[0]);
       load<1>(p.scales.codes + block(step, 1), &next[1]);
     }
   }
 
-  // Rounded after each step, as in four_bit_scales.cuh.
+  // Rounded after each step, as in four_bit_scales.cuh. Those that are floats as they came are `by`: the rest is worked
+  // out all the same, since a question would keep the loads from what a warp does meanwhile.
   __device__ __forceinline__ void store_scales(u32 step, u32 to) const {
 #pragma unroll
     for (u32 i = 0; i < 2; ++i) {
-      const float by = load_float(p.scales.absmax2 + (block(step, i) >> kScalesLog2) * u64{4});
-      const float scale = add_rounded(multiply_rounded(load_float(p.scales.map + next[i] * u64{4}), by), offset);
-      const u32 word[1] = {bits_of_float(scale)};
+      const float by = load_float(p.scales.absmax2 + (block(step, i) >> p.scales_log2) * u64{4});
+      const float value = load_float(p.scales.map + (next[i] & p.code_mask) * u64{4});
+      const float scale = add_rounded(multiply_rounded(value, by), offset);
+      const u32 word[1] = {bits_of_float(p.code_mask != 0 ? scale : by)};
       store_shared<4>(scales_to + scales_of(to) + i * kPairPitch, word);
     }
   }
@@ -129,7 +135,7 @@ struct PanelCodes4bit {
 
   // Sends for the first steps.
   __device__ __forceinline__ void begin(u32 step, u32 steps) {
-    if constexpr (kQuantized) offset = load_float(p.scales.offset);
+    if (!kBoxed) offset = load_float(p.scales.offset);
     fetch_scales(step);
 #pragma unroll 1
     for (u32 i = 0; i < kStepSlots; ++i) {
@@ -138,22 +144,22 @@ struct PanelCodes4bit {
       } else if (i + 1 < kStepSlots) {
         copy(step + i * stride, i * kStepBytes);
       }
-      if (i + 1 < kStepSlots) copies_commit();
     }
     slot = (kStepSlots - 1) * kStepBytes;
   }
 
   // And has what is left to do once that has had its time.
   __device__ __forceinline__ void begun(u32 step) {
-    if constexpr (kQuantized) store_scales(step, 0);
+    if (!kBoxed) store_scales(step, 0);
     fetch_scales(step + stride);
   }
 
   // Goes on to the step whose codes are there by now.
-  __device__ __forceinline__ void advance() {
-    copies_wait<kStepSlots - 2>();
+  __device__ __forceinline__ void advance(bool exists) {
     __syncwarp();
     slot = next_slot();
+    if (slot == 0) phase ^= 1;
+    if (exists) barrier_wait(barrier + slot / (kStepBytes / 8), phase);
   }
 
   __device__ __forceinline__ u32 next_slot() const {
@@ -162,11 +168,10 @@ struct PanelCodes4bit {
 
   // At any time in a step: what is for later ones.
   __device__ __forceinline__ void fetch(u32 step, u32 steps) {
-    if constexpr (kQuantized) store_scales(step + stride, next_slot());
+    if (!kBoxed) store_scales(step + stride, next_slot());
     fetch_scales(step + 2 * stride);
     const u32 last = step + (kStepSlots - 1) * stride;  // in the slot before this one
     if (last < steps) copy(last, slot == 0 ? (kStepSlots - 1) * kStepBytes : slot - kStepBytes);
-    copies_commit();
   }
 };
 

@@ -9,7 +9,6 @@
 
 #include "element.cuh"
 #include "matmul_4bit_panel_place.cuh"
-#include "ptx_async.cuh"
 #include "ptx_bulk.cuh"
 #include "ptx_memory.cuh"
 #include "ptx_sync.cuh"
@@ -109,7 +108,6 @@ struct PanelEnd4bit {
     if (clustered) cluster_arrive_after_all();
     const bool alone = part.sharers == 1;
     if (alone) {
-      copies_wait<0>();
       __syncwarp();  // the warp's last codes have been read
     } else {
       cluster_wait();

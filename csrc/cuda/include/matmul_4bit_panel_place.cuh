@@ -24,7 +24,9 @@ constexpr u32 kStepBytes = 16 * 128;  // of a warp's codes
 constexpr u32 kStepSlots = 3;         // for these: all but one are on their way; with a fourth it is slower
 constexpr u32 kPairPitch = 256;       // bytes of the table for a byte of codes: its place is then part of an address
 constexpr u32 kPairBytes = 128;       // of these, for a pair of each lane
+constexpr u32 kScalesBox = 8 * 16;    // bytes of a step's scales of 8 rows: what such a line leaves
 
+// Aligned for the boxes of scales that lie between the lines of the table, which begins it.
 __device__ __forceinline__ char* panel_shared() {
   extern __shared__ __align__(1024) char matmul_4bit_panel_shared[];
   return matmul_4bit_panel_shared;
@@ -48,6 +50,10 @@ struct PanelPlace4bit {
   __device__ __forceinline__ u32 full(u32 stage) const { return barriers + stage * 8; }
   __device__ __forceinline__ u32 empty(u32 stage) const { return barriers + (kStages + stage) * 8; }
   __device__ __forceinline__ u32 sums_barrier() const { return barriers + 2 * kStages * 8; }
+  // Of a warp's slots for steps of codes, the first.
+  __device__ __forceinline__ u32 codes_barrier(u32 warp) const {
+    return barriers + (2 * kStages + 1 + warp * kStepSlots) * 8;
+  }
 };
 
 // Which part of the product the block has, and which of that the warp.

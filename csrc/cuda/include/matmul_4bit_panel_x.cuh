@@ -38,6 +38,7 @@ __device__ __forceinline__ void matmul_4bit_panel_x(const KwMatmul4bitPanelXPara
   char* to = p.to + (((group * u64{p.slices} + slice) << p.group_log2) + column) * kSliceBytes;
   to += (unit ^ (column & 7u)) * 16;
   if (row < p.m && unit == 0) prefetch(from);
+  if (p.early) allow_next_kernel();
   // In this order: all that was written before this kernel may be read by the next one before it waits for this one.
   wait_for_previous_kernel();
   allow_next_kernel();

@@ -11,4 +11,10 @@
 #define KW_TILE64_WARPS 8
 #define KW_TILE_STAGES 4
 
+/*
+ * By warpgroups: up to how many rows of x of a group the product begins before the kernel that orders x has waited, and
+ * waits for it before it sends for weights. With more it sends for weights as soon as that one has waited.
+ */
+#define KW_PANEL_EARLY_COLS 16
+
 #endif

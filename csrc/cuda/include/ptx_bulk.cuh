@@ -48,6 +48,29 @@ __device__ __forceinline__ void copy_bulk(u32 to, const char* from, u32 bytes, u
                : "memory");
 }
 
+// True in one lane of a warp, all of which ask: what it alone does is not a loop over lanes then.
+__device__ __forceinline__ bool one_lane() {
+  u32 yes;
+  asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(yes) : : "memory");
+  return yes != 0;
+}
+
+// Copies a box of the matrix that the driver described, whose first column and row these are; its bytes are counted at
+// the barrier. `to` is on 128 bytes.
+__device__ __forceinline__ void copy_box(u32 to, const void* map, u32 column, u32 row, u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
+          to),
+      "l"(map), "r"(column), "r"(row), "r"(barrier)
+      : "memory");
+}
+
+// Has L2 bring it.
+__device__ __forceinline__ void prefetch_box(const void* map, u32 column, u32 row) {
+  asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global [%0, {%1, %2}];" ::"l"(map), "r"(column), "r"(row)
+               : "memory");
+}
+
 // Has L2 bring so many bytes, a multiple of 16.
 __device__ __forceinline__ void prefetch_bulk(const char* from, u32 bytes) {
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");

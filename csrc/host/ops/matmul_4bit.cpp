@@ -3,6 +3,7 @@
 #include <kernelwright/matmul_4bit.h>
 #include <string.h>
 
+#include "../boxes.h"
 #include "four_bit_checks.h"
 #include "matmul_4bit_panel_plan.h"
 #include "matmul_4bit_plan.h"
@@ -107,6 +108,7 @@ kw_status run_panel_x(const Context& context, void* stream, const Matmul4bit& a,
   p.group_log2 = static_cast<unsigned>(log2_of(kPanelCols[plan.kind]));
   p.slices = static_cast<unsigned>(a.k / kPanelSlice);
   p.aligned = words_of_x(a);
+  p.early = kPanelCols[plan.kind] <= KW_PANEL_EARLY_COLS;
   const int64_t units = int64_t{p.rows} * p.slices * kPanelXUnits;
   Launch how{static_cast<uint32_t>(ratio_up(units, kPanelXThreads)), kPanelXThreads};
   how.overlap = true;
@@ -130,6 +132,25 @@ kw_status run_panel_sum(const Context& context, void* stream, const Matmul4bit& 
   return launch(context, panel_sum_kernels[a.dtype - KW_FLOAT16], how, stream, &p, sizeof p);
 }
 
+// Boxes of a warp's step. Scales have some where each is for 64 elements and rows of them are whole vectors.
+kw_status describe_panel(const Context& context, const Matmul4bit& a, KwMatmul4bitPanelParams* p) {
+  const Boxes codes = {a.packed, a.n, a.k / 2, 1, kPanelWarpRows, kPanelStep / 2, true};
+  KW_TRY(describe(context, codes, &p->codes));
+  const int64_t slices = a.k / kPanelSlice;
+  const char* const absmax = p->scales.absmax;
+  p->code_mask = 255;
+  p->scales_log2 = static_cast<unsigned>(log2_of(kScalesABlock));
+  if (absmax == nullptr) return KW_OK;
+  if (a.blocksize == kPanelSlice && aligned_to(absmax, kVectorBytes) && slices * 4 % kVectorBytes == 0) {
+    p->boxed_scales = 1;
+    const Boxes scales = {absmax, a.n, slices, 4, kPanelWarpRows / 2, kPanelStep / kPanelSlice, false};
+    return describe(context, scales, &p->float_scales);
+  }
+  p->scales.codes = p->scales.absmax2 = p->scales.map = p->scales.offset = absmax;
+  p->code_mask = p->scales_log2 = 0;
+  return KW_OK;
+}
+
 kw_status run_panel(const Context& context, void* stream, const Matmul4bit& a) {
   const Panel plan = plan_panel(a, *context.device);
   const KwMatmul4bitParams common = params_of(a, kFactors[a.dtype][a.quant_type]);
@@ -151,6 +172,7 @@ kw_status run_panel(const Context& context, void* stream, const Matmul4bit& a) {
   p.sides = static_cast<unsigned>(plan.sides);
   memcpy(p.values, common.values, sizeof p.values);
   p.by = common.by;
+  KW_TRY(describe_panel(context, a, &p));
   Launch how{static_cast<uint32_t>(plan.grid), kPanelThreads};
   how.shared = static_cast<uint32_t>(plan.shared);
   how.cluster = static_cast<uint32_t>(plan.split * plan.sides);

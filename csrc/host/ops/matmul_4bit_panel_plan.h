@@ -20,8 +20,10 @@ constexpr int64_t kPanelTable = 256 * 256;
 constexpr int64_t kPanelAlignment = 1024;
 constexpr int64_t kPanelCodes = 16 * 3 * 16 * 128;  // of the warps' rings
 constexpr int64_t kPanelStages = 4;                 // of x
+constexpr int64_t kPanelBarriers = 2 * kPanelStages + 1 + 16 * 3;
 constexpr int64_t kPanelStageSlices[kPanelKinds] = {4, 4, 2, 2};
 constexpr int64_t kPanelXThreads = 128;
+constexpr int64_t kPanelWarpRows = 16;
 constexpr int64_t kPanelXUnits = 8;  // of a slice of a row, a thread each
 constexpr int64_t kPanelSumThreads = 256;
 constexpr int64_t kMostPieces = 4;
@@ -119,7 +121,7 @@ inline Panel plan_panel(const Matmul4bit& a, const Device& device) {
     if (kind < kPanelKinds - 2) break;
   }
   const int64_t stage = kPanelStageSlices[best.kind] * kPanelCols[best.kind] * kPanelSlice * 2;
-  best.shared = kPanelTable + kPanelAlignment + kPanelStages * stage + kPanelCodes + (2 * kPanelStages + 1) * 8;
+  best.shared = kPanelTable + kPanelAlignment + kPanelStages * stage + kPanelCodes + kPanelBarriers * 8;
   return best;
 }
 

@@ -285,6 +285,14 @@ static int cuKernelGetParamInfo(struct kernel* kernel, size_t index, size_t* off
   return 0;
 }
 
+static int cuTensorMapEncodeTiled(void* map, int type, uint32_t rank, void* from, const uint64_t* sizes,
+                                  const uint64_t* pitches, const uint32_t* box, const uint32_t* every, int interleave,
+                                  int swizzle, int promotion, int fill) {
+  (void)from, (void)sizes, (void)pitches, (void)box, (void)every, (void)interleave, (void)swizzle, (void)promotion;
+  REFUSE();
+  return memset(map, type + (int)rank + fill, 128) == NULL;
+}
+
 static int cuFuncSetAttribute(struct function* function, int attribute, int value) {
   REFUSE();
   if (capturing()) return CAPTURE_UNSUPPORTED;
@@ -359,6 +367,7 @@ static const struct entry {
     ENTRY(cuLibraryGetKernel, 12000),
     ENTRY(cuKernelGetFunction, 12000),
     ENTRY(cuKernelGetParamInfo, 12040),
+    ENTRY(cuTensorMapEncodeTiled, 12000),
     ENTRY(cuFuncSetAttribute, 9000),
     ENTRY(cuLaunchKernelEx, 11060),
 };

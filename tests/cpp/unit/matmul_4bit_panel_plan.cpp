@@ -39,9 +39,11 @@ static void check(const kw::Device& device, int64_t m, int64_t n, int64_t k) {
   CHECK_PLAN(p.pieces >= 1 && p.pieces <= kMostPieces && p.sums == (p.pieces > 1 ? p.pieces * m * n * kPanelSum : 0));
   CHECK_PLAN(p.pieces == 1 || p.grid <= device.multiprocessors);  // all at once
   CHECK_PLAN(cluster <= device.multiprocessors);
-  // The table, stages of x of 256 of k or 128, each warp's three steps of codes, barriers.
+  // The table, stages of x of 256 of k or 128, each warp's three steps of codes, barriers: of x, of sums, of these
+  // steps.
   const int64_t stage = (cols <= 16 ? 256 : 128) * cols * 2, codes = 16 * 3 * (16 * 256 / 2);
-  CHECK_PLAN(p.shared == 256 * 256 + 1023 + 1 + 4 * stage + codes + 9 * 8 && p.shared <= device.shared_per_block);
+  CHECK_PLAN(p.shared == 256 * 256 + 1023 + 1 + 4 * stage + codes + (9 + 16 * 3) * 8 &&
+             p.shared <= device.shared_per_block);
   CHECK_PLAN(panel_workspace(a, device) >= p.groups * cols * k * 2 + p.sums);
 }
 

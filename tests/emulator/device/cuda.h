@@ -10,6 +10,7 @@
 #define __global__
 #define __constant__ const
 #define __forceinline__ inline
+#define __grid_constant__
 #define __launch_bounds__(...)  // the kernel's row of the image says it
 #define __align__(bytes) alignas(bytes)
 

@@ -43,6 +43,8 @@ void emulated_copy_async(unsigned to, unsigned long long from, unsigned bytes, u
 void emulated_copies_commit(void);
 void emulated_copies_wait(unsigned left);
 void emulated_prefetch_bulk(unsigned long long from, unsigned bytes);
+void emulated_copy_box(unsigned to, unsigned long long map, unsigned column, unsigned row, unsigned barrier);
+void emulated_prefetch_box(unsigned long long map);
 void emulated_copy_bulk(unsigned to, unsigned long long from, unsigned bytes, unsigned barrier);
 
 void emulated_barrier_init(unsigned barrier, unsigned arrivals);
@@ -96,6 +98,13 @@ template <class T, class... More>
 inline Several<T, 1 + sizeof...(More)> several(T& first, More&... more) {
   return {{&first, &more...}};
 }
+
+// The operand [map, {column, row}] of an instruction.
+struct Box {
+  u64 map;
+  u32 column, row;
+};
+inline Box box(u64 map, const Several<u32, 2>& at) { return {map, *at.at[0], *at.at[1]}; }
 
 // The operand _ of an instruction.
 struct Nowhere {

@@ -15,6 +15,12 @@ inline void bar_sync(u32 id, u32 threads) { emulated_barrier(id, threads); }
 inline void bar_sync(u32 id) { emulated_barrier(id, 0); }
 inline void bar_warp_sync(u32 lanes) { emulated_meet("bar.warp.sync", lanes, nullptr, nullptr); }
 
+// Of these lanes the first.
+inline void elect_sync(bool& mine, u32 lanes) {
+  emulated_meet("elect.sync", lanes, nullptr, nullptr);
+  mine = emulated_thread_index().x % 32 == static_cast<u32>(__builtin_ctz(lanes));
+}
+
 inline void mbarrier_init_shared_cta_b64(u32 barrier, u32 arrivals) { emulated_barrier_init(barrier, arrivals); }
 inline void fence_mbarrier_init_release_cluster() {}
 inline void mbarrier_arrive_expect_tx_shared_cta_b64(Nowhere, u32 barrier, u32 bytes) {

@@ -114,6 +114,12 @@ void land(const Copy& copy) {
   memcpy(to, reinterpret_cast<const void*>(copy.from), copy.given);
 }
 
+const TensorMap& tensor_map(const char* what, uint64_t address) {
+  const auto& map = *reinterpret_cast<const TensorMap*>(address);
+  if (address % 64 != 0 || map.kind != kTensorMap) fault("%s: the driver has described no matrix there", what);
+  return map;
+}
+
 }  // namespace
 
 bool something_flies() { return sent_count > 0; }
@@ -263,6 +269,28 @@ void emulated_copy_bulk(unsigned to, unsigned long long from, unsigned bytes, un
     fault("cp.async.bulk: its barrier is in another block than its data");
   send({block->rank, offset_of(to), bytes, offset_of(barrier), from, {}});
 }
+
+// 16 bytes at a time, each inside the matrix or past its end.
+void emulated_copy_box(unsigned to, unsigned long long map, unsigned column, unsigned row, unsigned barrier) {
+  const TensorMap& of = tensor_map("cp.async.bulk.tensor", map);
+  if (to % 128 != 0) fault("cp.async.bulk.tensor to %#x, which is no multiple of 128", to);
+  Block* block = block_of("cp.async.bulk.tensor", to);
+  if (block != block_of("cp.async.bulk.tensor", barrier))
+    fault("cp.async.bulk.tensor: its barrier is in another block than its data");
+  const uint64_t row_bytes = of.columns * of.element, begin = column * of.element;
+  const unsigned box_bytes = static_cast<unsigned>(of.box_columns * of.element);
+  for (unsigned i = 0; i < of.box_rows * box_bytes; i += 16) {
+    const uint64_t at_row = row + uint64_t{i / box_bytes}, at = begin + i % box_bytes;
+    const uint64_t from = at_row < of.rows && at < row_bytes ? of.from + at_row * row_bytes + at : 0;
+    if (from % 16 != 0) fault("cp.async.bulk.tensor: column %u is not on 16 bytes", column);
+    if (from != 0) check_plain(reinterpret_cast<const void*>(from), 16, false);
+    unsigned place = offset_of(to) + i;
+    if (of.swizzled != 0) place ^= (place >> 7 & 7) << 4;
+    send({block->rank, place, 16, offset_of(barrier), from, {}});
+  }
+}
+
+void emulated_prefetch_box(unsigned long long map) { tensor_map("cp.async.bulk.prefetch.tensor", map); }
 
 void emulated_cluster_arrive(bool in_order) {
   if (current->arrived) fault("barrier.cluster.arrive a second time without barrier.cluster.wait");

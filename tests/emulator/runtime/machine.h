@@ -19,8 +19,8 @@ constexpr size_t kStackBytes = 64 << 10;
 constexpr size_t kArenaBytes = 512 << 10;
 constexpr size_t kFirstStatic = 1 << 10;
 constexpr size_t kMostStatic = 48 << 10;
-constexpr size_t kDynamicAt = (64 << 10) + 16;  // on 16 bytes, and on no more
-constexpr int kPoison = 0xff;                   // NaN in every type of float
+constexpr size_t kDynamicAt = (64 << 10) + 128;  // on 128 bytes, as boxes need it, and on no more
+constexpr int kPoison = 0xff;                    // NaN in every type of float
 
 struct Block;
 
@@ -29,6 +29,16 @@ struct Copy {
   unsigned to, bytes, given, group;
   uint64_t from;
 };
+
+// What a matrix of which boxes are copied is to the driver and to kernels: 128 bytes, as the driver's own.
+struct TensorMap {
+  uint64_t kind;  // kTensorMap
+  uint64_t from, rows, columns, element;
+  uint32_t box_rows, box_columns, swizzled;
+  uint32_t unused[19];
+};
+constexpr uint64_t kTensorMap = 0x7446972616d6574ull;
+static_assert(sizeof(TensorMap) == 128, "the driver's size");
 
 struct Thread {
   void* stack_pointer;
