@@ -2,6 +2,7 @@
 // Races for shared memory: two threads touch a word, one of them writes, and no barrier came between them. A sync of
 // any kind is an event with a number. An access has the number of its warp's last event, and a thread has for each
 // other one the event up to which it has seen what that one did. What shuffles and matrices wait for orders nothing.
+#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -32,13 +33,14 @@ struct Seen {
 
 // What those that arrive at an mbarrier have done and seen: in the phase that is under way, and in the one before.
 struct Told {
-  const void* barrier;
   unsigned of_warps[2][kWarps], of_threads[2][kMaxThreads];
 };
+constexpr size_t kTold = 1024;  // mbarriers of a cluster: a power of two
 
 Word* words;  // of all blocks' shared memory
 Seen seen[kMaxCluster];
-Told told[256];
+const void* told_barriers[kTold];  // found by address, or in the next place that is free
+Told told[kTold];
 unsigned event;
 
 void add_later(unsigned* to, const unsigned* from, unsigned count) {
@@ -48,11 +50,16 @@ void add_later(unsigned* to, const unsigned* from, unsigned count) {
 }
 
 Told* told_at(const void* barrier) {
-  for (Told& of : told) {
-    if (of.barrier == nullptr) of.barrier = barrier;
-    if (of.barrier == barrier) return &of;
+  const size_t first = reinterpret_cast<uintptr_t>(barrier) / sizeof(uint64_t);
+  for (size_t i = 0; i < kTold; ++i) {
+    const size_t place = (first + i) % kTold;
+    if (told_barriers[place] == barrier) return &told[place];
+    if (told_barriers[place] != nullptr) continue;
+    told_barriers[place] = barrier;
+    told[place] = {};
+    return &told[place];
   }
-  fault("the emulator remembers %zu mbarriers of a cluster, and there are more", sizeof told / sizeof told[0]);
+  fault("the emulator remembers %zu mbarriers of a cluster, and there are more", kTold);
 }
 
 Word* word_of(const Block* block, size_t offset) {
@@ -113,9 +120,9 @@ void shared_arrival(const Block* block, size_t offset, size_t bytes) {
   for (size_t at = offset; at < offset + bytes; at += kWord) *word_of(block, at) = {};
 }
 
-void forget_barriers() { memset(told, 0, sizeof told); }
+void forget_barriers() { memset(told_barriers, 0, sizeof told_barriers); }
 
-void barrier_begins(const void* barrier) { *told_at(barrier) = {barrier, {}, {}}; }
+void barrier_begins(const void* barrier) { *told_at(barrier) = {}; }
 
 // The thread that runs arrives.
 void barrier_is_told(const void* barrier) {
