@@ -90,7 +90,9 @@ def test_which_layers(made, skip, expected, device):
         other.weight, other.bias = torch.nn.Parameter(wide), layer.bias
         parent, _, last = name.rpartition(".")
         setattr(model.get_submodule(parent), last, other)
-    torch.testing.assert_close(model(ids), after, rtol=1e-5, atol=1e-5)
+    # An output may be a small sum of large products: what rounding may do follows from all of them, and not from its own.
+    exact = model.double()(ids)
+    assert (after - exact).norm() <= 1e-6 * exact.norm()
 
 
 def test_hooks_stay(device):
