@@ -30,9 +30,9 @@ struct alignas(16) LeadScratch {
 template <class T, bool kCentered, Lie kLie, u32 kLag, u32 kColumns>
 struct BackwardLead : BackwardStage<T, kLie, kLag, kColumns> {
   using Stage = BackwardStage<T, kLie, kLag, kColumns>;
-  using Stage::columns, Stage::inverse, Stage::lane, Stage::p, Stage::part, Stage::summed, Stage::team, Stage::warp;
+  using Stage::inverse, Stage::lane, Stage::p, Stage::part, Stage::summed, Stage::team, Stage::warp;
   using Moments = RowMoments<kCentered>;
-  using Scratch = WithLoose<LeadScratch<kCentered, Stage::kClusterTeams>, Stage::kIsLoose>;
+  using Scratch = WithLoose<LeadScratch<kCentered, Stage::kClusterTeams>>;
   // Small enough for two blocks a multiprocessor where one has one team, and where it has more, for its rows.
   static_assert(sizeof(Scratch) <= (Stage::kClusterTeams > 1 ? 2048 : 1024));
   static constexpr u32 kSides = Scratch::kSides;
@@ -44,10 +44,7 @@ struct BackwardLead : BackwardStage<T, kLie, kLag, kColumns> {
   __device__ __forceinline__ BackwardLead(const KwNormBackwardParams& params, Scratch& shared, u32 memory)
       : Stage(params, memory), scratch(shared) {}
 
-  __device__ __forceinline__ float of_block(u32 index) const {
-    if constexpr (Stage::kIsLoose) return this->columns_of(index, 0, p.team_warps);
-    return columns(index * p.team_warps, p.team_warps);
-  }
+  __device__ __forceinline__ float of_block(u32 index) const { return this->columns_of(index, 0, p.team_warps); }
 
   __device__ __forceinline__ void count_columns() {
     if constexpr (kCentered) {

@@ -16,11 +16,8 @@ struct LooseScratch {
   u32 word[kLooseStages][3][kLooseWords];  // of dy, h and dsum
 };
 
-template <class Scratch, bool kThere>
-struct WithLoose : Scratch {};
-
 template <class Scratch>
-struct WithLoose<Scratch, true> : Scratch {
+struct WithLoose : Scratch {
   LooseScratch loose;
 };
 

@@ -2,7 +2,6 @@
 // From a thread's sums over a row to those of all that share the row: warps of a block, blocks of a cluster.
 #pragma once
 
-#include "norm_backward_loose.cuh"
 #include "norm_backward_moments.cuh"
 #include "norm_backward_stage.cuh"
 
@@ -13,11 +12,9 @@ struct BackwardMerge : BackwardStage<T, kLie, kLag, kColumns> {
   using Stage = BackwardStage<T, kLie, kLag, kColumns>;
   using Stage::columns, Stage::inverse, Stage::lane, Stage::p, Stage::part, Stage::summed, Stage::team, Stage::warp;
   static constexpr u32 kSides = 2 * kLag;
-  static constexpr u32 kMostWarps = Stage::kIsLoose ? 8 : kTeamWarps;  // that share a row
   // Small enough for two blocks a multiprocessor where a wide one has one team, and where it has more, for its rows.
-  using Scratch = WithLoose<BackwardScratch<kCentered, Stage::kWide ? kMostWarps : kMaxWarps, Stage::kWide ? kSides : 4,
-                                            Stage::kClusterTeams>,
-                            Stage::kIsLoose>;
+  using Scratch = BackwardScratch<kCentered, Stage::kWide ? kTeamWarps : kMaxWarps, Stage::kWide ? kSides : 4,
+                                  Stage::kClusterTeams>;
   static_assert(!Stage::kWide || sizeof(Scratch) <= (Stage::kClusterTeams > 1 ? 2048 : 1024));
 
   Scratch& scratch;
@@ -26,10 +23,7 @@ struct BackwardMerge : BackwardStage<T, kLie, kLag, kColumns> {
   __device__ __forceinline__ BackwardMerge(const KwNormBackwardParams& params, Scratch& shared, u32 memory)
       : Stage(params, memory), scratch(shared) {}
 
-  __device__ __forceinline__ float of_block(u32 index) const {
-    if constexpr (Stage::kIsLoose) return this->columns_of(index, 0, p.team_warps);
-    return columns(index * p.team_warps, p.team_warps);
-  }
+  __device__ __forceinline__ float of_block(u32 index) const { return columns(index * p.team_warps, p.team_warps); }
 
   __device__ __forceinline__ void count_columns() {
     if constexpr (kCentered) {
@@ -68,7 +62,7 @@ struct BackwardMerge : BackwardStage<T, kLie, kLag, kColumns> {
     turn += done;
     // Where the others have no use for it before the cluster has agreed, the first warp merges alone.
     if (p.team_warps > 1 && ((kLag == 1 && !Stage::kWide) || any_of_warp(warp() == 0))) {
-      sums = merged<kMostWarps>(&scratch.warp[turn % 2][team * p.team_warps], p.team_warps, scratch.warp_count,
+      sums = merged<kTeamWarps>(&scratch.warp[turn % 2][team * p.team_warps], p.team_warps, scratch.warp_count,
                                 kCentered ? scratch.block_inverse : 0.0f);
     }
 #ifdef KW_HAS_CLUSTER

@@ -184,24 +184,20 @@ class NormBackward : public BackwardMeeting<T, kCentered, kLie, kLag, kColumns>:
       // The row kLag before `ahead` is finished in this turn; before the first there is none, and all of it is zeros.
       const u32 turn = ahead - kLag;
       this->forget_shapes();
-      const bool loose = kIsLoose && this->is(kHasLoose);
       const bool summed = kLag == 1 ? ahead > 0 : any_of_warp(ahead - 1 < turns);
       if (summed) this->begin_merge(sums, ahead - 1);
       copies_wait<1>();
       if (kEnds && ahead == end_turn) this->read_end(stage_ahead);
-      if constexpr (kCentered || !kAligned || kIsLoose) __syncwarp();  // something of what other lanes copied is read
+      if constexpr (kCentered || !kAligned) __syncwarp();  // something of what other lanes copied is read
       const float pivot = kCentered ? this->pivot_of(stage_ahead) : 0.0f;
       if constexpr (kEdges) {
         if constexpr (kCentered) __syncwarp();  // all have the pivot
         this->fill_around_row(stage_ahead, pivot);
       }
-      Sums<kCentered> next = thread_sums(stage_ahead, ahead, pivot, loose);
+      Sums<kCentered> next = thread_sums(stage_ahead, ahead, pivot, false);
       if (kLag == 1 ? summed : any_of_warp(turn < turns)) this->end_merge(sums, turn);
       const Slopes slopes = slopes_of(sums, p, turn < turns, [&] { return this->first_row() + turn * p.step; });
-      if constexpr (kIsLoose) {
-        if (loose) this->differentiate_loose(slopes, turn, dx);
-      }
-      differentiate(slopes, stage, turn, next, loose, pivot);
+      differentiate(slopes, stage, turn, next, false, pivot);
       sums = next.moments(pivot, kCentered ? scratch.warp_inverse[warp()] : 0.0f);
       if (p.team_warps > 1) {
         if (lane() == 0) scratch.warp[(ahead + done) % 2][threadIdx.x / kWarp] = sums;
