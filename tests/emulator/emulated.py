@@ -17,6 +17,9 @@ from typing import Any
 from unittest.mock import patch
 
 POISON = 0xFF  # NaN in every type of float
+DESCRIBES = (  # what cuTensorMapEncodeTiled takes
+    ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, *[ctypes.c_void_p] * 5, *[ctypes.c_int] * 4,
+)  # fmt: skip
 
 
 class Driver:
@@ -58,6 +61,22 @@ class Driver:
             yield
         finally:
             self._library.emulator_rehearse(False)
+
+    def describe(
+        self, to: int, of: ctypes.Array, sizes: tuple[int, int], element: int, box: tuple[int, int], *, swizzled: bool
+    ) -> None:
+        """What kernels copy boxes of a matrix by: rows and columns of elements of one byte or four."""
+        unsigned_8, float_32, swizzle_128 = 0, 7, 3
+        encode, result = ctypes.CFUNCTYPE(ctypes.c_int, *DESCRIBES)(), ctypes.c_int()
+        self._library.cuGetProcAddress_v2(
+            b"cuTensorMapEncodeTiled", ctypes.byref(encode), 12000, ctypes.c_uint64(0), ctypes.byref(result)
+        )
+        two, pitch = ctypes.c_uint32 * 2, ctypes.c_uint64(sizes[1] * element)
+        code = encode(
+            to, unsigned_8 if element == 1 else float_32, 2, ctypes.addressof(of), (ctypes.c_uint64 * 2)(*sizes[::-1]),
+            ctypes.byref(pitch), two(*box[::-1]), two(1, 1), 0, swizzle_128 if swizzled else 0, 0, 0,
+        )  # fmt: skip
+        assert code == 0, code
 
     def run(
         self,

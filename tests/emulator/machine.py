@@ -3,7 +3,7 @@
 
     python -m tests.emulator.machine DRIVER IMAGE
 
-Prints a JSON: for each kernel of machine.cu, four times (each way of the emulator to order things), null if its result
+Prints a JSON: for each kernel of machine.cu and boxes.cu, four times (each way of the emulator to order things), null if its result
 is right, "other numbers", or the emulator's message; for each of matrices.cu how far off its product is.
 """
 
@@ -27,13 +27,19 @@ class MachineParams(ctypes.Structure):
     _fields_ = (("from", ctypes.c_void_p), ("to", ctypes.c_void_p), ("count", ctypes.c_int))
 
 
+class BoxParams(ctypes.Structure):
+    """Two of what the driver makes of a matrix, each of 128 bytes on 64; `matrices` has them."""
+
+    _fields_ = (("matrices", ctypes.c_ubyte * 256), ("to", ctypes.c_void_p), ("rest", ctypes.c_ubyte * 56))
+
+
 class MatrixParams(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_void_p) for name in "abcd")
 
 
-def kernels() -> dict[str, str]:
-    """Those of machine.cu, and how each is launched: BLOCK, WARP, OVERLAPPING or CLUSTER."""
-    text = (KERNELS / "machine.cu").read_text(encoding="utf-8")
+def kernels(source: str) -> dict[str, str]:
+    """Those of machine.cu, and how each is launched: BLOCK, WARP, OVERLAPPING or CLUSTER; or those of boxes.cu: BOX."""
+    text = (KERNELS / source).read_text(encoding="utf-8")
     return {name: how for how, name in re.findall(r"^([A-Z]+)_KERNEL\((\w+)\)", text, re.MULTILINE)}
 
 
@@ -65,6 +71,29 @@ def rotated(driver: Driver, image: Path, kernel: str, how: str, temper: int) -> 
     return None if list(found) == [*given[1:], given[0]] else "other numbers"
 
 
+def boxed(driver: Driver, image: Path, kernel: str, _how: str, temper: int) -> str | None:
+    """One kernel of boxes.cu, of which a right one gives 8 rows from the fourth on: 4 floats from the eighth, or words."""
+    driver.temper(temper)
+    floats = array(driver, ctypes.c_float, [random.random() for _ in range(24 * 16)], "floats")
+    words = array(driver, ctypes.c_uint32, [random.getrandbits(32) for _ in range(24 * 32)], "bytes")
+    found = array(driver, ctypes.c_uint32, [0] * 32, "out", writable=True)
+    room = ctypes.create_string_buffer(ctypes.sizeof(BoxParams) + 64)
+    parameters = BoxParams.from_buffer(room, -ctypes.addressof(room) % 64)
+    parameters.to = ctypes.addressof(found)
+    place = ctypes.addressof(parameters)
+    driver.describe(place, floats, (24, 16), 4, (8, 4), swizzled=False)
+    driver.describe(place + 128, words, (24, 128), 1, (8, 128), swizzled=True)
+    said = driver.run(image, kernel, parameters, threads=32)
+    driver.forget()
+    if said:
+        return said
+    of, pitch, column = (words, 32, 8) if "swizzled" in kernel else (floats, 16, 8)
+    rows = [list(of[row * pitch + column :][:4]) for row in range(4, 12)]
+    expected = [value for row in rows for value in row]
+    given = list(found) if of is words else list((ctypes.c_float * 32).from_buffer(found))
+    return None if given == expected else "other numbers"
+
+
 def bits(kind: str, values: list[float]) -> list[int]:
     """Values that the type has exactly, as it has them."""
     if kind == "float16":
@@ -93,8 +122,9 @@ def product(driver: Driver, image: Path, kernel: str, kind: str, rows: int, colu
 def main() -> None:
     driver, image = Driver(Path(sys.argv[1])), Path(sys.argv[2])
     said = {
-        kernel: [rotated(driver, image, kernel, how, temper) for temper in range(4)]
-        for kernel, how in kernels().items()
+        kernel: [run(driver, image, kernel, how, temper) for temper in range(4)]
+        for source, run in (("machine.cu", rotated), ("boxes.cu", boxed))
+        for kernel, how in kernels(source).items()
     }
     off = {
         f"{kernel}_{kind}": product(driver, image, kernel, kind, *sizes)

@@ -49,6 +49,17 @@ FAULTS = {
         "never initialised",
     ],
     "writes_as_a_cluster_and_is_none": ["st.async: the launch has no clusters"],
+    "copies_the_box_beside": ["other numbers"],
+    "copies_the_box_below": ["other numbers"],
+    "exchanges_column_and_row": ["other numbers"],
+    "copies_a_box_past_the_end": ["other numbers"],
+    "copies_a_box_off_16_bytes": ["cp.async.bulk.tensor: column 9 is not on 16 bytes"],
+    "copies_a_box_off_128_bytes": ["cp.async.bulk.tensor to", "which is no multiple of 128"],
+    "expects_more_of_a_box": ["wait for others that never come", "at mbarrier.try_wait"],
+    "expects_less_of_a_box": ["16 bytes came to a barrier that was not told of them"],
+    "does_not_wait_for_a_box": ["a copy to these 4 bytes", "a race: thread", "has ended", "other numbers"],
+    "copies_a_box_of_nothing_described": ["the driver has described no matrix there"],
+    "reads_a_swizzled_box_as_it_was": ["other numbers"],
     "does_not_wait_for_other_blocks": ["has ended", "a copy to these 4 bytes", "other numbers"],
 }
 
@@ -63,7 +74,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("emulator")
     driver = build.build_driver(folder)
     sources = {
-        KERNELS / "machine.cu": dict.fromkeys(kernels(), 64),
+        **{KERNELS / source: dict.fromkeys(kernels(source), 64) for source in ("machine.cu", "boxes.cu")},
         KERNELS / "matrices.cu": PRODUCTS,
     }
     image = build.build_image(CODE, sources, build.headers(), driver, folder)

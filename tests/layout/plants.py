@@ -54,6 +54,15 @@ VALUES = [
     number("CMakeLists.txt", "set(T x86_64-linux-gnu)\n", "the triple of linux-x86_64"),
     number("src/kernelwright/a.py", "TAG = 'manylinux_2_31_x86_64'\n", "a platform tag"),
     number("toolchain/workflows/a.yml.in", "GCC: 12.4.0\n", "the locked GCC"),
+    Plant(
+        "launchers_and_kernels_agree",
+        {
+            "csrc/host/a.h": "// As in csrc/cuda/a_*.cuh.\nconstexpr int64_t kA = int64_t{2} << 3;\n",
+            "csrc/cuda/a_b.cuh": "constexpr u32 kB = 8u;\nconstexpr u32 kA = kB * 4;\n",
+        },
+        "csrc/host/a.h: kA is 16, in csrc/cuda/a_b.cuh it is 32",
+        {"csrc/cuda/a_b.cuh": "constexpr u32 kB = 8u;\nconstexpr u32 kA = kB * 2;\n"},
+    ),
 ]
 
 FILES = [

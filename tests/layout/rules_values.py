@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Numbers that targets.toml alone may spell."""
+"""Numbers that targets.toml alone may spell, and those that stand in two places and must agree."""
 
 from __future__ import annotations
 
+import ast
+import operator
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatch
 
 from tests.layout.tree import Tree
 from toolchain import targets
@@ -67,3 +70,49 @@ def numbers_live_in_the_table(tree: Tree) -> Iterator[str]:
                     yield f"{place}: {found!r} is {what}; targets.toml alone spells those"
             for found in pattern.findall(line):
                 yield f"{place}: {found!r} is {values[found]}; targets.toml alone spells it"
+
+
+_CONSTANT = re.compile(r"^(?:inline )?constexpr \w+ (k\w+) = ((?:[^;{]|int64_t\{\w+\})+);", re.MULTILINE)
+_SHARED = re.compile(r"^// As in (csrc/cuda/.*)\n((?:(?!// ).+\n)*)", re.MULTILINE)
+_OPERATORS = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.floordiv,
+    ast.LShift: operator.lshift, ast.RShift: operator.rshift,
+}  # fmt: skip
+
+
+def _number(expression: str, known: dict[str, str]) -> int | None:
+    """Of an expression of whole numbers and of constants that stand in `known`; None of any other."""
+
+    def value(node: ast.expr) -> int:
+        if isinstance(node, ast.Constant) and isinstance(node.value, int):
+            return node.value
+        if isinstance(node, ast.Name):
+            return value(parsed(known[node.id]))
+        if isinstance(node, ast.BinOp):
+            return int(_OPERATORS[type(node.op)](value(node.left), value(node.right)))
+        raise KeyError(ast.dump(node))
+
+    def parsed(text: str) -> ast.expr:
+        return ast.parse(re.sub(r"int64_t\{(\w+)\}|\b(\d\w*?)u\b", r"\1\2", text), mode="eval").body
+
+    try:
+        return value(parsed(expression))
+    except (KeyError, SyntaxError):
+        return None
+
+
+def launchers_and_kernels_agree(tree: Tree) -> Iterator[str]:
+    """A launcher plans with numbers of its kernels that no header of both has; one changed alone gives wrong launches."""
+    of_kernels = {path: dict(_CONSTANT.findall(tree.text(path))) for path in tree.under("csrc/cuda")}
+    every = {name: text for constants in of_kernels.values() for name, text in constants.items()}
+    for path in tree.under("csrc/host"):
+        own = dict(_CONSTANT.findall(tree.text(path)))
+        for where, block in _SHARED.findall(tree.text(path)):
+            patterns = re.findall(r"[\w*]+\.cuh?", where)
+            for name, text in _CONSTANT.findall(block):
+                for kernel, constants in of_kernels.items():
+                    if name not in constants or not any(fnmatch(kernel.rpartition("/")[2], p) for p in patterns):
+                        continue
+                    ours, theirs = _number(text, own), _number(constants[name], every)
+                    if ours is not None and theirs is not None and ours != theirs:
+                        yield f"{path}: {name} is {ours}, in {kernel} it is {theirs}"

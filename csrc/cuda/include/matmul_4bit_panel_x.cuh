@@ -14,6 +14,7 @@
 namespace kw {
 
 constexpr u32 kSliceBytes = 128;  // of a row of x
+constexpr u32 kPanelXUnits = 8;   // of a slice of a row, a thread each
 
 // A word of x. aligned: it begins on 4 bytes.
 __device__ __forceinline__ u32 load_pair(const char* from, int aligned) {
@@ -31,8 +32,8 @@ __device__ __forceinline__ u32 load_pair(const char* from, int aligned) {
 // kernels ahead. Rows past the last one are zeros.
 __device__ __forceinline__ void matmul_4bit_panel_x(const KwMatmul4bitPanelXParams& p) {
   const u32 index = blockIdx.x * blockDim.x + threadIdx.x;
-  const u32 unit = index & 7u, half = unit >> 2;
-  const u32 row = (index >> 3) / p.slices, slice = (index >> 3) - row * p.slices;
+  const u32 unit = index % kPanelXUnits, half = unit >> 2, slices = index / kPanelXUnits;
+  const u32 row = slices / p.slices, slice = slices - row * p.slices;
   const u32 group = row >> p.group_log2, column = row - (group << p.group_log2);
   const char* from = p.x + row * p.x_pitch + slice * u64{kSliceBytes} + half * 64 + (unit & 3u) * 4;
   char* to = p.to + (((group * u64{p.slices} + slice) << p.group_log2) + column) * kSliceBytes;

@@ -54,6 +54,9 @@ struct Rows4bit {
   static constexpr bool kWaitsLess = kRanges == 4;
   // Whether a warp's first x is asked for before codes, not behind them: all blocks want the same x at once.
   static constexpr bool kXFirst = kRanges > 1;
+  // Whether it is worked out where a warp's later units begin while the first are on their way, not when these are
+  // there.
+  static constexpr bool kAims = kRanges == 4;
   using Weight = RowsWeight4bit<kRanges>;
   using Sums = RowsSums4bit<T, kRanges, kSums>;
   const KwMatmul4bitParams& p;
@@ -67,6 +70,7 @@ struct Rows4bit {
   float sum[kUnits][kSums];
   const char* x[kParts];
   bool used[kParts];
+  RowsFrom4bit late;  // kAims: the second half's
 
   __device__ __forceinline__ explicit Rows4bit(const KwMatmul4bitParams& p)
       : p(p), weight(p), share(p, bits_of_float(shuffle_from(float_of_bits(threadIdx.x / kWarp), 0))) {
@@ -168,9 +172,13 @@ struct Rows4bit {
   }
 
   __device__ __forceinline__ void give_sums() {
+    const u32 number = (slot << kRowsWarpsLog2) + share.row_warp * share.k_warps + share.k_warp;
+    const u32 to = Sums::lane_at(weight.shared, number);
+    if (Sums::gives()) {
 #pragma unroll
-    for (u32 i = 0; i < kUnits; ++i) {
-      if (slot + i < slots) Sums::give(sum[i], share.unit(slot + i) * share.k_warps + share.k_warp);
+      for (u32 i = 0; i < kUnits; ++i) {
+        if (slot + i < slots) Sums::give(sum[i], to + (i << kRowsWarpsLog2) * Sums::kUnitBytes);
+      }
     }
     clear_sums();
   }
@@ -187,6 +195,10 @@ struct Rows4bit {
       if (kAsks && i / 2 >= units) continue;
       weight.fetch_codes(row[which * 2 + i / 2][i % 2] + step * Weight::kStepBlocks, i % 2, half[which][i / 2]);
     }
+    fetch_scales(which, units, step);
+  }
+
+  __device__ __forceinline__ void fetch_scales(u32 which, u32 units, u32 step) {
     if (step % Weight::kSteps != 0) return;
     if (Weight::kShares && !weight.plain) {
       const u32 place = threadIdx.x % 4;
@@ -198,6 +210,31 @@ struct Rows4bit {
     for (u32 i = 0; i < 4; ++i) {
       if (kAsks && i / 2 >= units) continue;
       weight.fetch_scales(row[which * 2 + i / 2][i % 2] + step * Weight::kStepBlocks, i % 2, half[which][i / 2]);
+    }
+  }
+
+  // Where the second half's loads begin; those for quantized scales are worked out when they are sent for.
+  __device__ __forceinline__ void aim_late(u32 step) {
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) {
+      const u32 at = weight.within(row[2 + i / 2][i % 2] + step * Weight::kStepBlocks);
+      late.codes[i] = computed_here(weight.codes + at * u64{32});
+      late.scales[i] = computed_here(p.scales.absmax + (at >> (p.scales.block_log2 - 6)) * u64{4});
+    }
+  }
+
+  __device__ __forceinline__ void fetch_late(u32 units, u32 step) {
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) load_once(late.codes[i], half[1][i / 2].codes[i % 2]);
+    if (!weight.plain) return fetch_scales(1, units, step);
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) {
+      u32(&scale)[2] = half[1][i / 2].scale[i % 2];
+      if (weight.narrow) {
+        load<8>(late.scales[i], scale);
+      } else {
+        load<4>(late.scales[i], scale);
+      }
     }
   }
 
@@ -240,7 +277,7 @@ struct Rows4bit {
 
   __device__ __forceinline__ bool work_by_halves() {
     const u32 second = units_from(slot + 2);
-    if (second > 0) fetch(1, second, step);
+    if (second > 0) kAims ? fetch_late(second, step) : fetch(1, second, step);
     add_half(0, units_from(slot));
     arrive(1, step);
     u32 next;
@@ -250,10 +287,16 @@ struct Rows4bit {
     end_step();
     if (first == 0) return false;
     if (Weight::kSteps > 1 || next != step) load_x(next);  // x of a step stays where each warp has but one
+    begin_step(next);
+    return true;
+  }
+
+  // Waits for what its first half needs.
+  __device__ __forceinline__ void begin_step(u32 next) {
+    if constexpr (kAims) aim_late(next);
     arrive(0, next);
     arrive_x();
     step = next;
-    return true;
   }
 
   __device__ __forceinline__ u32 first_step() const { return share.k_warp * Weight::kSteps; }
@@ -279,8 +322,7 @@ struct Rows4bit {
   __device__ __forceinline__ void work() {
     clear_sums();
     if (busy()) {
-      arrive(0, step);
-      arrive_x();
+      begin_step(step);
       while (work_by_halves()) {
       }
     } else {
@@ -288,9 +330,18 @@ struct Rows4bit {
     }
   }
 
+  // Has L2 bring a row of x, which all blocks will ask for at once: each block some of its lines, since it is slower
+  // where all tell it of all.
+  __device__ __forceinline__ void prefetch_x() const {
+    if (threadIdx.x / kWarp != 2) return;
+    const u32 line = blockIdx.x + threadIdx.x % kWarp * gridDim.x;
+    if (line < p.row_blocks) prefetch(p.x + line * 128);
+  }
+
   // The kernel before this one may still be at work until the wait: all that can be worked out by then is.
   __device__ __forceinline__ void run() {
     allow_next_kernel();
+    if constexpr (kRanges > 1) prefetch_x();
     fill_table<T>(p);
     const u32 first = units_before(blockIdx.x), end = units_before(blockIdx.x + 1);
     if constexpr (kRanges > 1) weight.prefetch_codes(first, end);
@@ -304,7 +355,7 @@ struct Rows4bit {
       __syncthreads();
       work();
       __syncthreads();
-      Sums::store_totals(p, group, units);
+      Sums::store_totals(p, weight.shared, group, units);
     }
   }
 };

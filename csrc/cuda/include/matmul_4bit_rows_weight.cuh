@@ -23,6 +23,11 @@ struct RowsSlot4bit {
   u32 scale[2][2];
 };
 
+// Where the loads of half of a warp's units begin: of two units, two rows each.
+struct RowsFrom4bit {
+  const char *codes[4], *scales[4];
+};
+
 template <u32 kRanges>
 struct RowsWeight4bit {
   static constexpr u32 kSideBySide = kRanges > 0 ? kRanges : 1;

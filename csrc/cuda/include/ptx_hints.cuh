@@ -35,4 +35,10 @@ __device__ __forceinline__ u32 computed_here(u32 value) {
   return value;
 }
 
+// The same of an address: worked out here, not behind the waits that follow.
+__device__ __forceinline__ const char* computed_here(const char* value) {
+  asm volatile("" : "+l"(value));
+  return value;
+}
+
 }  // namespace kw

@@ -29,8 +29,7 @@ constexpr int64_t kPanelSumThreads = 256;
 constexpr int64_t kMostPieces = 4;
 constexpr int64_t kPanelSum = 4;                   // bytes
 constexpr int64_t kMostSplit = 8;                  // blocks of a cluster that every GPU with clusters can place
-constexpr int64_t kPanelRowsLeast = 3;             // of x
-constexpr int64_t kPanelLarge = int64_t{1} << 25;  // elements of a weight
+constexpr int64_t kPanelRowsLeast = 2;             // of x
 constexpr int64_t kPanelDepth = int64_t{1} << 24;  // bytes of a tile are counted in 32 bits
 constexpr int64_t kMostUnits = int64_t{1} << 31;
 
@@ -129,27 +128,42 @@ inline int64_t panel_workspace(const Matmul4bit& a, const Device& device) {
   return panel_x_bytes(a.m, a.k) + plan_panel(a, device).sums;
 }
 
-// The same of the kernels for few rows of x, which are bound by their busiest warp: what it takes for 512 of k of a
-// unit, by the rows of x and by how many units it has at a time.
+// The same of a call of up to 16 rows of x, which begins before the one ahead has ended.
+inline double panel_call_cost(const Panel& plan) {
+  constexpr double kOverlap[] = {2.5, 1.9};
+  return plan.cost - kOverlap[plan.kind];
+}
+
+// The same of the kernels for few rows of x. With up to two a block's busiest warp decides, by the units and depths of
+// 512 of k that it has, and two blocks of a multiprocessor are in each other's way. With more it is how many codes a
+// multiprocessor looks up, and a warp waits for each round of four units at one depth but the first.
 inline double rows_cost(const Matmul4bit& a, const Device& device) {
-  constexpr double kUnit[][3] = {{0, 0, 0}, {0, 0, 0}, {4.3, 3.4, 3.0}, {4.7, 3.85, 3.3}, {2.8, 2.8, 2.4}},
-                   kBlock = 5.0;
+  constexpr int kTwo = 1;  // of kRowsKinds
+  constexpr double kCall = 1.82, kAlone = 1.04, kBeside = 1.31;
+  constexpr int64_t kRound = 4;
+  constexpr struct {
+    double call, round, rate;  // the last: elements of a multiprocessor's share of the weight, a microsecond
+  } kMore[] = {{6.1, 4.2, 55.5e3}, {4.25, 4.4, 30e3}, {5.6, 4.2, 28.7e3}};
   const Rows plan = plan_rows(a, device);
   const int64_t units = ratio_up(ratio_up(plan.units, plan.grid), int64_t{1} << (kRowsWarpsLog2 - plan.k_warps_log2));
   const int64_t depths = ratio_up(ratio_up(a.k, kRowsScales), int64_t{1} << plan.k_warps_log2);
-  return kBlock + static_cast<double>(units * depths) * kUnit[plan.kind][(units < 3 ? units : 3) - 1];
+  if (plan.kind <= kTwo) {
+    const double each = plan.grid > device.multiprocessors ? kBeside : kAlone;
+    return kCall + static_cast<double>(rows_warp_cost(plan.kind, units, depths)) * each;
+  }
+  const auto& more = kMore[plan.kind - kTwo - 1];
+  const double share = static_cast<double>(a.n) * static_cast<double>(a.k) / device.multiprocessors;
+  return more.call + static_cast<double>(ratio_up(units, kRound) * depths - 1) * more.round + share / more.rate;
 }
 
-// Of more rows of x than the kernels for few rows take, or another depth than those; and of large weights already of
-// fewer rows where that is faster. On an H200 13824 x 5120 took 19 µs with 8 rows here and 29 there, 21 and 30 with 12;
-// 28672 x 8192 took 46 and 56 with 8. (Smaller weights were slower here: 4096 x 4096 took 12 µs and 10 with 16 rows;
-// and one or two rows of x are bound by memory.)
+// Of more rows of x than the kernels for few rows take, or another depth than those; and of two rows and more where
+// that is faster by these estimates, fitted to what 69 weights of 512 to 32000 rows took. One row is bound by
+// memory. Figures: benchmarks/results/matmul_4bit-choice-notes.md.
 inline bool takes_panel(const Matmul4bit& a, const Device& device, uint32_t features) {
-  constexpr double kFaster = 0.97;
+  constexpr double kFaster = 0.95;  // what the estimates may be off
   if (!can_panel(a, features)) return false;
   if (a.m > kRowsMost || a.k % kRowsRange != 0) return true;
-  if (a.m < kPanelRowsLeast || a.n < ratio_up(kPanelLarge, a.k)) return false;
-  return plan_panel(a, device).cost < kFaster * rows_cost(a, device);
+  return a.m >= kPanelRowsLeast && panel_call_cost(plan_panel(a, device)) < kFaster * rows_cost(a, device);
 }
 
 }  // namespace kw::matmul_4bit_plan

@@ -8,7 +8,7 @@
 
 namespace kw::matmul_4bit_plan {
 
-// As in csrc/cuda/include/matmul_4bit_tile.cuh and csrc/cuda/matmul_4bit.cu.
+// As in csrc/cuda/include/matmul_4bit_tile.cuh, matmul_4bit_copy.cuh, matmul_4bit_pairs.cuh and matmul_4bit.cu.
 constexpr int kKinds = 2;
 constexpr int kCols[kKinds] = {32, 64};                             // rows of x a kernel can take
 constexpr int kWarpRows[kKinds] = {32, 64};                         // rows of the weight a warp takes

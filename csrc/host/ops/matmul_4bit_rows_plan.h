@@ -17,7 +17,7 @@ struct RowsKind {
   int64_t least;   // units of a block, where all multiprocessors have one: a warp works on two even if one is there
 };
 constexpr RowsKind kRowsKinds[] = {{1, 4, 64, 2, 32768, 4096, 2},
-                                   {2, 2, 128, 2, 32768, 0, 1},
+                                   {2, 2, 128, 2, 32768, 0, 2},
                                    {4, 1, 256, 2, 32768, 0, 1},
                                    {8, 1, 512, 2, 32768, 0, 1},
                                    {16, 1, 1024, 1, 98304, 0, 1}};

@@ -8,7 +8,7 @@
 
 namespace kw::quantize_4bit_plan {
 
-// As in csrc/cuda/include/quantize_4bit.cuh.
+// As in csrc/cuda/include/quantize_4bit*.cuh.
 constexpr int kThreads = 128;
 constexpr int64_t kUnits = 4 * kThreads;  // of 16 bytes that a block of threads takes at once
 constexpr int64_t kResident = 8;  // blocks of a multiprocessor at once, as csrc/cuda/quantize_4bit.cu bounds them

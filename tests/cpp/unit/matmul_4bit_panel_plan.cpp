@@ -65,7 +65,7 @@ CASE(what_they_take) {
   CHECK(takes(product(16, 28672, 8192)), "16 rows and a large weight");
   CHECK(takes(product(5, 13824, 5120)), "5 rows and a depth that the other kernels' warps cannot share evenly");
   CHECK(takes(product(1, 5, 64)), "a depth that the other kernels do not take");
-  CHECK(!takes(product(2, 28672, 8192)), "2 rows are for other kernels");
+  CHECK(!takes(product(1, 28672, 8192)), "one row is for other kernels");
   CHECK(!takes(product(17, 4096, 4096 + 32)), "half a slice");
   CHECK(!takes(product(17, 4096, 4096, 32)), "two scales in a slice");
   CHECK(!takes(product(17, 4096, 4096, 64, KW_FLOAT32)), "float32");
@@ -73,7 +73,28 @@ CASE(what_they_take) {
   CHECK(!takes(product(int64_t{1} << 25, int64_t{1} << 30, 64)), "more blocks than a launch has");
 }
 
-// As measured on an H200 (benchmarks/results/matmul_4bit-panel-notes.md).
+// What an H200 took, in microseconds, by the kernels for few rows of x and by these
+// (benchmarks/results/matmul_4bit-choice-notes.md).
+CASE(the_faster) {
+  const struct {
+    int64_t m, n, k;
+    double few, panel;
+  } kTook[] = {{3, 2048, 8192, 11.63, 9.69},   {4, 1280, 8192, 11.56, 7.84},   {8, 5120, 5120, 16.74, 10.87},
+               {16, 5120, 5120, 29.25, 12.01}, {16, 2560, 6912, 14.79, 11.0},  {9, 6912, 2560, 17.80, 10.62},
+               {4, 8192, 8192, 18.54, 16.03},  {8, 14336, 4096, 17.91, 15.32}, {2, 5120, 13824, 21.32, 18.52},
+               {2, 3584, 18944, 19.30, 17.32}, {2, 5120, 27648, 37.50, 28.13}, {4, 4096, 4096, 7.69, 9.67},
+               {8, 4096, 4096, 8.06, 9.80},    {16, 4096, 4096, 9.66, 10.71},  {4, 6912, 2560, 8.11, 9.72},
+               {4, 11008, 4096, 12.10, 14.06}, {4, 14336, 4096, 14.28, 15.27}, {9, 8192, 2048, 9.55, 10.11},
+               {2, 4096, 4096, 6.06, 9.62},    {2, 8192, 8192, 13.44, 15.93},  {2, 8192, 28672, 38.87, 41.19},
+               {2, 2048, 8192, 7.43, 9.59},    {8, 7168, 2048, 7.82, 8.79},    {9, 9216, 2304, 14.59, 11.48},
+               {3, 24576, 3072, 19.48, 18.20}};
+  for (const auto& took : kTook) {
+    CHECK(takes(product(took.m, took.n, took.k)) == (took.panel < took.few), "m %lld, n %lld, k %lld",
+          (long long)took.m, (long long)took.n, (long long)took.k);
+  }
+}
+
+// As measured there (benchmarks/results/matmul_4bit-panel-notes.md).
 CASE(pieces_of_k) {
   const struct {
     int64_t m, n, k, pieces, split;

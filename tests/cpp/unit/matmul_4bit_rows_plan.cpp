@@ -34,14 +34,16 @@ CASE(every_shape) {
   }
 }
 
-// With one row of x a unit is 4 rows of the weight, and a warp works on two units whether the second is there or not.
+// With one row of x a unit is 4 rows of the weight, with two 8, and a warp works on two units whether the second is
+// there or not.
 CASE(blocks_of_one_row) {
   CHECK(plan(kDevices[0], 1, 400, 4096).grid == 100, "100 units are 100 blocks'");
   CHECK(plan(kDevices[0], 1, 600, 4096).grid == 132, "150 units leave no multiprocessor idle");
   CHECK(plan(kDevices[0], 1, 1600, 4096).grid == 200, "400 units are two a block");
   CHECK(plan(kDevices[0], 1, 4096, 4096).grid == 264, "1024 units, and two blocks a multiprocessor");
-  CHECK(plan(kDevices[0], 2, 1600, 4096).grid == 200,
-        "a unit of two rows of x has 8 rows of the weight, and may be alone");
+  CHECK(plan(kDevices[0], 2, 2048, 8192).grid == 132, "256 units leave no multiprocessor idle, or are two a block");
+  CHECK(plan(kDevices[0], 2, 2560, 4096).grid == 160, "320 units of two rows of x are two a block");
+  CHECK(plan(kDevices[0], 4, 2560, 4096).grid == 160, "160 units of four rows of x are a block's each");
 }
 
 // A warp works on two units while two others are on their way. On an H200 4096 x 11008 took 9.8 µs with one row of x

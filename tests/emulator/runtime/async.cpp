@@ -83,6 +83,7 @@ const char* arrive(const Sent& message) {
   auto* barrier = reinterpret_cast<Mbarrier*>(block->shared + message.barrier);
   if (barrier->arrivals == 0xffff) return "what was written has arrived at a barrier that was never initialised";
   barrier->bytes -= static_cast<int32_t>(message.bytes);
+  barrier_expects(barrier, -static_cast<int64_t>(message.bytes));
   end_phase_if_complete(barrier);
   return nullptr;
 }
@@ -226,6 +227,7 @@ void emulated_barrier_arrive(unsigned address, unsigned more_bytes) {
   Mbarrier* barrier = begun("mbarrier.arrive", current->block, address);
   if (barrier->pending() == 0) fault("mbarrier.arrive: all %u have arrived in this phase", barrier->arrivals);
   barrier->bytes += static_cast<int32_t>(more_bytes);
+  barrier_expects(barrier, more_bytes);
   barrier_is_told(barrier);
   --barrier->pending_and_phase;
   end_phase_if_complete(barrier);

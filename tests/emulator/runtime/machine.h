@@ -141,6 +141,8 @@ void warps_are_in_order(const Block* block, unsigned warps);
 void lanes_are_in_order(const Block* block, unsigned warp, unsigned lanes);
 void forget_barriers();
 void barrier_begins(const void* barrier);
+void barrier_expects(const void* barrier, int64_t bytes);  // below 0: those have come
+int64_t bytes_untold();  // that came to a barrier, and it was never told to expect; the most of one
 void barrier_is_told(const void* barrier);
 void barrier_ends_phase(const void* barrier);
 void barrier_tells(const void* barrier);

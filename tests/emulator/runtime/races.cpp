@@ -31,8 +31,10 @@ struct Seen {
   unsigned of_threads[kWarps][kMaxThreads];  // of each thread by each warp, as an mbarrier told it
 };
 
-// What those that arrive at an mbarrier have done and seen: in the phase that is under way, and in the one before.
+// What those that arrive at an mbarrier have done and seen: in the phase that is under way, and in the one before. And
+// of all phases the bytes that it was told to expect, less those that came.
 struct Told {
+  int64_t to_come;
   unsigned of_warps[2][kWarps], of_threads[2][kMaxThreads];
 };
 constexpr size_t kTold = 1024;  // mbarriers of a cluster: a power of two
@@ -123,6 +125,16 @@ void shared_arrival(const Block* block, size_t offset, size_t bytes) {
 void forget_barriers() { memset(told_barriers, 0, sizeof told_barriers); }
 
 void barrier_begins(const void* barrier) { *told_at(barrier) = {}; }
+
+void barrier_expects(const void* barrier, int64_t bytes) { told_at(barrier)->to_come += bytes; }
+
+int64_t bytes_untold() {
+  int64_t most = 0;
+  for (size_t i = 0; i < kTold; ++i) {
+    if (told_barriers[i] != nullptr && -told[i].to_come > most) most = -told[i].to_come;
+  }
+  return most;
+}
 
 // The thread that runs arrives.
 void barrier_is_told(const void* barrier) {

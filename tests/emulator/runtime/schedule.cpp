@@ -181,6 +181,9 @@ bool run_cluster(unsigned first_block) {
   }
   current = nullptr;
   if (something_flies()) complain("a cluster has ended before all that was written into it has arrived");
+  // A phase that nobody waits for may be announced and never come; what has come must have been announced.
+  const int64_t untold = failed ? 0 : bytes_untold();
+  if (untold > 0) complain("%lld bytes came to a barrier that was not told of them", static_cast<long long>(untold));
   return !failed;
 }
 
