@@ -3,11 +3,14 @@
 
 NF4 in blocks of 64, float32 scales and quantized ones, beside torch's product with a dense weight, dequantize + that
 product, bitsandbytes where it is installed (`bitsandbytes packed`: its weight reordered, as its layers do it for a CPU
-with AVX512-BF16 in their first forward), and two ceilings: `read` sums a float32 tensor, of a product as many bytes as
-its packed weight and scales, `copy` allocates and fills one from another. Everybody takes turns, in another order each
-time, over as many weights as --megabytes hold, so that they come from memory; times are medians in microseconds.
-`rate` is the time of `read` as a share of a product's (quantize and dequantize: their bytes a second, as a share of
-`copy`). Results are compared before they are timed.
+with AVX512-BF16 in their first forward), and three ceilings: `read` sums a float32 tensor, of a product as many bytes
+as its packed weight and scales; `copy` allocates and fills one from another; `STREAM` are its four kernels in float64,
+by torch on all threads, in arrays of four times the last cache each, of which a call takes the next 2^21 elements.
+Everybody takes turns, in another order each time, over as many weights as --megabytes hold, so that they come from
+memory; times are medians in microseconds. `rate` is the time of `read` as a share of a product's (quantize and
+dequantize: their bytes a second, as a share of `copy`). `GB/s` counts a product's packed weight and scales, and of
+STREAM's kernels what each reads and writes, as STREAM does: not that a line is fetched before it is written. `of
+STREAM` is the product's as a share of the fastest of the four. Results are compared before they are timed.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     Call = Callable[[int], Any]  # with the weight of this number
 
 BLOCK = 64
+PIECE = 1 << 21  # elements of STREAM's arrays that a call takes
 MOST_ERROR = 1e-2  # of the largest result: that of its type's rounding
 
 
@@ -148,6 +152,32 @@ def timed(calls: dict[str, Call], sets: int, seconds: float) -> dict[str, float]
     return {name: float(f"{statistics.median(times):.4g}") for name, times in samples.items()}
 
 
+def stream(cache: int) -> tuple[dict[str, Call], dict[str, int]]:
+    """STREAM's kernels, and how many bytes each counts in a call."""
+    import torch
+
+    pieces = -(-4 * cache // (8 * PIECE))
+    a, b, c = (torch.full((pieces, PIECE), value, dtype=torch.float64) for value in (1.0, 2.0, 0.0))
+    kernels: dict[str, tuple[int, Call]] = {
+        "STREAM copy": (2, lambda i: c[i].copy_(a[i])),
+        "STREAM scale": (2, lambda i: torch.mul(c[i], 3.0, out=b[i])),
+        "STREAM add": (3, lambda i: torch.add(a[i], b[i], out=c[i])),
+        "STREAM triad": (3, lambda i: torch.add(b[i], c[i], alpha=3.0, out=a[i])),
+    }
+    turns = {name: itertools.cycle(range(pieces)) for name in kernels}
+    calls = {
+        name: lambda _, name=name, kernel=kernel: kernel(next(turns[name])) for name, (_, kernel) in kernels.items()
+    }
+    return calls, {name: 8 * PIECE * arrays for name, (arrays, _) in kernels.items()}
+
+
+def beside_stream(us: dict[str, float], bytes_: dict[str, int]) -> dict[str, Any]:
+    """A product's rate, its kernels', and the share it has of the fastest."""
+    rates = {name: round(count / us[name] / 1e3, 2) for name, count in bytes_.items()}
+    product = rates.pop("kernelwright")
+    return {"GB/s": {"kernelwright": product, **rates}, "of STREAM": round(product / max(rates.values()), 3)}
+
+
 def ceilings(megabytes: int) -> dict[str, Call]:
     import torch
 
@@ -155,7 +185,9 @@ def ceilings(megabytes: int) -> dict[str, Call]:
     return {"read": lambda i: big[i % 2].sum(), "copy": lambda i: big[i % 2].clone()}
 
 
-def measure(n: int, k: int, rows: list[int], dtype: Any, options: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+def measure(
+    n: int, k: int, rows: list[int], dtype: Any, options: Any, kernels: Any
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each case's name and figures."""
     import torch
 
@@ -176,8 +208,9 @@ def measure(n: int, k: int, rows: list[int], dtype: Any, options: Any) -> Iterat
             error = float((calls[name](0).float() - exact).abs().max() / exact.abs().max())
             if error > MOST_ERROR:
                 raise SystemExit(f"{m} rows of {n}x{k}: {name} is off by {error:.2g} of the largest result")
-        us = timed(calls, sets, options.seconds)
-        yield f"matmul {m}x{k}x{n}", {"us": us, "rate": round(us["read"] / us["kernelwright"], 3)}
+        us = timed(calls | kernels[0], sets, options.seconds)
+        beside = beside_stream(us, {"kernelwright": packed_bytes, **kernels[1]})
+        yield f"matmul {m}x{k}x{n}", {"us": us, "rate": round(us["read"] / us["kernelwright"], 3), **beside}
     us = timed(tensors(held, dense), sets, options.seconds)
     moved = packed_bytes + n * k * dense[0].element_size()
     for name in ("dequantize", "quantize"):
@@ -219,8 +252,9 @@ def main(arguments: list[str]) -> int:
         "command": " ".join(["python", "benchmarks/cpu_four_bit.py", *arguments]),
         "bitsandbytes": None if peer is None else peer.__version__,
     }
+    kernels = stream(device.cache)
     for n, k in options.shapes:
-        for name, entry in measure(n, k, options.rows, getattr(torch, options.dtype), options):
+        for name, entry in measure(n, k, options.rows, getattr(torch, options.dtype), options, kernels):
             known[f"{options.dtype} {name}"] = entry
             print(f"{options.dtype} {name:30} {entry}", flush=True)
             lines = ",\n".join(f"  {json.dumps(case)}: {json.dumps(entry)}" for case, entry in sorted(known.items()))

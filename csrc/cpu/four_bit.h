@@ -17,6 +17,8 @@
 //   Table<T>(values, scale)          the 16 values times a scale, rounded to T
 //   table.decode(p, y)               32 elements of 16 bytes, in their order
 //   kTileCols                        rows of x that the product of many takes at a time
+// and, where its own way is faster, what four_bit_product.h has for all:
+//   put_in_chunks<Chunk>(from, to)   kSize elements in the order of a chunk's vectors
 #pragma once
 
 #include "../cuda/include/four_bit_values.h"

@@ -50,12 +50,19 @@ void widen(const T* x, float* wide, int64_t count) {
 // Whether the product of many takes x in the order of chunks too.
 inline bool in_chunks(const Matmul4bit& a) { return MoreChunks::kScaleFirst && a.k % MoreChunks::kSize == 0; }
 
+#ifndef KW_FOUR_BIT_PUT_IN_CHUNKS
+template <class Chunk>
+void put_in_chunks(const float* elements, float* to) {
+  for (int at = 0; at < Chunk::kSize; ++at) to[at] = elements[Chunk::element_at(at)];
+}
+#endif
+
 template <class Chunk, class T>
 void widen_chunks(const T* x, float* wide, int64_t count) {
   for (int64_t i = 0; i < count; i += Chunk::kSize) {
     float chunk[Chunk::kSize];
     widen(x + i, chunk, Chunk::kSize);
-    for (int at = 0; at < Chunk::kSize; ++at) wide[i + at] = chunk[Chunk::element_at(at)];
+    put_in_chunks<Chunk>(chunk, wide + i);
   }
 }
 

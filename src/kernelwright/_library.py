@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
 import threading
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from kernelwright import _environment, _files, errors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 ABI = 1
@@ -28,6 +29,7 @@ _SCALARS: dict[str, Any] = {
     "kw_status": ctypes.c_int32,
 }
 _STRING = "const char *"
+_MOST_WHOLE = 22  # integers and pointers in the block that kw_call takes
 _COMMON = "base"  # the header that is no operator's
 _FIX = "Reinstall kernelwright (in a source tree: build it again)."
 
@@ -84,6 +86,7 @@ class Library:
         self.path = path
         built = {_COMMON, *(str(image["op"]) for image in manifest["images"])}
         self.functions = _bind(handle, path, signatures, built)
+        self._signatures = signatures["functions"]
         self.ops = {_stem(signatures["functions"][name]) for name in self.functions} - {_COMMON}
         self.constants: Mapping[str, int] = signatures["constants"]
         self._statuses = {self.constants[name]: name for name in self.constants if name.startswith("KW_ERROR_")}
@@ -117,6 +120,14 @@ class Library:
         status = self.functions[function](*arguments)
         if status:
             self.fail(function, status)
+
+    def packer(self, function: str) -> tuple[Callable[..., bytes], int]:
+        """(pack, address): `functions["kw_call"](pack(address, *arguments))` is a call of `function` with integers and
+        a last double, and takes a fifth of the time that ctypes takes for so many arguments. NULL is 0."""
+        kinds = [kind for _, kind in self._signatures[function]["arguments"]]
+        whole = len(kinds) - kinds.count("double")
+        block = struct.Struct(f"={1 + whole}q{8 * (_MOST_WHOLE - whole)}x" + ("d" if whole < len(kinds) else "8x"))
+        return block.pack, ctypes.cast(self.functions[function], ctypes.c_void_p).value or 0
 
     def text(self, function: str, *arguments: Any) -> str:
         """Calls a function that returns a string."""

@@ -221,6 +221,15 @@ def test_weights_have_no_gradients():
         kernelwright.matmul_4bit(x, packed, absmax, 8)
 
 
+def test_freed_bias(device):
+    """To the library NULL is a bias that is not there."""
+    weight, bias = torch.randn(8, 64, device=device), torch.randn(8, device=device)
+    packed, absmax = kernelwright.quantize_4bit(weight)
+    bias.untyped_storage().resize_(0)
+    with pytest.raises(errors.InvalidArgument, match=r"^matmul_4bit: bias has shape \(8,\), but no memory"):
+        kernelwright.matmul_4bit(torch.randn(2, 64, device=device), packed, absmax, 8, bias=bias)
+
+
 def test_no_rows_and_no_columns(device):
     """M = 0 is empty; a weight without columns gives the bias."""
     packed, absmax = (t.to(device) for t in kernelwright.quantize_4bit(torch.randn(8, 16)))

@@ -132,6 +132,8 @@ def test_aliases_in_place(device):
         lambda b: (b[:, :20], b[3, 20:], b[:, 20:]),
         lambda b: (f32(40, 40, device=device), b[39], b),
         lambda b: (f32(40, 40, device=device), b[:, 0], b),
+        lambda b: (f32(38, 40, device=device), b[1], b[2:]),
+        lambda b: (f32(38, 40, device=device), b[38], b[:38]),
         lambda b: (b.flip(0), None, b.t()),
         lambda b: (b[::2], None, b[1::2]),
     ):

@@ -81,6 +81,33 @@ struct HalfChunks {
 using MoreChunks = HalfChunks;
 constexpr int64_t kMoreRows = 4, kFewRows = 8;
 
+// Elements at these places among kCount.
+template <int kCount>
+Vec picked(const float* from, __m512i places) {
+  if constexpr (kCount == 2 * kLanes) {
+    return _mm512_permutex2var_ps(load(from), places, load(from + kLanes));
+  } else {
+    const __mmask16 later = _mm512_test_epi32_mask(places, _mm512_set1_epi32(kCount / 2));
+    return _mm512_mask_blend_ps(later, picked<kCount / 2>(from, places), picked<kCount / 2>(from + kCount / 2, places));
+  }
+}
+
+template <class Chunk>
+struct Places {
+  int32_t of[Chunk::kSize];
+  constexpr Places() : of() {
+    for (int at = 0; at < Chunk::kSize; ++at) of[at] = Chunk::element_at(at);
+  }
+};
+
+#define KW_FOUR_BIT_PUT_IN_CHUNKS
+template <class Chunk>
+void put_in_chunks(const float* elements, float* to) {
+  alignas(64) static constexpr Places<Chunk> kPlaces;
+  for (int at = 0; at < Chunk::kSize; at += kLanes)
+    store(to + at, picked<Chunk::kSize>(elements, _mm512_load_si512(kPlaces.of + at)));
+}
+
 inline Vec looked_up(const float* map, const uint8_t* codes) {
   const __m128i places = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
   return _mm512_i32gather_ps(_mm512_cvtepu8_epi32(places), map, 4);

@@ -94,4 +94,11 @@ KW_API kw_status kw_device_capability(int32_t device, int32_t* capability);
 /* Which image (such as the name of a cubin row) operator `op` would load for a device of this capability. */
 KW_API kw_status kw_image_for(const char* op, int32_t capability, const char** image);
 
+/*
+ * Makes a call that is written in memory, eight bytes for each part: a function of this library that returns a
+ * kw_status, its numbers and pointers in their order and room for 22 of them, and its double, if it takes one. Whoever
+ * makes up calls at run time, as ctypes does, spends more on each argument of a call than on all of such a block.
+ */
+KW_API kw_status kw_call(const void* call);
+
 #endif

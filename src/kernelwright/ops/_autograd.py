@@ -41,33 +41,68 @@ def _name(target: Any) -> str:
     return str(target.name().partition("::")[2].partition(".")[0])
 
 
+def _alone(torch: Any, kernels: Kernels) -> Callable[[Any], Callable[..., Any] | None]:
+    """A function of an Autograd kernel's set of keys: the kernel, if below autograd there is nothing but its key: no
+    mode, subclass, transform or lazy view wants to see the call."""
+    below = torch._C._after_autograd_keyset  # noqa: SLF001 - it has no public name; torch.library does the same
+    keyset_of, keys = torch._C.DispatchKeySet, torch._C.DispatchKey  # noqa: SLF001 - as above
+    if not hasattr(keyset_of, "raw_repr"):  # torch 2.4: nothing tells quickly what is in a set
+        return lambda _: None
+    known = {keyset_of(getattr(keys, key)).raw_repr(): kernel for key, kernel in kernels.items()}.get
+    return lambda keyset: known((keyset & below).raw_repr())
+
+
+def shortcut(
+    torch: Any, target: Any, kernels: Kernels, otherwise: Callable[..., Any], demand: Callable[..., None]
+) -> Callable[..., Any]:
+    """An Autograd kernel that calls one of `kernels` by itself where nobody wants gradients and nothing lies between,
+    and `otherwise` in all other cases. Where a tensor is None it is `demand` that says so."""
+    alone, modes = _alone(torch, kernels), torch.autograd.forward_ad
+    kinds = [str(argument.type) for argument in target._schema.arguments]  # noqa: SLF001
+    tensors = sum("Tensor" in kind for kind in kinds)
+    if not hasattr(torch._C.DispatchKeySet, "raw_repr") or any("Tensor" in kind for kind in kinds[tensors:]):  # noqa: SLF001
+        return otherwise
+    enabled = torch.is_grad_enabled
+    known: dict[int, Callable[..., Any]] = {}  # by the set with autograd's keys in it, of which a program has a few
+    look_up = known.get
+
+    def run(keyset: Any, *args: Any) -> Any:
+        kernel = look_up(keyset.raw_repr())
+        if kernel is None:
+            kernel = alone(keyset)
+            if kernel is None:
+                return otherwise(keyset, *args)
+            known[keyset.raw_repr()] = kernel
+        if modes._current_level >= 0:  # noqa: SLF001 - the public way to ask costs a microsecond
+            return otherwise(keyset, *args)
+        if enabled():
+            for value in args[:tensors]:  # isinstance of all of them takes thrice as long
+                if value is not None and value.requires_grad:
+                    return otherwise(keyset, *args)
+        try:
+            return kernel(*args)
+        except AttributeError:
+            demand(*args)
+            raise
+
+    return run
+
+
 def _redispatch(
     torch: Any, target: Any, refuse: Callable[..., None], kernels: Kernels
 ) -> Callable[[Any, tuple[Any, ...]], Any]:
     """Goes on below autograd. A tensor subclass without this operator only has its name to say; `refuse` says more."""
-    below = torch._C._after_autograd_keyset  # noqa: SLF001 - it has no public name; torch.library does the same
-    redispatch = target.redispatch
-    keyset_of, keys = torch._C.DispatchKeySet, torch._C.DispatchKey  # noqa: SLF001 - as above
+    below, alone = torch._C._after_autograd_keyset, _alone(torch, kernels)  # noqa: SLF001
 
-    def again(rest: Any, args: tuple[Any, ...]) -> Any:
+    def run(keyset: Any, args: tuple[Any, ...]) -> Any:
+        kernel = alone(keyset)
+        if kernel is not None:
+            return kernel(*args)
         try:
-            return redispatch(rest, *args)
+            return target.redispatch(keyset & below, *args)
         except NotImplementedError:
             refuse(*args)
             raise
-
-    if not hasattr(keyset_of, "raw_repr"):  # torch 2.4: nothing tells quickly what else is in a set
-        return lambda keyset, args: again(keyset & below, args)
-    # Of sets with one key and nothing else: no mode, subclass, transform or lazy view wants to see the call.
-    alone = {keyset_of(getattr(keys, key)).raw_repr(): kernel for key, kernel in kernels.items()}.get
-    known: dict[int, Any] = {}  # by the set with autograd's keys in it, of which a program has a few: a kernel, or None
-
-    def run(keyset: Any, args: tuple[Any, ...]) -> Any:
-        whole = keyset.raw_repr()
-        if whole not in known:
-            known[whole] = alone((keyset & below).raw_repr())
-        kernel = known[whole]
-        return again(keyset & below, args) if kernel is None else kernel(*args)
 
     return run
 
@@ -95,7 +130,7 @@ def record_gradients(
     apply = type(f"{name}Gradient", (torch.autograd.Function,), members).apply  # type: ignore[attr-defined]
 
     def run(keyset: Any, *args: Any) -> Any:
-        if modes._current_level >= 0:  # noqa: SLF001 - the public way to ask costs a microsecond
+        if modes._current_level >= 0:  # noqa: SLF001 - as above
             refuse_tangents(op, args)
         if wanted(args) is None:
             return redispatch(keyset, args)

@@ -11,7 +11,7 @@ from kernelwright.errors import InvalidArgument
 from kernelwright.ops._tensors import require_dtype
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from torch import Tensor
 
@@ -114,13 +114,13 @@ def check_held(
     raise InvalidArgument(f"{op}: {name} has {tensor.numel()} elements, but must have {count}: {because()}")
 
 
-def _fit(like: Tensor, tensors: Sequence[Tensor], kinds: Sequence[tuple[Any, Any]]) -> bool:
-    """Whether all lie where `like` does and have their kind's element type and number of elements."""
-    device = like.device
-    for tensor, (dtype, count) in zip(tensors, kinds, strict=True):
-        if tensor.dtype is not dtype or tensor.numel() != count or tensor.device != device:
-            return False
-    return True
+def kinds(count: Any, blocksize: int, scales: int) -> tuple[Any, ...]:
+    """Element types and numbers of elements, in turns: of `count` packed elements and of so many tensors of scales."""
+    number = blocks(count, blocksize)
+    byte, real = dtypes(("uint8", "float32"))
+    if scales == 1:
+        return byte, packed_bytes(count), real, number
+    return byte, packed_bytes(count), byte, number, real, blocks(number, SCALES_A_BLOCK), real, 256, real, 1
 
 
 def check_weight(
@@ -138,11 +138,6 @@ def check_weight(
     count = elements(shape)
     number = blocks(count, blocksize)
     second = blocks(number, SCALES_A_BLOCK)
-    byte, real = dtypes(("uint8", "float32"))
-    kinds = [(byte, packed_bytes(count))]
-    kinds += [(real, number)] if len(scales) == 1 else [(byte, number), (real, second), (real, 256), (real, 1)]
-    if _fit(like, (packed, *scales), kinds):  # most calls: the words below take twice as long, said or not
-        return
 
     def shown() -> str:
         return "x".join(map(str, shape)) or "1"
@@ -174,3 +169,32 @@ def split_scales(op: str, absmax: Any) -> tuple[Any, ...]:
             f"{', '.join(QuantizedAbsmax._fields)}"
         )
     return absmax
+
+
+# --- what the C functions take ----------------------------------------------------
+
+
+def addresses(key: str) -> Callable[..., list[int] | None]:
+    """A function of a tensor, and of others and their kinds, element types and numbers of elements in turns: where the
+    others lie. None where one is of another kind, not contiguous, or elsewhere than the first."""
+    here = key == "CPU"  # a call comes to the CPU's kernel where all tensors are there, to a GPU's where some are
+
+    def find(like: Tensor, tensors: Iterable[Tensor], kinds: Iterable[Any]) -> list[int] | None:
+        found, each = [], iter(kinds)
+        for tensor in tensors:
+            if (
+                tensor.dtype is not next(each)
+                or tensor.numel() != next(each)
+                or not tensor.is_contiguous()
+                or not (here or tensor.get_device() == like.get_device())
+            ):
+                return None
+            found.append(tensor.data_ptr())
+        return found
+
+    return find
+
+
+def with_scales(found: list[int]) -> list[int]:
+    """Of the packed tensor and its scales: packed, absmax, codes, absmax2, map and offset."""
+    return [*found, 0, 0, 0, 0] if len(found) == 2 else [found[0], 0, *found[1:]]

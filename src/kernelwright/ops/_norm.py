@@ -16,7 +16,7 @@ from kernelwright.ops._norm_gradients import gradient_of_backward, gradient_of_d
 from kernelwright.ops._norm_launch import backward_launcher, launcher
 from kernelwright.ops._norm_reference import Reference
 from kernelwright.ops._record import Overload
-from kernelwright.ops._tensors import reaches, span, writable_rows
+from kernelwright.ops._tensors import reaches, refuse_freed, rows, span, writable_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from kernelwright._library import Library
 
+    Parameters = tuple[Tensor | None, ...]
     Run = Callable[..., Any]
     Schema = tuple[str, Callable[[Run], Run]]
     """torch's schema, and what makes a function with its arguments of one with the arguments described above."""
@@ -47,13 +48,15 @@ class Norm:
             "residual": gradient_of_residual(self.name, len(self.parameters)),
             "backward": gradient_of_backward(reference, len(self.parameters)),
         }
-        binds = {"default": _bind, "residual": _bind_residual, "residual_": _bind_residual_, "backward": _bind_backward}
+        binds = {"residual_": _bind_residual_, "backward": _bind_backward}
         schemas = {"default": default, "residual": residual, "residual_": residual_, "backward": backward}
         return tuple(
             Overload(
                 name=name,
                 schema=schema,
-                bind=lambda library, key, bind=binds[name], order=order: order(bind(self, reference, library, key)),  # type: ignore[misc]
+                bind=lambda library, key, name=name, order=order: order(
+                    binds.get(name, _bind)(self, reference, library, key, name)
+                ),  # type: ignore[misc]
                 fake=order(getattr(fake, name)),
                 reference=order(getattr(reference, name)),
                 backward=gradients.get(name),
@@ -108,61 +111,60 @@ def _like(x: Tensor) -> Tensor:
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-def _bind(norm: Norm, reference: Reference, library: Library, key: str) -> Run:
-    launch, double, check = launcher(norm.name, library, key, centered=norm.centered), checks.double(), checks.check
-    name, names = norm.name, norm.parameters
+def _copied(norm: Norm, tensors: dict[str, Tensor | None], count: int) -> list[Tensor | None]:
+    """The same as the library takes them: rows that lie evenly. It would take freed memory for what was left out."""
+    found = []
+    for name, tensor in tensors.items():
+        held = tensor if tensor is None else rows(tensor)[0] if name not in norm.parameters else tensor.contiguous()
+        if held is not None and count and name != "x" and not held.data_ptr():
+            refuse_freed(norm.name, name, held)
+        found.append(held)
+    return found
 
-    def run(x: Tensor, residual: None, parameters: tuple[Tensor | None, ...], eps: float) -> Tensor:
-        check(name, names, x, residual, parameters, eps)
+
+def _bind(norm: Norm, reference: Reference, library: Library, key: str, overload: str) -> Run:
+    launch = launcher(norm.name, library, key, overload, centered=norm.centered)
+    double, by_torch, name = checks.double(), getattr(reference, overload), norm.name
+
+    def run(x: Tensor, residual: Tensor | None, parameters: Parameters, eps: float) -> Any:
+        found = launch(x, residual, parameters, eps)
+        if found is not None:
+            return found
+        checks.check(name, norm.parameters, x, residual, parameters, eps)
         if x.dtype is double:
-            return reference.default(x, residual, parameters, eps)
-        return launch(x, residual, parameters, None, eps)
+            return by_torch(x, residual, parameters, eps)
+        named = dict(zip(norm.parameters, parameters, strict=True))
+        x, residual, *given = _copied(norm, {"x": x, "residual": residual, **named}, x.numel())
+        return launch(x, residual, tuple(given), eps)
 
     return run
 
 
-def _bind_residual(norm: Norm, reference: Reference, library: Library, key: str) -> Run:
+def _bind_residual_(norm: Norm, reference: Reference, library: Library, key: str, overload: str) -> Run:
     import torch
 
-    contiguous = torch.contiguous_format
-    launch, double, check = launcher(norm.name, library, key, centered=norm.centered), checks.double(), checks.check
-    name, names = norm.name, norm.parameters
+    launch = launcher(norm.name, library, key, overload, centered=norm.centered)
+    again = _bind(norm, reference, library, key, overload)
+    written, inference = torch.autograd.graph.increment_version, torch.is_inference_mode_enabled
 
-    def run(x: Tensor, residual: Tensor, parameters: tuple[Tensor | None, ...], eps: float) -> tuple[Tensor, Tensor]:
-        check(name, names, x, residual, parameters, eps)
-        if x.dtype is double:
-            return reference.residual(x, residual, parameters, eps)
-        total = torch.empty_like(x, memory_format=contiguous)
-        return launch(x, residual, parameters, total, eps), total
-
-    return run
-
-
-def _bind_residual_(norm: Norm, reference: Reference, library: Library, key: str) -> Run:
-    import torch
-
-    launch, double, check = launcher(norm.name, library, key, centered=norm.centered), checks.double(), checks.check
-    written = torch.autograd.graph.increment_version
-    name, names = norm.name, norm.parameters
-
-    def run(x: Tensor, residual: Tensor, parameters: tuple[Tensor | None, ...], eps: float) -> Tensor:
-        check(name, names, x, residual, parameters, eps)
-        checks.refuse_inference(name, "residual", residual)
-        if not residual.is_contiguous():
-            checks.refuse_overlap(name, "residual", residual)
-        if x.dtype is double:
-            return reference.residual_(x, residual, parameters, eps)
-        if residual.numel():
-            # The kernel may read a row after it wrote another one.
-            first, end = span(residual)
-            x = x.clone() if reaches(x, first, end) else x
-            for place, parameter in enumerate(parameters):
-                if parameter is not None and reaches(parameter, first, end):
-                    parameters = (*parameters[:place], parameter.clone(), *parameters[place + 1 :])
+    def run(x: Tensor, residual: Tensor, parameters: Parameters, eps: float) -> Any:
+        if not residual.is_inference() or inference():
+            found = launch(x, residual, parameters, eps)
+            if found is not None:
+                written(residual)  # a backward pass that saved it must notice, as after any operator of torch's
+                return found
+        checks.check(norm.name, norm.parameters, x, residual, parameters, eps)
+        checks.refuse_inference(norm.name, "residual", residual)
+        checks.refuse_overlap(norm.name, "residual", residual)
         total, _ = writable_rows(residual)
-        y = launch(x, total, parameters, total, eps)
+        if total.numel():
+            # The kernel may read a row after it wrote another one.
+            first, end = span(total)
+            x = x.clone() if reaches(x, first, end) else x
+            parameters = tuple(p.clone() if p is not None and reaches(p, first, end) else p for p in parameters)
+        y = again(x, total, parameters, eps)
         if total is residual:
-            written(residual)  # a backward pass that saved it must notice, as after any operator of torch's
+            written(residual)
         else:
             residual.copy_(total)
         return y
@@ -170,20 +172,26 @@ def _bind_residual_(norm: Norm, reference: Reference, library: Library, key: str
     return run
 
 
-def _bind_backward(norm: Norm, reference: Reference, library: Library, key: str) -> Run:
+def _bind_backward(norm: Norm, reference: Reference, library: Library, key: str, overload: str) -> Run:  # noqa: ARG001
     launch, double = backward_launcher(norm.name, library, key, centered=norm.centered), checks.double()
-    name, names = norm.name, norm.parameters
 
     def run(
         grad: Tensor,
         h: Tensor,
-        parameters: tuple[Tensor | None, ...],
+        parameters: Parameters,
         grad_sum: Tensor | None,
         eps: float,
         wanted: tuple[bool, ...],
-    ) -> tuple[Tensor, ...]:
-        checks.check_backward(name, names, grad, h, parameters, grad_sum, eps, wanted)
-        compute = reference.backward if h.dtype is double else launch
-        return compute(grad, h, parameters, grad_sum, eps, wanted)
+    ) -> Any:
+        found = launch(grad, h, parameters, grad_sum, eps, wanted)
+        if found is not None:
+            return found
+        checks.check_backward(norm.name, norm.parameters, grad, h, parameters, grad_sum, eps, wanted)
+        if h.dtype is double:
+            return reference.backward(grad, h, parameters, grad_sum, eps, wanted)
+        named = dict(zip(norm.parameters, parameters, strict=True))
+        tensors = {"x": h, "grad": grad, "grad_sum": grad_sum, **named}
+        h, grad, grad_sum, *given = _copied(norm, tensors, h.numel())
+        return launch(grad, h, tuple(given), grad_sum, eps, wanted)
 
     return run

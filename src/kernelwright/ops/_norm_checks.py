@@ -57,27 +57,9 @@ def _check_parameters(op: str, names: tuple[str, ...], like: str, x: Tensor, par
             )
 
 
-def _usual(x: Tensor, residual: Tensor | None, parameters: tuple[Any, ...], eps: float) -> bool:
-    """Whether there is nothing to refuse, as in most calls: told in half the time that finding the words takes."""
-    dtype, device, shape = x.dtype, x.device, x.shape
-    if dtype not in _dtypes() or not shape or not 0.0 <= eps <= MAX_EPS:
-        return False
-    width = (shape[-1],)
-    if not 1 <= width[0] <= MAX_COLS:
-        return False
-    for parameter in parameters:
-        if parameter is not None and (
-            parameter.dtype is not dtype or parameter.device != device or parameter.shape != width
-        ):
-            return False
-    return residual is None or (residual.dtype is dtype and residual.device == device and residual.shape == shape)
-
-
 def check(
     op: str, names: tuple[str, ...], x: Tensor, residual: Tensor | None, parameters: tuple[Any, ...], eps: float
 ) -> None:
-    if _usual(x, residual, parameters, eps):
-        return
     _check_rows(op, "x", x, eps)
     _check_parameters(op, names, "x", x, parameters)
     if residual is not None:
@@ -95,9 +77,6 @@ def check_backward(
     eps: float,
     wanted: tuple[bool, ...],
 ) -> None:
-    usual = _usual(h, grad, parameters, eps) and (grad_sum is None or _usual(h, grad_sum, (), eps))
-    if usual and not any(want and parameter is None for parameter, want in zip(parameters, wanted, strict=True)):
-        return
     op = f"{op}.backward"
     _check_rows(op, "h", h, eps)
     _check_parameters(op, names, "h", h, parameters)

@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from kernelwright import _environment, _library, errors
-from kernelwright.ops._autograd import record_gradients, refuse_gradients
+from kernelwright.ops._autograd import record_gradients, refuse_gradients, shortcut
 from kernelwright.ops._tensors import refuse_inference
 
 if TYPE_CHECKING:
@@ -51,15 +51,23 @@ def _checked_reference(overload: Overload) -> Callable[..., Any]:
     return run
 
 
-def _demand_tensors(torch: Any, target: Any, shown: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` with its tensors there: torch takes None for any tensor, whatever the schema says."""
+def _demander(torch: Any, target: Any, shown: str) -> Callable[..., None]:
+    """A function of a call's arguments that raises where a tensor is None, which torch takes for any tensor, whatever
+    the schema says."""
     arguments = target._schema.arguments  # noqa: SLF001
     required = [place for place, a in enumerate(arguments) if isinstance(a.type, torch.TensorType)]
 
-    def run(*args: Any) -> Any:
+    def demand(*args: Any) -> None:
         for place in required:
             if args[place] is None:
                 raise errors.InvalidArgument(f"{shown}: {arguments[place].name} is None, but must be a tensor")
+
+    return demand
+
+
+def _after(demand: Callable[..., None], function: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*args: Any) -> Any:
+        demand(*args)
         return function(*args)
 
     return run
@@ -127,22 +135,23 @@ def _register_overload(torch: Any, library: Any, op: Op, overload: Overload, nat
     library.define(f"{name}{overload.schema}")
     target = getattr(getattr(getattr(torch.ops, NAMESPACE), op.name), overload.name)
     # A CPU build of torch has no CUDA tensors, and lacks the functions a CUDA implementation is made of.
-    kernels = {}
+    demand, bare = _demander(torch, target, name), {}
     for key in ("CPU", "CUDA") if torch.backends.cuda.is_built() else ("CPU",):
-        function = overload.bind(native, key) if native else _checked_reference(overload)
-        kernels[key] = _demand_tensors(torch, target, name, function)
-        library.impl(name, kernels[key], key)
+        bare[key] = overload.bind(native, key) if native else _checked_reference(overload)
+    kernels = {key: _after(demand, kernel) for key, kernel in bare.items()}
+    for key, kernel in kernels.items():
+        library.impl(name, kernel, key)
     qualified = f"{NAMESPACE}::{name}"
-    torch.library.register_fake(qualified, _demand_tensors(torch, target, name, overload.fake), lib=library)
+    torch.library.register_fake(qualified, _after(demand, overload.fake), lib=library)
     unusual = _refuse_unusual(torch, target, name)
-    others = _demand_tensors(torch, target, name, _refuse_others(torch, name, unusual))
+    others = _after(demand, _refuse_others(torch, name, unusual))
     for key in ("CompositeExplicitAutograd", "NestedTensorCPU", "NestedTensorCUDA"):  # the first has not all of them
         library.impl(name, others, key)
     if overload.backward:
         autograd = record_gradients(torch, target, overload.backward, unusual, kernels)
     else:
         autograd = refuse_gradients(torch, target, qualified, unusual, kernels)
-    library.impl(name, autograd, "Autograd", with_keyset=True)
+    library.impl(name, shortcut(torch, target, bare, autograd, demand), "Autograd", with_keyset=True)
     if target._schema.is_mutable:  # noqa: SLF001
         library.impl(name, _materialise(torch, target), "Negative")
 

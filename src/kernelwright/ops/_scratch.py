@@ -22,8 +22,7 @@ class _Last(threading.local):
     """What a thread's last call on the CPU used: that call is over before the next begins, and to ask torch for memory
     takes longer than a small call's other preparations."""
 
-    memory: Tensor | None = None
-    size, address = 0, 0
+    held: tuple[Tensor | None, int, int] = None, 0, 0  # memory, its size and its address
 
 
 _last = _Last()
@@ -44,18 +43,20 @@ def scratch_bytes(library: Library, function: str) -> Callable[..., int]:
     return ask
 
 
-def scratch(like: Tensor, device: int, size: int) -> tuple[Tensor | None, int | None]:
+def scratch(like: Tensor, device: int, size: int) -> tuple[Tensor | None, int]:
     """So many bytes where `like` is, to be kept until the call is made, and their address. `device` is the C library's
     number of the device that runs the call; the CPU's is negative."""
     if not size:
-        return None, None
+        return None, 0
     here = device < 0 and size <= _MOST_KEPT
-    if here and size <= _last.size:
-        return _last.memory, _last.address
+    if here:
+        memory, most, address = _last.held
+        if size <= most:
+            return memory, address
     import torch
 
     memory = torch.empty(size, dtype=torch.uint8, device=like.device)
     address = memory.data_ptr()
     if here:
-        _last.memory, _last.size, _last.address = memory, size, address
+        _last.held = memory, size, address
     return memory, address

@@ -23,15 +23,15 @@ def dtype_codes(library: Library, names: Iterable[str]) -> dict[Any, int]:
     return {getattr(torch, name): library.constants[f"KW_{name.upper()}"] for name in names}
 
 
-def placement(library: Library, key: str) -> Callable[[Tensor], tuple[int, int | None]]:
+def placement(library: Library, key: str) -> Callable[[Tensor], tuple[int, int]]:
     """A function of a tensor that gives the C library's `device` and `stream` for it."""
     import torch
 
     if key == "CPU":
-        here = (library.constants["KW_CPU"], None)
+        here = (library.constants["KW_CPU"], 0)
         threads = torch.get_num_threads
 
-        def on_cpu(_: Tensor) -> tuple[int, int | None]:
+        def on_cpu(_: Tensor) -> tuple[int, int]:
             count = threads()
             if count != library.threads:
                 library.use_threads(count)
@@ -42,7 +42,7 @@ def placement(library: Library, key: str) -> Callable[[Tensor], tuple[int, int |
     # torch.cuda.current_stream() makes an object at each call; this is what torch's own compiled code calls.
     current = torch._C._cuda_getCurrentRawStream  # noqa: SLF001
 
-    def on_cuda(tensor: Tensor) -> tuple[int, int | None]:
+    def on_cuda(tensor: Tensor) -> tuple[int, int]:
         ordinal = tensor.get_device()
         return ordinal, current(ordinal)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import InvalidArgument
@@ -10,7 +11,6 @@ from kernelwright.ops import _four_bit as four_bit
 from kernelwright.ops import _four_bit_cases as cases
 from kernelwright.ops import _four_bit_reference as reference
 from kernelwright.ops import _four_bit_selfcheck as selfcheck
-from kernelwright.ops._four_bit_launch import scale_pointers
 from kernelwright.ops._record import Op, Overload
 from kernelwright.ops._tensors import dtype_codes, placement
 
@@ -92,23 +92,32 @@ def _fake_nested(
 def _bind(library: Library, key: str) -> Callable[..., Tensor]:
     numbers = dtype_codes(library, ("float32", "float16", "bfloat16"))
     types = {name: library.constants[f"KW_{name.upper()}"] for name in four_bit.VALUES}
-    place, function = placement(library, key), library.functions["kw_dequantize_4bit"]
+    place, call = placement(library, key), library.functions["kw_call"]
+    (pack, function), find = library.packer("kw_dequantize_4bit"), four_bit.addresses(key)
+
+    @lru_cache(maxsize=1024)
+    def plan(shape: tuple[int, ...], blocksize: int, quant_type: str, dtype: Any, scales: int) -> Any:
+        """What follows from these alone, in a tuple; None: there is something to refuse, or torch computes it."""
+        if dtype not in numbers or blocksize not in four_bit.BLOCKSIZES or quant_type not in types or min((0, *shape)):
+            return None
+        count = four_bit.elements(shape)
+        return count, four_bit.kinds(count, blocksize, scales), types[quant_type], numbers[dtype]
 
     def run(packed: Tensor, *rest: Any) -> Tensor:
         *scales, shape, blocksize, quant_type, dtype = rest
-        y = _fake_any(packed, scales, shape, blocksize, quant_type, dtype)
-        if dtype not in numbers:  # float64
-            return reference.weight(packed, scales, shape, blocksize, quant_type, dtype)
-        if count := y.numel():
-            packed = packed.contiguous()
+        found = plan(tuple(shape), blocksize, quant_type, dtype, len(scales))
+        held = found and find(packed, (packed, *scales), found[1])
+        if held is None:
+            _check(packed, scales, shape, blocksize, quant_type, dtype)
+            if dtype not in numbers:  # float64
+                return reference.weight(packed, scales, shape, blocksize, quant_type, dtype)
+            return run(packed.contiguous(), *(t.contiguous() for t in scales), shape, blocksize, quant_type, dtype)
+        count, _, kind, number = found
+        y = packed.new_empty(*shape, dtype=dtype) if shape else packed.new_empty((), dtype=dtype)
+        if count:
             device, stream = place(packed)
-            _kept, pointers = scale_pointers(scales)
-            # fmt: off
-            status = function(
-                device, stream, y.data_ptr(), packed.data_ptr(), *pointers, count, blocksize, types[quant_type],
-                numbers[dtype],
-            )
-            # fmt: on
+            held = four_bit.with_scales(held)
+            status = call(pack(function, device, stream, y.data_ptr(), *held, count, blocksize, kind, number))
             if status:
                 library.fail("kw_dequantize_4bit", status)
         return y

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import InvalidArgument, Unsupported
@@ -11,10 +12,16 @@ from kernelwright.ops import _four_bit as four_bit
 from kernelwright.ops import _four_bit_cases as cases
 from kernelwright.ops import _four_bit_reference as reference
 from kernelwright.ops import _four_bit_selfcheck as selfcheck
-from kernelwright.ops._four_bit_launch import scale_pointers
 from kernelwright.ops._record import Backward, Op, Overload
 from kernelwright.ops._scratch import scratch, scratch_bytes
-from kernelwright.ops._tensors import dtype_codes, placement, require_dtype, rows, without_autocast
+from kernelwright.ops._tensors import (
+    dtype_codes,
+    placement,
+    refuse_freed,
+    require_dtype,
+    rows,
+    without_autocast,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -128,60 +135,87 @@ def by_torch(y: Tensor, x: Tensor, packed: Tensor, *rest: Any) -> None:
             torch.addmm(bias, *matrices, out=y.view(-1, n))
 
 
-def _has_many_rows(x: Tensor, rows: int, scratch: Callable[[], int]) -> bool:
-    """`scratch` tells how much memory the library wants for a call: on a GPU that has kernels by warpgroups, some."""
-    if x.element_size() != 2 or x.shape[-1] % 32 != 0:
-        return rows >= _MANY_ROWS_ELSE
-    return rows >= _MANY_ROWS and (rows >= _MANY_ROWS_BY_GROUPS or scratch() == 0)
+def _many_rows(
+    library: Library, key: str, needed: Callable[..., int]
+) -> tuple[int, Callable[[Tensor, int, tuple[int, ...]], bool]]:
+    """From how many rows of x on to ask: many(x, device, sizes), whether torch multiplies."""
+
+    def on_gpu(x: Tensor, device: int, sizes: tuple[int, ...]) -> bool:
+        rows, _, k, *_ = sizes
+        if x.element_size() != 2 or k % 32 != 0:
+            return rows >= _MANY_ROWS_ELSE
+        # The library wants memory where there are kernels by warpgroups.
+        return rows >= _MANY_ROWS and (rows >= _MANY_ROWS_BY_GROUPS or needed(device, *sizes) == 0)
+
+    def on_cpu(x: Tensor, device: int, sizes: tuple[int, ...]) -> bool:  # noqa: ARG001 - as on_gpu
+        """float32; and bfloat16 where there is a matrix unit, which torch uses too: without one it may be very slow."""
+        kinds = four_bit.dtypes(("float32", "bfloat16"))
+        return x.dtype == kinds[0] or (x.dtype == kinds[1] and library.text("kw_cpu_isa") == "amx")
+
+    return (_MANY_ROWS_ON_A_CPU, on_cpu) if key == "CPU" else (_MANY_ROWS_ELSE, on_gpu)
 
 
-def _has_many_rows_on_a_cpu(library: Library, x: Tensor, rows: int) -> bool:
-    """float32; and bfloat16 where there is a matrix unit, which torch uses too: without one it may be very slow."""
-    if rows < _MANY_ROWS_ON_A_CPU:
-        return False
-    import torch
+def _planner(library: Library) -> Callable[..., Any]:
+    """plan(x.shape, x.dtype, n, blocksize, quant_type, scales): what follows from these alone, in a tuple. None: there
+    is something to refuse, or torch computes it."""
+    numbers = dtype_codes(library, ("float32", "float16", "bfloat16"))
+    types = {name: library.constants[f"KW_{name.upper()}"] for name in four_bit.VALUES}
 
-    return x.dtype == torch.float32 or (x.dtype == torch.bfloat16 and library.text("kw_cpu_isa") == "amx")
+    @lru_cache(maxsize=1024)
+    def plan(shape: tuple[int, ...], dtype: Any, n: int, blocksize: int, quant_type: str, scales: int) -> Any:
+        usual = shape and dtype in numbers and n >= 0
+        if not usual or blocksize not in four_bit.BLOCKSIZES or quant_type not in types:
+            return None
+        *lead, k = shape
+        m = four_bit.elements(lead)
+        return k, m, (*lead, n), four_bit.kinds(n * k, blocksize, scales), types[quant_type], numbers[dtype]
+
+    return plan
 
 
 def _bind(library: Library, key: str) -> Callable[..., Tensor]:
-    numbers = dtype_codes(library, ("float32", "float16", "bfloat16"))
-    types = {name: library.constants[f"KW_{name.upper()}"] for name in four_bit.VALUES}
-    place, function = placement(library, key), library.functions["kw_matmul_4bit"]
-    needed = scratch_bytes(library, "kw_matmul_4bit_workspace")
+    place, call, plan = placement(library, key), library.functions["kw_call"], _planner(library)
+    (pack, function), find = library.packer(f"kw_{_NAME}"), four_bit.addresses(key)
+    needed = scratch_bytes(library, f"kw_{_NAME}_workspace")
+    least, many = _many_rows(library, key, needed)
+
+    def unusual(x: Tensor, packed: Tensor, scales: Sequence[Tensor], *rest: Any) -> Tensor:
+        bias, n, blocksize, quant_type = rest
+        _check(x, packed, scales, *rest)
+        if x.dtype == four_bit.dtypes(("float64",))[0]:
+            return reference.product(x, packed, scales, *rest)
+        bias = bias if bias is None else bias.contiguous()
+        return run(x, packed.contiguous(), *(t.contiguous() for t in scales), bias, n, blocksize, quant_type)
 
     def run(x: Tensor, packed: Tensor, *rest: Any) -> Tensor:
         *scales, bias, n, blocksize, quant_type = rest
-        y = _fake_any(x, packed, scales, bias, n, blocksize, quant_type)
-        number = numbers.get(x.dtype)
-        if number is None:  # float64
-            return reference.product(x, packed, scales, bias, n, blocksize, quant_type)
-        if count := y.numel():
-            k, m = x.shape[-1], count // n
+        dtype = x.dtype
+        found = plan(x.shape, dtype, n, blocksize, quant_type, len(scales))
+        held = found and find(x, (packed, *scales), found[3])
+        bias_at = (0,) if bias is None else find(x, (bias,), (dtype, n))
+        if held is None or bias_at is None:
+            return unusual(x, packed, scales, bias, n, blocksize, quant_type)
+        k, m, shape, _, kind, number = found
+        y = x.new_empty(*shape)
+        if m and n:
+            device, stream = place(x)
             sizes = m, n, k, blocksize, number
-            if key == "CUDA":
-                many = k and _has_many_rows(x, m, lambda: needed(place(x)[0], *sizes))
-            else:
-                many = k and _has_many_rows_on_a_cpu(library, x, m)
-            if many:
+            if m >= least and k and many(x, device, sizes):
                 by_torch(y, x, packed, *rest)
                 return y
-            x, stride = rows(x) if k else (x, 0)
-            packed = packed.contiguous()
-            bias = bias if bias is None else bias.contiguous()
-            device, stream = place(x)
+            x, stride = (x, k) if x.is_contiguous() else rows(x)
             scratch_size = needed(device, *sizes)
             _memory, scratch_at = scratch(x, device, scratch_size)
-            _kept, pointers = scale_pointers(scales)
+            if bias is not None and not bias_at[0]:
+                refuse_freed(_NAME, "bias", bias)
             # fmt: off
-            status = function(
-                device, stream, y.data_ptr(), n, x.data_ptr(), stride, packed.data_ptr(), *pointers,
-                None if bias is None else bias.data_ptr(), scratch_at, scratch_size, m, n, k, blocksize,
-                types[quant_type], number,
-            )
+            status = call(pack(
+                function, device, stream, y.data_ptr(), n, x.data_ptr(), stride, *four_bit.with_scales(held), *bias_at,
+                scratch_at, scratch_size, m, n, k, blocksize, kind, number,
+            ))
             # fmt: on
             if status:
-                library.fail("kw_matmul_4bit", status)
+                library.fail(f"kw_{_NAME}", status)
         return y
 
     return run

@@ -72,7 +72,7 @@ def _check_absmax(absmax: Tensor, offset: Tensor, map: Tensor) -> None:  # noqa:
 def _empty(count: Any, dtype: str, like: Tensor) -> Tensor:
     import torch
 
-    return torch.empty((count,), dtype=getattr(torch, dtype), device=like.device)
+    return like.new_empty(count, dtype=getattr(torch, dtype))
 
 
 def _fake(x: Tensor, blocksize: int, quant_type: str) -> tuple[Tensor, Tensor]:
@@ -89,7 +89,7 @@ def _fake_absmax(absmax: Tensor, offset: Tensor, map: Tensor) -> tuple[Tensor, T
 
     _check_absmax(absmax, offset, map)
     return (
-        torch.empty(absmax.shape, dtype=torch.uint8, device=absmax.device),
+        torch.empty_like(absmax, dtype=torch.uint8, memory_format=torch.contiguous_format),
         _empty(four_bit.blocks(absmax.numel(), four_bit.SCALES_A_BLOCK), "float32", absmax),
     )
 
@@ -100,40 +100,40 @@ def _fake_absmax(absmax: Tensor, offset: Tensor, map: Tensor) -> tuple[Tensor, T
 def _bind(library: Library, key: str) -> Callable[..., tuple[Tensor, Tensor]]:
     codes = dtype_codes(library, ("float32", "float16", "bfloat16"))
     types = {name: library.constants[f"KW_{name.upper()}"] for name in four_bit.VALUES}
-    place = placement(library, key)
+    place, call = placement(library, key), library.functions["kw_call"]
+    pack, function = library.packer("kw_quantize_4bit")
 
     def run(x: Tensor, blocksize: int, quant_type: str) -> tuple[Tensor, Tensor]:
         packed, absmax = _fake(x, blocksize, quant_type)
-        if x.dtype not in codes:  # float64
-            x = x.float()
-        if x.numel():
+        code, count = codes.get(x.dtype), x.numel()
+        if code is None:  # float64
+            x, code = x.float(), codes[absmax.dtype]
+        if count:
             x = x.contiguous()
             device, stream = place(x)
-            # fmt: off
-            library.call(
-                "kw_quantize_4bit", device, stream, packed.data_ptr(), absmax.data_ptr(), x.data_ptr(), x.numel(),
-                blocksize, types[quant_type], codes[x.dtype],
-            )
-            # fmt: on
+            to, of = (packed.data_ptr(), absmax.data_ptr()), (x.data_ptr(), count)
+            status = call(pack(function, device, stream, *to, *of, blocksize, types[quant_type], code))
+            if status:
+                library.fail("kw_quantize_4bit", status)
         return packed, absmax
 
     return run
 
 
 def _bind_absmax(library: Library, key: str) -> Callable[..., tuple[Tensor, Tensor]]:
-    place = placement(library, key)
+    place, call = placement(library, key), library.functions["kw_call"]
+    pack, function = library.packer("kw_quantize_4bit_absmax")
 
     def run(absmax: Tensor, offset: Tensor, map: Tensor) -> tuple[Tensor, Tensor]:  # noqa: A002 - the schema's
         codes, absmax2 = _fake_absmax(absmax, offset, map)
-        if codes.numel():
+        count = codes.numel()
+        if count:
             absmax, table = absmax.contiguous(), map.contiguous()
             device, stream = place(absmax)
-            # fmt: off
-            library.call(
-                "kw_quantize_4bit_absmax", device, stream, codes.data_ptr(), absmax2.data_ptr(), absmax.data_ptr(),
-                offset.data_ptr(), table.data_ptr(), absmax.numel(),
-            )
-            # fmt: on
+            to, of = (codes.data_ptr(), absmax2.data_ptr()), (absmax.data_ptr(), offset.data_ptr(), table.data_ptr())
+            status = call(pack(function, device, stream, *to, *of, count))
+            if status:
+                library.fail("kw_quantize_4bit_absmax", status)
         return codes, absmax2
 
     return run

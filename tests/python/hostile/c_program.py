@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Every C function that returns a status, called with odd arguments: it must return one.
+"""Every C function that returns a status, called with odd arguments, by itself or by kw_call: it must return one.
 
     python -m tests.python.hostile.c_program COUNT SEED FILE
 
@@ -95,6 +95,12 @@ def pairs(signature: dict[str, Any]) -> list[tuple[str, str]]:
     return [(kind, name) for name, kind in signature["arguments"]]
 
 
+def made(library: _library.Library, name: str, arguments: list[Any]) -> int:
+    """By kw_call, which takes no text."""
+    pack, function = library.packer(name)
+    return int(library.functions["kw_call"](pack(function, *(0 if a is None else a for a in arguments))))
+
+
 def right_words(name: str, invalid: bool, words: bytes) -> bool:
     """A wrong argument is told by the function that was called; other causes speak for themselves."""
     return words.startswith(name.encode()) if invalid else bool(words)
@@ -106,6 +112,8 @@ def main() -> None:
     library, draw, notebook = _library.load(), random.Random(seed), Notebook(path)
     signatures = _files.read(_files.SIGNATURES)["functions"]
     checked = sorted(n for n, s in signatures.items() if s["returns"] == "kw_status" and n in library.functions)
+    checked.remove("kw_call")
+    without_text = {n for n in checked if not any("char" in kind for kind, _ in pairs(signatures[n]))}
     maker, ended, failures = Maker(draw, Memory()), Counter[str](), list[str]()
     known = {value for name, value in library.constants.items() if name.startswith("KW_ERROR_")}
     invalid = library.constants["KW_ERROR_INVALID_ARGUMENT"]
@@ -113,9 +121,10 @@ def main() -> None:
     for _ in range(count):
         name = draw.choice(checked)
         arguments = maker.call(signatures[name])
-        said = f"{name}{tuple(arguments)!r}"
+        packed = name in without_text and draw.random() < 0.5
+        said = f"{name}{tuple(arguments)!r}{' by kw_call' if packed else ''}"
         notebook.note(said)
-        status = library.functions[name](*arguments)
+        status = made(library, name, arguments) if packed else library.functions[name](*arguments)
         if status == 0:
             ended["right"] += 1
         elif status in known and right_words(name, status == invalid, library.functions["kw_last_error"]() or b""):
