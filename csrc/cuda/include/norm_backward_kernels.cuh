@@ -18,7 +18,7 @@
 #include "norm_backward_columns.cuh"
 #include "norm_backward_dense.cuh"
 #include "norm_backward_few.cuh"
-#include "norm_backward_row.cuh"
+#include "norm_backward_rows.cuh"
 
 #define KW_BACKWARD(op, name, threads, ...)                                                                     \
   extern "C" __global__ void __launch_bounds__(threads, 1) op##_backward_##name(const KwNormBackwardParams p) { \

@@ -30,7 +30,7 @@ struct alignas(16) LeadScratch {
 template <class T, bool kCentered, Lie kLie, u32 kLag, u32 kColumns>
 struct BackwardLead : BackwardStage<T, kLie, kLag, kColumns> {
   using Stage = BackwardStage<T, kLie, kLag, kColumns>;
-  using Stage::inverse, Stage::lane, Stage::p, Stage::part, Stage::summed, Stage::team, Stage::warp;
+  using Stage::lane, Stage::p, Stage::part, Stage::team, Stage::warp;
   using Moments = RowMoments<kCentered>;
   using Scratch = WithLoose<LeadScratch<kCentered, Stage::kClusterTeams>>;
   // Small enough for two blocks a multiprocessor where one has one team, and where it has more, for its rows.
@@ -43,21 +43,6 @@ struct BackwardLead : BackwardStage<T, kLie, kLag, kColumns> {
 
   __device__ __forceinline__ BackwardLead(const KwNormBackwardParams& params, Scratch& shared, u32 memory)
       : Stage(params, memory), scratch(shared) {}
-
-  __device__ __forceinline__ float of_block(u32 index) const { return this->columns_of(index, 0, p.team_warps); }
-
-  __device__ __forceinline__ void count_columns() {
-    if constexpr (kCentered) {
-      const u32 i = threadIdx.x;
-      if (i < p.team_warps) {
-        scratch.warp_count[i] = summed(i);
-        scratch.warp_inverse[i] = inverse(scratch.warp_count[i]);
-      }
-      if (i < p.parts) scratch.block_count[i] = of_block(i);
-      if (i == 0) scratch.block_inverse = inverse(of_block(part()));
-      __syncthreads();
-    }
-  }
 
   __device__ __forceinline__ void begin_cluster() {
     if (threadIdx.x == 0) {

@@ -9,7 +9,8 @@
 
 namespace kw {
 
-constexpr u32 kLooseWords = 8;   // of a tensor's row: half of them before its units
+constexpr u32 kLooseBefore = 8;  // words of a tensor's row before its units, at most
+constexpr u32 kLooseWords = kLooseBefore + 4;
 constexpr u32 kLooseStages = 3;  // rows on their way, and the one that is differentiated
 
 struct LooseScratch {
@@ -37,23 +38,26 @@ __device__ __forceinline__ u32 load_element(const char* from) {
   return word[0];
 }
 
-// What a lane has of a row, of elements of 16 bits. `head` and `tail` are how many there are, at most 7 each.
+// What a lane has of a row, of elements of 16 bits. `head` and `tail` are how many there are, at most 15 and 7.
 struct LooseLane {
+  static constexpr u32 kBefore = 2 * kLooseBefore;  // elements
   u32 head, tail;
 
-  // The word of a row that this lane copies.
   __device__ __forceinline__ static u32 lane() { return threadIdx.x % kWarp; }
-  __device__ __forceinline__ bool copies() const {
-    const u32 element = lane() % 4 * 2;
-    return lane() < 4 ? element + 1 + head >= 8 : lane() < kLooseWords && element < tail;
-  }
-  __device__ __forceinline__ bool begins_before() const { return lane() < 4 && lane() * 2 + head < 8; }
-  __device__ __forceinline__ bool ends_after() const { return lane() >= 4 && lane() % 4 * 2 + 1 >= tail; }
-
+  __device__ __forceinline__ static bool is_before() { return lane() < kLooseBefore; }
   __device__ __forceinline__ u32 count() const { return head + tail; }
-  __device__ __forceinline__ bool has() const { return lane() < count(); }
+  // Of BackwardPlace's `shapes`. A lane copies the word of its number, if any of that is the row's.
+  __device__ __forceinline__ u32 shapes() const {
+    const u32 begin = lane() * 2, from = kBefore - head, to = kBefore + tail;
+    u32 of = lane() < count() ? kHasElement : 0;
+    if (begin + 1 < from || begin >= to) return of;
+    of |= kCopiesWord;
+    if (begin < from) of |= kBeginsBefore;
+    if (begin + 1 >= to) of |= kEndsAfter;
+    return of;
+  }
   // Where this lane's element is among those of all words.
-  __device__ __forceinline__ u32 element() const { return lane() + 8 - head; }
+  __device__ __forceinline__ u32 element() const { return lane() + kBefore - head; }
 };
 
 }  // namespace kw

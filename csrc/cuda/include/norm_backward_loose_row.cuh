@@ -14,7 +14,7 @@ struct BackwardLoose : BackwardLead<T, kCentered, kLie, kLag, kColumns> {
   using Lead = BackwardLead<T, kCentered, kLie, kLag, kColumns>;
   using Stage = BackwardStage<T, kLie, kLag, kColumns>;
   using Lead::scratch;
-  using Stage::dy, Stage::first, Stage::h, Stage::kCount, Stage::lane, Stage::p, Stage::turns;
+  using Stage::dy, Stage::first, Stage::h, Stage::kCount, Stage::lane, Stage::p, Stage::shapes, Stage::turns;
 
   float loose_weight, loose_dweight, loose_dbias;  // of this lane's element
 
@@ -38,19 +38,21 @@ struct BackwardLoose : BackwardLead<T, kCentered, kLie, kLag, kColumns> {
   __device__ __forceinline__ void begin_loose() {
     loose_weight = 1.0f;
     loose_dweight = loose_dbias = 0.0f;
-    if (!this->is(kHasLoose) || !loose_lane().has() || p.weight_kind == KW_WEIGHT_NONE) return;
+    if (this->is(kHasLoose)) shapes |= loose_lane().shapes();
+    if ((shapes & kHasElement) == 0 || p.weight_kind == KW_WEIGHT_NONE) return;
     loose_weight = element_of<T>(load_element<T::kSize>(p.weight + this->loose_column(lane()) * T::kSize));
   }
 
   // Of the row that dy and h are at. A word of it that begins before the tensors or ends after them is not copied.
   __device__ __forceinline__ void fetch_loose(u32 turn, const char* of_dsum) const {
     __syncwarp();  // all have read the row whose place it takes
-    const LooseLane of = loose_lane();
-    if (turn >= turns || !of.copies()) return;
+    if (turn >= turns || (shapes & kCopiesWord) == 0) return;
     const i64 row = this->first_row() + turn * p.step;
-    const bool before = row == 0 && of.begins_before(), after = row == p.rows - 1 && of.ends_after();
-    const int vector = lane() < 4 ? -1 : static_cast<int>(this->end() / kCount);
-    const int at = (vector - static_cast<int>(first)) * 16 + static_cast<int>(lane() % 4 * 4);
+    const bool before = row == 0 && (shapes & kBeginsBefore) != 0;
+    const bool after = row == p.rows - 1 && (shapes & kEndsAfter) != 0;
+    const int vector =
+        LooseLane::is_before() ? 0 - static_cast<int>(kLooseBefore / 4) : static_cast<int>(this->end() / kCount);
+    const int at = (vector - static_cast<int>(first)) * 16 + static_cast<int>(lane() % kLooseBefore * 4);
 #pragma unroll
     for (u32 tensor = 0; tensor < 3; ++tensor) {
       if (tensor == 2 && p.dsum == nullptr) break;
@@ -70,12 +72,12 @@ struct BackwardLoose : BackwardLead<T, kCentered, kLie, kLag, kColumns> {
   }
 
   __device__ __forceinline__ void add_loose(Sums<kCentered>& sums, u32 turn, float pivot) const {
-    if (turn >= turns || !loose_lane().has()) return;
+    if (turn >= turns || (shapes & kHasElement) == 0) return;
     sums.add(loose_element(turn, 0) * loose_weight, loose_element(turn, 1) - (kCentered ? pivot : 0.0f));
   }
 
   __device__ __forceinline__ void differentiate_loose(const Slopes& of, u32 turn, char* dx) {
-    if (turn >= turns || !loose_lane().has()) return;
+    if (turn >= turns || (shapes & kHasElement) == 0) return;
     const float y = loose_element(turn, 0), x = loose_element(turn, 1);
     const float scaled = y * of.rstd, off = kCentered ? x - of.mean : x;
     loose_dweight = fmaf(scaled, off, loose_dweight);
@@ -91,7 +93,7 @@ struct BackwardLoose : BackwardLead<T, kCentered, kLie, kLag, kColumns> {
   __device__ __forceinline__ void leave_loose() const {
     if (!this->is(kHasLoose)) return;
     // Lanes beyond have the sums that fill the last quad. The results themselves have none of these.
-    const bool has = loose_lane().has(), several = gridDim.x > p.parts;
+    const bool has = (shapes & kHasElement) != 0, several = gridDim.x > p.parts;
     const u32 column = has ? this->loose_column(lane()) : p.cols + (lane() - loose_lane().count());
     if (!has && (!several || column >= this->sums_pitch())) return;
     const typename Stage::Place& here = *this;

@@ -10,7 +10,7 @@ namespace kw {
 template <class T, bool kCentered, Lie kLie, u32 kLag, u32 kColumns>
 struct BackwardMerge : BackwardStage<T, kLie, kLag, kColumns> {
   using Stage = BackwardStage<T, kLie, kLag, kColumns>;
-  using Stage::columns, Stage::inverse, Stage::lane, Stage::p, Stage::part, Stage::summed, Stage::team, Stage::warp;
+  using Stage::lane, Stage::p, Stage::part, Stage::team, Stage::warp;
   static constexpr u32 kSides = 2 * kLag;
   // Small enough for two blocks a multiprocessor where a wide one has one team, and where it has more, for its rows.
   using Scratch = BackwardScratch<kCentered, Stage::kWide ? kTeamWarps : kMaxWarps, Stage::kWide ? kSides : 4,
@@ -22,21 +22,6 @@ struct BackwardMerge : BackwardStage<T, kLie, kLag, kColumns> {
 
   __device__ __forceinline__ BackwardMerge(const KwNormBackwardParams& params, Scratch& shared, u32 memory)
       : Stage(params, memory), scratch(shared) {}
-
-  __device__ __forceinline__ float of_block(u32 index) const { return columns(index * p.team_warps, p.team_warps); }
-
-  __device__ __forceinline__ void count_columns() {
-    if constexpr (kCentered) {
-      const u32 i = threadIdx.x;
-      if (i < p.team_warps) {
-        scratch.warp_count[i] = summed(i);
-        scratch.warp_inverse[i] = inverse(scratch.warp_count[i]);
-      }
-      if (p.cluster && i < p.parts) scratch.block_count[i] = of_block(i);
-      if (i == 0) scratch.block_inverse = p.cluster ? inverse(of_block(part())) : p.inverse_cols;
-      __syncthreads();
-    }
-  }
 
   __device__ __forceinline__ void begin_cluster() {
 #ifdef KW_HAS_CLUSTER

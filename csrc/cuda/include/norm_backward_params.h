@@ -38,6 +38,7 @@ struct KwNormBackwardParams {
   int lines;      /* phased_wide: units a lane that a block has of a row, warps together */
   int warp_lines; /* and each warp at least; as many as are left over have one more */
   int times;      /* sets of rows that begin alike; if two, `turns` and `rest` are of a block's rows of both */
+  int anchor;     /* phased_wide: elements, a power of two; what is before the first such a multiple is in no unit */
   int pause;      /* with two: rows that a block could do in the time from one set to the next; counted as rows */
 };
 

@@ -25,6 +25,9 @@ constexpr u32 kWideTeams = 3;
 constexpr u32 kNever = 0xffffffffu;  // a turn that no thread has
 // Of BackwardPlace's `shapes`.
 constexpr u32 kIsPart = 0x80, kIsFull = 0x100, kHasLoose = 0x200, kSends = 0x400, kMakesSlopes = 0x800;
+// Of a lane of the warp that has what lies in no unit: it has an element, it copies a word, which begins before the row
+// or ends after it.
+constexpr u32 kHasElement = 0x1000, kCopiesWord = 0x2000, kBeginsBefore = 0x4000, kEndsAfter = 0x8000;
 // Warps of a block: not the first two, which have more to do otherwise, nor one of the last, which have more lines.
 constexpr u32 kSlopesWarp = 1, kLooseWarp = 2;
 
@@ -102,13 +105,18 @@ struct BackwardPlace {
       // What begins otherwise, rows that begin alike, and how; after them a pause, as long as some rows.
       u32 before = 0, count = 0, of = 0;
       while (before + count <= from) before += count, count = (rows + p.period - 1 - of++) / p.period + pause;
-      const u32 left = before + count - from, first_time = left < pause ? 0 : mine < left - pause ? mine : left - pause;
+      const u32 left = before + count - from, there = left > pause ? left - pause : 0;
+      const u32 first_time = mine < there ? mine : there;
       begin = which == 0 ? (from - before) * p.period + of - 1 : of;
       const u32 second_time = kIsLoose ? (mine < left ? 0 : mine - left) : mine - first_time;
       turns = which == 0 ? first_time : second_time;
     }
-    lead = offset_of(p.dy + first_row() * p.dy_pitch) / T::kSize;
-    if constexpr (kIsLoose) lead = 0 - (-lead & (kCount - 1));
+    const char* row = p.dy + first_row() * p.dy_pitch;
+    if constexpr (kIsLoose) {
+      lead = 0 - ((0 - static_cast<u32>(reinterpret_cast<u64>(row)) / T::kSize) & (p.anchor - 1));
+    } else {
+      lead = offset_of(row) / T::kSize;
+    }
     if constexpr (kEdges) find_shapes();
     if constexpr (kIsLoose) find_units();
   }
@@ -204,6 +212,25 @@ struct BackwardPlace {
     float sum = 0.0f;
     for (int i = 0; i < p.parts; ++i) sum += columns(i * p.team_warps + index, 1);
     return sum;
+  }
+
+  // Those of a block of the row's.
+  __device__ __forceinline__ float of_block(u32 index) const {
+    return kIsLoose ? columns_of(index, 0, p.team_warps) : columns(index * p.team_warps, p.team_warps);
+  }
+
+  // For all of the block: how many columns each warp of a team has, and each block of a cluster.
+  template <class Scratch>
+  __device__ __forceinline__ void count_columns(Scratch& scratch) const {
+    const u32 i = threadIdx.x;
+    const bool cluster = kIsLoose || p.cluster;
+    if (i < p.team_warps) {
+      scratch.warp_count[i] = summed(i);
+      scratch.warp_inverse[i] = inverse(scratch.warp_count[i]);
+    }
+    if (cluster && i < p.parts) scratch.block_count[i] = of_block(i);
+    if (i == 0) scratch.block_inverse = cluster ? inverse(of_block(part())) : p.inverse_cols;
+    __syncthreads();
   }
 
   // What of a unit that exists is the row's.

@@ -91,6 +91,7 @@ inline KwNormBackwardParams norm_backward_params(const NormBackward& a, const no
   p.period = plan.period;
   p.times = plan.times;
   p.pause = plan.pause;
+  p.anchor = (plan.sectors ? norm_backward_plan::kSector : norm_backward_plan::kVector) / 2;
   p.lines = norm_backward_plan::lines_of_block(a.cols, plan.parts);
   p.warp_lines = p.lines / p.team_warps;
   return p;

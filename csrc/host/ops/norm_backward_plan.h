@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// In what geometry the derivatives of a norm are computed (csrc/cuda/include/norm_backward_row.cuh). Sizes follow from
+// In what geometry the derivatives of a norm are computed (csrc/cuda/include/norm_backward_rows.cuh). Sizes follow from
 // the shape, the device and the image's features; the constants were measured on an H200 (benchmarks/results/).
 #pragma once
 
@@ -23,7 +23,7 @@ constexpr int kWideTeams = 3;      // of a wide block, at most
 constexpr int kScratch = 3 << 10;  // bytes of shared memory a block has or loses besides
 constexpr int kPhasedWideScratch = 2 << 10;
 constexpr int kQuad = 4;
-constexpr int kPause = 2;           // Plan's, of wide rows
+constexpr int kPause = 5;           // Plan's, of wide rows
 constexpr int kFewestToPause = 32;  // rows of each group of blocks
 
 // How rows lie, and when their derivatives follow: with the row after, or, where a cluster has to agree on their sums,
@@ -43,7 +43,8 @@ struct Plan {
   int teams = 1;
   int parts = 1;
   int shared = 0;           // bytes a block
-  int period = 1;           // rows so far apart begin alike within 16 bytes
+  int period = 1;           // rows so far apart begin alike within 16 bytes, or
+  bool sectors = false;     // within 32, which a wide row's vectors begin on
   int times = 1;            // sets of rows that a group of blocks has, each of rows that begin alike
   int pause = 0;            // rows that could be done in the time that it takes to go from one to the next
   int64_t partials = 0;     // groups of `parts` blocks
@@ -65,6 +66,7 @@ struct Shape {
   int period = 0;      // where they are not aligned: as Plan has it; 0: the tensors' rows do not begin alike
   bool plain = false;  // of bfloat16, with weights of bfloat16 or none: only these have wide kernels
   bool dense = false;  // of bfloat16, without gaps, and the first rows begin on 16 bytes
+  int sectors = 0;     // the same as `period`, within 32 bytes
 };
 
 inline int64_t ratio_up(int64_t n, int64_t d) { return (n + d - 1) / d; }
@@ -97,10 +99,17 @@ inline int warps_of_block(const Shape& s, int group, const Device& device, bool 
 
 // Whole multiprocessors: a cluster's blocks lie within one group of them, and of some groups a few are left over. Wide
 // rows without dsum by fifteen or sixteen warps are slower on all of them.
-inline int64_t blocks_at_once(const Shape& s, const Device& device, const Plan& plan, int a_multiprocessor) {
+inline int64_t blocks_at_once(const Shape& s, const Device& device, const Plan& plan) {
   const bool full = plan.kind == kWide && !s.adds && plan.teams * plan.team_warps >= kTeamWarps - 1;
   const bool some = plan.cluster && (plan.parts > 2 || full);
-  return (some ? device.multiprocessors * int64_t{15} / 16 : device.multiprocessors) * a_multiprocessor;
+  return some ? device.multiprocessors * int64_t{15} / 16 : device.multiprocessors;
+}
+
+// Of `parts` blocks each. Of clusters as many times those that fit with one block a multiprocessor: of eight blocks,
+// three a multiprocessor, 45 have a place, not 46, and the last would take as long as all before it.
+inline int64_t groups_at_once(int64_t blocks, const Plan& plan, int a_multiprocessor) {
+  const int64_t groups = plan.cluster ? blocks / plan.parts * a_multiprocessor : blocks * a_multiprocessor / plan.parts;
+  return groups < 1 ? 1 : groups;
 }
 
 inline void set_lanes(const Shape& s, Plan* plan) {
@@ -117,16 +126,16 @@ inline void set_teams(const Shape& s, const Device& device, int warps, Plan* pla
   const int64_t rows_a_team = kWarp / plan->group, wanted = ratio_up(s.rows, rows_a_team);
   const int room = warps / plan->team_warps;
   const int fit = plan->parts == 1 ? room : plan->kind == kWide ? least(room, kWideTeams) : 1;
-  const int64_t groups = blocks_at_once(s, device, *plan, 1) / plan->parts;
-  plan->teams = least(fit, ratio_up(wanted, groups < 1 ? 1 : groups));
+  plan->teams = least(fit, ratio_up(wanted, groups_at_once(blocks_at_once(s, device, *plan), *plan, 1)));
   if (plan->teams < 1) plan->teams = 1;
   plan->shared = plan->teams * plan->team_warps * warp_bytes(s, plan->kind, plan->group);
   const int by_warps = warps / (plan->teams * plan->team_warps);
   const int scratch = plan->kind == kPhasedWide ? kPhasedWideScratch : kScratch;
   const int by_shared = device.shared_per_multiprocessor / (plan->shared + scratch);
-  const int a_multiprocessor = by_warps < by_shared ? by_warps : by_shared;
-  const int64_t blocks = blocks_at_once(s, device, *plan, a_multiprocessor < 1 ? 1 : a_multiprocessor);
-  const int64_t at_once = blocks < plan->parts ? 1 : blocks / plan->parts, all = ratio_up(wanted, plan->teams);
+  const int fit_at_once = by_warps < by_shared ? by_warps : by_shared,
+            a_multiprocessor = fit_at_once < 1 ? 1 : fit_at_once;
+  const int64_t at_once = groups_at_once(blocks_at_once(s, device, *plan), *plan, a_multiprocessor);
+  const int64_t all = ratio_up(wanted, plan->teams);
   plan->partials = at_once < all ? at_once : all;
   if (plan->times == 1 && plan->partials > plan->period) plan->partials -= plan->partials % plan->period;
   plan->rows_a_turn = plan->partials * plan->teams * rows_a_team;
@@ -159,6 +168,12 @@ inline void set_late(const Shape& s, const Device& device, Plan* plan) {
   plan->parts = parts;
 }
 
+inline void set_period(const Shape& s, const Device& device, int warps, Plan* plan) {
+  plan->period = plan->sectors ? s.sectors : s.period;
+  plan->times = plan->cluster && plan->period > 1 ? 2 : 1;
+  set_teams(s, device, warps, plan);
+}
+
 // Rows off 16 bytes as if they were on them, a few elements longer. Clusters are too few for each to have rows that
 // begin alike. Not where blocks are fewer than beginnings, nor where a row may have no whole vector.
 inline bool set_phased(Shape s, const Device& device, Plan* plan) {
@@ -174,15 +189,18 @@ inline bool set_phased(Shape s, const Device& device, Plan* plan) {
   phased.kind = kPhased;
   if (phased.parts > 1) set_wide(s, kPhasedWide, &phased);
   phased.cluster = phased.parts > 1;
-  phased.period = s.period;
-  phased.times = phased.cluster && s.period > 1 ? 2 : 1;
   phased.team_warps = static_cast<int>(ratio_up(ratio_up(s.cols, warp_columns(phased.kind)), phased.parts));
-  set_teams(s, device, warps, &phased);
+  phased.sectors = phased.kind == kPhasedWide && s.sectors > 0;
+  set_period(s, device, warps, &phased);
+  if (phased.sectors && phased.partials < phased.period) {
+    phased.sectors = false;
+    set_period(s, device, warps, &phased);
+  }
   constexpr int64_t kMostRows = int64_t{1} << 31;  // that a kernel can put in order
   // Groups that have two sets of rows have fewer of them, where they are many. None may come to three.
-  const bool many = s.rows >= kFewestToPause * phased.partials && phased.partials >= 2 * s.period;
+  const bool many = s.rows >= kFewestToPause * phased.partials && 4 * phased.partials >= 5 * phased.period;
   if (phased.kind == kPhasedWide && phased.times > 1 && many) phased.pause = kPause;
-  if (phased.partials < s.period || (phased.times > 1 && s.rows > kMostRows)) return false;
+  if (phased.partials < phased.period || (phased.times > 1 && s.rows > kMostRows)) return false;
   *plan = phased;
   return true;
 }
@@ -225,6 +243,11 @@ inline Plan plan_for(Shape s, const Device& device, uint32_t features) {
   if (much && plan.cluster && s.aligned && !wide) set_late(s, device, &plan);
   if (wide) warps = kTeamWarps;
   plan.team_warps = static_cast<int>(ratio_up(ratio_up(s.cols, warp_columns(plan.kind)), plan.parts));
+  // Blocks that leave some of a multiprocessor's registers unused are slower than those of rows in phase with dsum, and
+  // without where eight share a row.
+  const bool slower = wide && 2 * plan.team_warps < kTeamWarps && (s.adds || plan.parts == kClusterParts);
+  Plan phased;
+  if (slower && set_phased(s, device, &phased) && phased.kind == kPhasedWide) return phased;
   set_teams(s, device, warps, &plan);
   return plan;
 }
@@ -232,7 +255,7 @@ inline Plan plan_for(Shape s, const Device& device, uint32_t features) {
 inline Plan plan_for(const NormBackward& a, const Device& device, uint32_t features) {
   const bool plain = a.dtype == KW_BFLOAT16 && (a.weight == nullptr || a.weight_dtype == a.dtype);
   return plan_for({a.rows, a.cols, static_cast<int>(size_of(a.dtype)), aligned(a), a.centered, a.dsum != nullptr,
-                   period_of(a), plain, dense(a)},
+                   period_of(a, kVector), plain, dense(a), period_of(a, kSector)},
                   device, features);
 }
 

@@ -68,12 +68,13 @@ static void check(const Shape& s, const kw::Device& device, uint32_t features) {
   CHECK_PLAN(!is_wide(p.kind) || (s.plain && p.cluster && p.group == kWarp && warps <= 16));
   CHECK_PLAN(!p.cluster || p.teams <= (p.kind == kWide ? 3 : 1));
   CHECK_PLAN(p.kind != kWide || s.centered);
-  // All rows of a block begin alike, or those of each of two times.
-  CHECK_PLAN(!phased || p.period == s.period);
+  // All rows of a block begin alike, or those of each of two times; within whole sectors where groups are enough.
+  CHECK_PLAN(!phased || p.period == (p.sectors ? s.sectors : s.period));
+  CHECK_PLAN(p.kind == kPhasedWide ? p.sectors == (s.sectors > 0 && p.partials >= s.sectors) : !p.sectors);
   CHECK_PLAN(p.times == 1 ? p.rows_a_turn % p.period == 0 && p.partials % p.period == 0
                           : p.times == 2 && p.cluster && p.partials >= p.period && s.rows <= int64_t{1} << 31);
   // Then no group has rows of three.
-  CHECK_PLAN(p.pause == 0 || (p.kind == kPhasedWide && p.times == 2 && p.partials >= 2 * p.period));
+  CHECK_PLAN(p.pause == 0 || (p.kind == kPhasedWide && p.times == 2 && 4 * p.partials >= 5 * p.period));
   CHECK_PLAN(p.pause == 0 || s.rows / p.partials >= 32);
   CHECK_PLAN(p.kind != kLate || (p.cluster && s.size == 2));
   CHECK_PLAN(p.parts == 1 || p.group == kWarp);
@@ -97,6 +98,10 @@ CASE(every_width) {
             for (int period = 1; period <= kVector / size; period *= 2) {
               check({rows, cols, size, false, centered, true, period}, on.device, on.features);
               check({rows, cols, size, false, centered, true, period, size == 2}, on.device, on.features);
+              check({rows, cols, size, false, centered, true, period, size == 2, false, period}, on.device,
+                    on.features);
+              check({rows, cols, size, false, centered, true, period, size == 2, false, 2 * period}, on.device,
+                    on.features);
             }
             if (cols * size % kVector != 0) continue;
             check({rows, cols, size, true, centered}, on.device, on.features);
@@ -138,6 +143,33 @@ CASE(types_and_weights) {
   }
 }
 
+// Rows on 16 bytes that a wide kernel's teams would not fill a multiprocessor with are as if they were off them.
+CASE(aligned_rows_in_phase) {
+  const kw::Device& device = kDevices[0].device;
+  const auto kind = [&](int64_t cols, bool adds) {
+    return plan_for({4096, cols, 2, true, true, adds, 1, true, false, 1}, device, kDevices[0].features).kind;
+  };
+  for (const int64_t cols : {16384, 32768, 65536}) {
+    CHECK(kind(cols, false) == kWide && kind(cols, true) == kWide, "%lld columns", (long long)cols);
+  }
+  for (const int64_t cols : {10240, 12288, 24576}) {
+    CHECK(kind(cols, false) == kWide && kind(cols, true) == kPhasedWide, "%lld columns", (long long)cols);
+  }
+  for (const int64_t cols : {36864, 45056, 57336}) {
+    CHECK(kind(cols, false) == kPhasedWide && kind(cols, true) == kPhasedWide, "%lld columns", (long long)cols);
+  }
+}
+
+// Rows too few for a group to have each of sixteen beginnings begin on vectors alone.
+CASE(few_rows_off_sectors) {
+  for (const int64_t rows : {12, 16}) {
+    const Plan p =
+        plan_for({rows, 12289, 2, false, true, false, 8, true, false, 16}, kDevices[0].device, kDevices[0].features);
+    CHECK(p.kind == kPhasedWide && p.sectors == (rows == 16) && p.period == (rows == 16 ? 16 : 8),
+          "%lld rows: kind %d, period %d", (long long)rows, p.kind, p.period);
+  }
+}
+
 // A multiprocessor has two wide rows, at different points: a block's, or if they are phased two blocks'. Blocks are no
 // more than there is room for.
 CASE(wide_rows) {
@@ -152,9 +184,15 @@ CASE(wide_rows) {
       const int64_t blocks = p.partials * p.parts, usable = device.multiprocessors * 15 / 16;
       CHECK(p.kind == (off == 0 ? kWide : kPhasedWide) && p.team_warps <= 8 && p.times == 1 + off,
             "%lld columns: kind %d, %d warps, %d times", (long long)s.cols, p.kind, p.team_warps, p.times);
-      CHECK(blocks * p.teams > 2 * usable - p.parts * p.teams && blocks <= int64_t{room} * device.multiprocessors,
+      // With several blocks a multiprocessor a whole number of times the clusters that fit with one.
+      const int64_t clusters = (p.parts > 2 ? usable : device.multiprocessors) / p.parts,
+                    layers = p.partials / clusters;
+      CHECK(off == 0 ? blocks * p.teams > 2 * usable - p.parts * p.teams
+                     : layers >= 2 && layers <= room && p.partials == layers * clusters,
             "%lld columns: %lld blocks of %d parts and %d teams, of which a multiprocessor has room for %d",
             (long long)s.cols, (long long)blocks, p.parts, p.teams, room);
+      CHECK(blocks <= int64_t{room} * device.multiprocessors, "%lld columns: %lld blocks", (long long)s.cols,
+            (long long)blocks);
       if (off == 0) continue;
       // Blocks share the whole vectors evenly, and their warps have room for them.
       const int64_t vectors = s.cols / 8, lines = lines_of_block(s.cols, p.parts);
