@@ -93,6 +93,11 @@ struct GradSums {
   }
 };
 
+template <class T>
+bool past_caches(const NormBackward& args) {
+  return past_caches(args.dx, args.rows, args.dx_stride, args.cols, sizeof(T));
+}
+
 // What the second pass computes with: d = h + first + second is h - mean to all its digits, and
 // dx = dy * rstd * weight + d * slope + constant.
 struct Coefficients {
@@ -180,6 +185,7 @@ template <bool kCentered, int kRows, class T, class Scale>
 int64_t write_pairs(const NormBackward& args, const GradRows<T>& rows, const GradRows<T>& after, Scale scale,
                     const Coefficients (&c)[kGradRows], Share share, int64_t begin, int64_t end) {
   const bool dsum = args.dsum != nullptr;
+  const bool past = past_caches<T>(args);
   int64_t i = begin;
   for (; i + 2 * kLanes <= end; i += 2 * kLanes) {
     const Two weight = scale.weight_two(rows.h[0], i);
@@ -193,7 +199,11 @@ int64_t write_pairs(const NormBackward& args, const GradRows<T>& rows, const Gra
         const Two more = load_two(rows.dsum[r] + i);
         dx = {add(dx.a, more.a), add(dx.b, more.b)};
       }
-      store_two(rows.dx[r] + i, dx);
+      if (kStreams && past) {
+        stream_two(rows.dx[r] + i, dx);
+      } else {
+        store_two(rows.dx[r] + i, dx);
+      }
     }
     if (share.dweight) {
       keep_two(share.dweight + i, dweight, share.onto);
@@ -296,6 +306,7 @@ void run_chunks(const NormBackward& args, Scale scale, int64_t begin, int64_t en
   }
   pipe.flush();
   tree.close();
+  if (past_caches<T>(args)) stream_end();
 }
 
 template <bool kCentered, class T>

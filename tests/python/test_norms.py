@@ -54,6 +54,25 @@ def test_freed_gradient_of_the_sum(norm, device):
         )
 
 
+@each_norm
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("cols", [4096, 4112, 4100])
+def test_large_results_have_the_bits_of_small_ones(norm, dtype, cols):
+    """From 8 MiB on, what the CPU path writes may go past the caches: all rows, also those of the other threads, are
+    there when the call returns, and the columns after the last whole vector too."""
+    ops.register()
+    op, dtype, some = getattr(torch.ops.kernelwright, norm), getattr(torch, dtype), 100
+    rows = (8 << 20) // (cols * dtype.itemsize) + 3
+    x, grad = torch.randn(rows, cols).to(dtype), torch.randn(rows, cols).to(dtype)
+    rest = [torch.randn(cols).to(dtype) for _ in range(1 + (norm == "layer_norm"))]
+    wanted = [False for _ in rest]
+    y, (dx, *_) = op(x, *rest, 1e-6), op.backward(grad, x, *rest, None, 1e-6, *wanted)
+    for first in range(0, rows, some):
+        part = slice(first, first + some)
+        assert torch.equal(y[part], op(x[part], *rest, 1e-6))
+        assert torch.equal(dx[part], op.backward(grad[part], x[part], *rest, None, 1e-6, *wanted)[0])
+
+
 def meta(*shape):
     return torch.ones(shape, device="meta")
 

@@ -168,10 +168,11 @@ inline __m512i upper_rounded(Vec v) {
   return _mm512_mask_add_epi32(down, odd, bits, _mm512_set1_epi32(0x8000));
 }
 
-inline void store_two_short_nan(BFloat16* p, Two v) {
-  const __m512i even = _mm512_srli_epi32(upper_rounded(v.a), 16);
-  _mm512_storeu_si512(p, _mm512_mask_blend_epi16(0xaaaaaaaau, even, upper_rounded(v.b)));
+inline __m512i bits_of_two(Two v) {
+  return _mm512_mask_blend_epi16(0xaaaaaaaau, _mm512_srli_epi32(upper_rounded(v.a), 16), upper_rounded(v.b));
 }
+
+inline void store_two_short_nan(BFloat16* p, Two v) { _mm512_storeu_si512(p, bits_of_two(v)); }
 
 // Whether the sizes of 32 numbers of 16 bits are at most this.
 inline bool within_size(const void* p, int16_t most) {
@@ -181,10 +182,27 @@ inline bool within_size(const void* p, int16_t most) {
 inline bool near_zero(const BFloat16* p) { return within_size(p, 0x4208); }  // 34
 inline bool near_zero(const Half* p) { return within_size(p, 0x5040); }
 
-inline void store_two(BFloat16* p, Two v) {
+inline Two with_short_nan(Two v) {
   if (__builtin_expect(_mm512_cmp_ps_mask(v.a, v.b, _CMP_UNORD_Q) != 0, 0)) v = {short_nan(v.a), short_nan(v.b)};
-  store_two_short_nan(p, v);
+  return v;
 }
+
+inline void store_two(BFloat16* p, Two v) { store_two_short_nan(p, with_short_nan(v)); }
+
+#define KW_SIMD_STREAM
+constexpr bool kStreams = true;
+inline void stream_two(float* p, Two v) {
+  _mm512_stream_ps(p, v.a);
+  _mm512_stream_ps(p + kLanes, v.b);
+}
+inline void stream_two(Half* p, Two v) {
+  const __m512i first = _mm512_castsi256_si512(half_bits(v.a));
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(p), _mm512_inserti64x4(first, half_bits(v.b), 1));
+}
+inline void stream_two(BFloat16* p, Two v) {
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(p), bits_of_two(with_short_nan(v)));
+}
+inline void stream_end() { _mm_sfence(); }
 
 inline Vec load_part(const float* p, int64_t n) { return _mm512_maskz_loadu_ps(first(n), p); }
 inline Vec load_part(const Half* p, int64_t n) { return float_of_half(_mm256_maskz_loadu_epi16(first(n), p)); }

@@ -160,6 +160,16 @@ CASE(aligned_rows_in_phase) {
   }
 }
 
+// Rows too few for a group to have each of sixteen beginnings begin on vectors alone.
+CASE(few_rows_off_sectors) {
+  for (const int64_t rows : {12, 16}) {
+    const Plan p =
+        plan_for({rows, 12289, 2, false, true, false, 8, true, false, 16}, kDevices[0].device, kDevices[0].features);
+    CHECK(p.kind == kPhasedWide && p.sectors == (rows == 16) && p.period == (rows == 16 ? 16 : 8),
+          "%lld rows: kind %d, period %d", (long long)rows, p.kind, p.period);
+  }
+}
+
 // A multiprocessor has two wide rows, at different points: a block's, or if they are phased two blocks'. Blocks are no
 // more than there is room for.
 CASE(wide_rows) {
