@@ -48,8 +48,8 @@ struct BackwardLead : BackwardStage<T, kLie, kLag, kColumns> {
     if (threadIdx.x == 0) {
 #pragma unroll
       for (u32 of = 0; of < Stage::kClusterTeams; ++of) {
-        barrier_init(&scratch.told[of], p.team_warps);
-        barrier_init(&scratch.ready[of], 1);
+        barrier_init(&scratch.told[of], p.team_warps * kWarp);
+        barrier_init(&scratch.ready[of], kWarp + 1);
 #pragma unroll
         for (u64& barrier : scratch.barrier[of]) {
           barrier_init(&barrier);
@@ -67,20 +67,31 @@ struct BackwardLead : BackwardStage<T, kLie, kLag, kColumns> {
 
   __device__ __forceinline__ u32 cluster_team() const { return Stage::kClusterTeams > 1 ? team : 0; }
 
-  // The warp's sums, which fold() has made. All have read those of the row before once they have its slopes.
+  // The warp's sums, which fold() has made. All have read those of the row before once they have its slopes. Each lane
+  // arrives for itself, though one could for all: so tools see as well that it has read the slopes of the row before.
   __device__ __forceinline__ void leave(const Sums<kCentered>& sums, float pivot) const {
     const u32 mine = cluster_team();
-    if (lane() % kSumLanes == 0) scratch.sums[mine][warp()][sums.which(lane())] = sums.squares;
     if (kCentered && lane() == 0) scratch.pivot[mine][warp()] = pivot;
-    __syncwarp();
-    if (lane() == 0) barrier_arrive(&scratch.told[mine]);
+    if (lane() % kSumLanes == 0) scratch.sums[mine][warp()][sums.which(lane())] = sums.squares;
+    barrier_arrive(&scratch.told[mine]);
+  }
+
+  // `at` counts the rows of times before too. At the end of a time warps leave one row more, which is none.
+  __device__ __forceinline__ void wait_for_sums(u32 at) const {
+    barrier_wait_shared(&scratch.told[cluster_team()], (at + this->time) % 2);
+  }
+
+  // Of the first warp, which sends nothing of that one more: it is waited for all the same, as synccheck asks of every
+  // phase of a barrier that is arrived at again.
+  __device__ __forceinline__ void pass_over_last() const {
+    if (this->time > 0) wait_for_sums(done - 1);
   }
 
   // Of the first warp: tells all blocks what this one has of a row.
   __device__ __forceinline__ void send(u32 turn) {
     turn += done;
     const u32 mine = cluster_team(), other = lane() % kLeadWarps;
-    barrier_wait_shared(&scratch.told[mine], (turn + this->time) % 2);  // at the end of a time they leave one row more
+    wait_for_sums(turn);
     Moments sums{};
     if (other < p.team_warps) {
       Sums<kCentered> of;
@@ -95,7 +106,7 @@ struct BackwardLead : BackwardStage<T, kLie, kLag, kColumns> {
     sums = merged_of<kLeadWarps>(sums, other < p.team_warps, kCentered ? scratch.warp_count[other] : 0.0f, pivot,
                                  kCentered ? scratch.block_inverse : 0.0f);
     const u32 side = turn % kSides, which = lane() % kSums, to = lane() / kSums;
-    __syncwarp();  // all have read what may be written again once this has arrived
+    barrier_arrive(&scratch.ready[mine]);  // each lane has read what may be written again once the slopes are there
     if (to >= p.parts) return;
     float value = which == 0 ? sums.squares : sums.products;
     if constexpr (kCentered) value = which < 2 ? value : which == 2 ? sums.slopes : sums.mean;
@@ -107,6 +118,7 @@ struct BackwardLead : BackwardStage<T, kLie, kLag, kColumns> {
     const u32 at = turn + done, side = at % kSides, mine = cluster_team();
     u64* barrier = &scratch.barrier[mine][side];
     barrier_wait_shared(barrier, at / kSides % 2);
+    wait_for_sums(at);  // long since there: says to tools that all have read the slopes of the row before
     if (lane() == 0) barrier_expect(barrier, p.parts * sizeof(Moments));
     const Moments sums = merged<kParts>(scratch.block[mine][side], p.parts, scratch.block_count, p.inverse_cols);
     const Slopes slopes = slopes_of(sums, p, true, [&] { return this->first_row() + turn * p.step; });

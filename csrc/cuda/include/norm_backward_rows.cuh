@@ -143,6 +143,7 @@ class NormBackward : public BackwardRow<T, kCentered, kLie, kLag, kColumns> {
   // The first row has nothing before it to be finished meanwhile. A warp's lanes have the same rows.
   __device__ __forceinline__ void do_loose_rows() {
     u32 stage = buffer, stage_ahead = buffer;
+    if (this->is(kSends)) this->pass_over_last();
     for (u32 ahead = 0; any_of_warp(ahead <= turns); ++ahead) {
       const u32 turn = ahead - 1;
       const bool loose = this->is(kHasLoose);
