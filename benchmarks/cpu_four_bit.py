@@ -6,10 +6,11 @@ product, bitsandbytes where it is installed (`bitsandbytes packed`: its weight r
 with AVX512-BF16 in their first forward), and three ceilings: `read` sums a float32 tensor, of a product as many bytes
 as its packed weight and scales; `copy` allocates and fills one from another; `STREAM` are its four kernels in float64,
 by torch on all threads, in arrays of four times the last cache each, of which a call takes the next 2^21 elements.
-Everybody takes turns, in another order each time, over as many weights as --megabytes hold, so that they come from
-memory; times are medians in microseconds. `rate` is the time of `read` as a share of a product's (quantize and
-dequantize: their bytes a second, as a share of `copy`). `GB/s` counts a product's packed weight and scales, and of
-STREAM's kernels what each reads and writes, as STREAM does: not that a line is fetched before it is written. `of
+Everybody takes turns of 10 ms or one call, in another order each time, over as many weights as --megabytes hold, so
+that they come from memory: calls follow each other as those of a model's layers do. Times are medians in microseconds.
+`rate` is the time of `read` as a share of a product's (quantize and dequantize: their bytes a second, as a share of
+`copy`). `GB/s` counts a product's packed weight and scales, and of STREAM's kernels what each reads and writes, as
+STREAM does: not that a line is fetched before it is written. `of
 STREAM` is the product's as a share of the fastest of the four. Results are compared before they are timed.
 """
 
@@ -22,6 +23,7 @@ import random
 import statistics
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -134,22 +136,18 @@ def tensors(held: list[dict[str, Any]], dense: list[Any]) -> dict[str, Call]:
 
 
 def timed(calls: dict[str, Call], sets: int, seconds: float) -> dict[str, float]:
-    """Medians, in microseconds; each turn takes the next weight. What a call leaves to do for who comes next (memory
-    given back, caches full of other things) falls on everybody alike."""
-    samples: dict[str, list[float]] = {name: [] for name in calls}
-    order = list(calls)
-    for call in calls.values():
-        call(0)
-    turn, start = itertools.count(1), time.perf_counter()
-    while time.perf_counter() - start < seconds or len(next(iter(samples.values()))) < 3:
-        i = next(turn) % sets
+    """Medians, in microseconds; each turn goes on with the weight after the last turn's."""
+    from benchmarks.harness.cpu import Batches
+
+    batches = {name: Batches([partial(call, i) for i in range(sets)]) for name, call in calls.items()}
+    for batch in batches.values():
+        batch.settle()
+    order, start = list(batches.values()), time.perf_counter()
+    while time.perf_counter() - start < seconds or len(order[0].samples) < 3:
         random.shuffle(order)
-        for name in order:
-            call = calls[name]
-            before = time.perf_counter()
-            call(i)
-            samples[name].append((time.perf_counter() - before) * 1e6)
-    return {name: float(f"{statistics.median(times):.4g}") for name, times in samples.items()}
+        for batch in order:
+            batch.samples.append(batch.run())
+    return {name: float(f"{statistics.median(batch.samples):.4g}") for name, batch in batches.items()}
 
 
 def stream(cache: int) -> tuple[dict[str, Call], dict[str, int]]:
@@ -234,7 +232,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--rows", type=lambda t: [int(p) for p in t.split(",")], default=[1, 8, 64], metavar="LIST")
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--megabytes", type=int, default=128, help="of packed weights that take turns")
+    parser.add_argument("--megabytes", type=int, default=512, help="of packed weights that take turns")
     parser.add_argument("--seconds", type=float, default=1.0, help="for each comparison")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="cases measured before stay in it")
     options = parser.parse_args(arguments)

@@ -56,6 +56,12 @@ class Batches:
         while True:
             yield from calls
 
+    def settle(self) -> float:
+        """Runs once to be warm, and finds how many calls make a batch; microseconds that one takes."""
+        self.run()
+        self.repeat = max(1, int(BATCH_SECONDS * 1e6 / (us := self.run())))
+        return us * self.repeat
+
     def run(self) -> float:
         """Microseconds a call, its result freed each time, as a user's is."""
         calls = [next(self._next) for _ in range(self.repeat)]
@@ -103,8 +109,7 @@ class Cpu:
     ) -> tuple[dict[str, float], dict[str, str]]:
         batches = {name: Batches(prepare()) for name, prepare in contestants.items()}
         for batch in batches.values():
-            batch.run()
-            batch.repeat = max(1, int(BATCH_SECONDS * 1e6 / batch.run()))
+            batch.settle()
         for _ in range(rounds):
             for batch in batches.values():
                 batch.samples.append(batch.run())

@@ -27,6 +27,26 @@ class Cache:
     position: Tensor
 
 
+class Step:
+    """What all layers share while some tokens pass: their positions, what they may see, and how far each is turned."""
+
+    def __init__(self, count: int, cache: Cache, shape: Shape) -> None:
+        keys, _ = cache.layers[0]
+        device, longest = keys.device, keys.shape[2]
+        self.rows = cache.position + torch.arange(count, device=device)
+        seen = torch.arange(longest, device=device) <= self.rows[:, None]
+        mask = torch.zeros(seen.shape, dtype=keys.dtype, device=device).masked_fill_(~seen, -torch.inf)
+        self.mask = mask.repeat(shape.heads // shape.kv_heads, 1)
+        speeds = 1e-4 ** (torch.arange(0, shape.head, 2, device=device) / shape.head)
+        angles = self.rows[:, None, None] * speeds
+        self._turn = torch.polar(torch.ones_like(angles), angles)
+
+    def turned(self, x: Tensor) -> Tensor:
+        """Rotary positions: neighbours within a head as real and imaginary parts."""
+        pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
+        return torch.view_as_real(pairs * self._turn).flatten(-2).to(x.dtype)
+
+
 class Block(torch.nn.Module):
     """One layer: attention with grouped heads and a gated feed-forward part, each behind a norm."""
 
@@ -42,29 +62,23 @@ class Block(torch.nn.Module):
         self.down = torch.nn.Linear(shape.inner, width, **linear)
         self.act = SwiGLU()
 
-    def forward(self, x: Tensor, past: tuple[Tensor, Tensor], rows: Tensor, mask: Tensor, turn: Tensor) -> Tensor:
-        y = self.norm1(x)
-        q, k = (_turned(self._heads(projection(y)), turn) for projection in (self.q, self.k))
+    def forward(self, branch: Tensor, stream: Tensor, past: tuple[Tensor, Tensor], step: Step) -> Tensor:
+        """What is to be added to the stream next, as `branch` is: by the norm that comes after."""
+        shape = self.shape
+        y = self.norm1(branch, stream, inplace=True)
+        both = torch.cat((self.q(y), self.k(y)), -1).unflatten(-1, (-1, shape.head))
+        q, k = step.turned(both).transpose(1, 2).split((shape.heads, shape.kv_heads), 1)
         keys, values = past
-        keys.index_copy_(2, rows, k)
-        values.index_copy_(2, rows, self._heads(self.v(y)))
-        groups = self.shape.heads // self.shape.kv_heads
-        keys, values = (t.repeat_interleave(groups, 1) for t in (keys, values))
-        seen = scaled_dot_product_attention(q, keys, values, attn_mask=mask)
-        x = x + self.o(seen.transpose(1, 2).flatten(2))
-        y = self.norm2(x)
-        result: Tensor = x + self.down(self.act(self.gate(y), self.up(y)))
+        keys.index_copy_(2, step.rows, k)
+        values.index_copy_(2, step.rows, self.v(y).unflatten(-1, (-1, shape.head)).transpose(1, 2))
+        # Heads that share keys are more rows of one head's query: no key is copied for each of them.
+        groups, count = shape.heads // shape.kv_heads, len(step.rows)
+        rows = q.unflatten(1, (-1, groups)).flatten(2, 3)
+        seen = scaled_dot_product_attention(rows, keys, values, attn_mask=step.mask)
+        seen = seen.unflatten(2, (groups, count)).flatten(1, 2).transpose(1, 2).flatten(2)
+        y = self.norm2(self.o(seen), stream, inplace=True)
+        result: Tensor = self.down(self.act(self.gate(y), self.up(y)))
         return result
-
-    def _heads(self, y: Tensor) -> Tensor:
-        return y.unflatten(-1, (-1, self.shape.head)).transpose(1, 2)
-
-
-def _turned(x: Tensor, turn: Tensor) -> Tensor:
-    """Rotary positions: halves of a head as real and imaginary parts."""
-    real, imaginary = x.float().chunk(2, -1)
-    cos, sin = turn.unbind(-1)
-    return torch.cat((real * cos - imaginary * sin, real * sin + imaginary * cos), -1).to(x.dtype)
 
 
 class Model(torch.nn.Module):
@@ -87,23 +101,20 @@ class Model(torch.nn.Module):
 
     def cache(self, batch: int, longest: int) -> Cache:
         device = self.embed.weight.device
+        longest += -longest % 16  # else attention copies its mask to make it so, in each layer
         size = (batch, self.shape.kv_heads, longest, self.shape.head)
         empty = torch.zeros(2, self.shape.layers, *size, dtype=torch.bfloat16, device=device)
         return Cache(list(zip(empty[0], empty[1], strict=True)), torch.zeros((), dtype=torch.long, device=device))
 
     def forward(self, ids: Tensor, cache: Cache) -> Tensor:
         """The logits after the last of these tokens; the cache goes on by as many."""
-        longest = cache.layers[0][0].shape[2]
-        rows = cache.position + torch.arange(ids.shape[1], device=ids.device)
-        mask = torch.arange(longest, device=ids.device) <= rows[:, None]
-        speeds = 1e-4 ** (torch.arange(0, self.shape.head, 2, device=ids.device) / self.shape.head)
-        angles = rows[:, None] * speeds
-        turn = torch.stack((angles.cos(), angles.sin()), -1)
-        x = self.embed(ids)
+        step = Step(ids.shape[1], cache, self.shape)
+        stream = self.embed(ids)
+        branch = torch.zeros_like(stream)
         for block, past in zip(self.blocks, cache.layers, strict=True):
-            x = block(x, past, rows, mask, turn)
+            branch = block(branch, stream, past, step)
         cache.position += ids.shape[1]
-        logits: Tensor = self.head(self.norm(x[:, -1]))
+        logits: Tensor = self.head(self.norm(branch[:, -1], stream[:, -1], inplace=True))
         return logits
 
 
