@@ -4,18 +4,11 @@
 
 #include "../host/ops/norm.h"
 #include "isa.h"
+#include "past_caches.h"
 #include "simd.h"
 
 namespace kw::cpu::KW_ISA {
 namespace {
-
-// Whether a result is stored past the caches: so large that it would not stay in them, and each row begins a line.
-// Where the process had the memory before, that is up to a third faster; fresh memory's faults take longer than either.
-inline bool past_caches(const void* result, int64_t rows, int64_t stride, int64_t cols, int64_t element_bytes) {
-  constexpr int64_t kLeast = 8 << 20, kLine = 64;
-  if (!kStreams || rows * cols * element_bytes < kLeast) return false;
-  return reinterpret_cast<uintptr_t>(result) % kLine == 0 && stride * element_bytes % kLine == 0;
-}
 
 // Elements added in float32 before they go to a double: bounds the error of long rows, and costs nothing.
 constexpr int64_t kBlock = 4096;

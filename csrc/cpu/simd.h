@@ -21,7 +21,8 @@
 //   load_two, store_two              2 * kLanes elements, for what is done to each alone
 //   load_two_as, store_two_as        float32 in the order in which load_two has elements of another type
 //   exp_short(v)                     exp for results of 16 bits
-//   exp_minus_near(v)                exp_short(-v), the same bits, for v from -34 to 34; with it goes
+//   exp_minus(v)                     exp_short(-v), the same bits, for v from -87 to 105; with it go
+//   exp_minus_and_one(v)             1 + exp(-v) to 2^-20
 //   where_below(v, bound, a, b)      the lane of a where that of v is less than the bound, else that of b
 //   near_zero(p)                     whether 2 * kLanes elements are known to be numbers from -34 to 34
 //   store_two_short_nan(p, v)        store_two of vectors whose NaNs the element type holds as they are

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // One pass: each element is read, and its results are written at its own place, so that they may lie where the inputs
-// do. Stores are the usual ones, as in the normalisations.
+// do.
 #include "../host/ops/swiglu.h"
 
 #include "isa.h"
 #include "pages.h"
+#include "past_caches.h"
 #include "pool.h"
 #include "simd.h"
 
@@ -41,14 +42,12 @@ struct Sigmoid {
   }
 };
 
-#ifdef KW_SIMD_EXP_NEAR
+#ifdef KW_SIMD_EXP_MINUS
 // Where all gates are near zero, exp(-gate) serves both signs: for results of 16 bits, a third less to do.
-constexpr bool kHasNear = true;
-
 struct NearSigmoid {
   Vec value, rest;
 
-  explicit NearSigmoid(Vec gate) : NearSigmoid(exp_minus_near(gate), 0) {}
+  explicit NearSigmoid(Vec gate) : NearSigmoid(exp_minus(gate), 0) {}
 
  protected:
   NearSigmoid(Vec e, int) : value(reciprocal(add(all(1.0f), e))) { rest = mul(e, value); }
@@ -56,11 +55,19 @@ struct NearSigmoid {
 
 // The same bits for these gates, whatever their neighbours are. Below, 1 + exp(-gate) is exp(-gate).
 struct FarSigmoid : NearSigmoid {
-  explicit FarSigmoid(Vec gate) : NearSigmoid(exp_short(mul(within(gate, -34.0f, 105.0f), all(-1.0f))), 0) {
+  explicit FarSigmoid(Vec gate) : NearSigmoid(exp_minus(within(gate, -34.0f, 105.0f)), 0) {
     value = where_below(gate, -34.0f, exp_short(within(gate, -105.0f, 0.0f)), value);
     rest = where_below(gate, -34.0f, all(1.0f), rest);
   }
 };
+
+// The value alone.
+inline Vec near_value(Vec gate) { return reciprocal(exp_minus_and_one(gate)); }
+
+inline Vec far_value(Vec gate) {
+  const Vec value = near_value(within(gate, -34.0f, 105.0f));
+  return where_below(gate, -34.0f, exp_short(within(gate, -105.0f, 0.0f)), value);
+}
 
 template <>
 struct Sigmoid<Half, true> : NearSigmoid {
@@ -78,8 +85,6 @@ template <>
 struct Sigmoid<BFloat16, false> : FarSigmoid {
   using FarSigmoid::FarSigmoid;
 };
-#else
-constexpr bool kHasNear = false;
 #endif
 
 // Fetches what a row's place is read for later: kBytes further on, which is in rows after this one where a row is
@@ -94,7 +99,22 @@ struct Ahead {
   void fetch(int64_t i) const { KW_ISA::fetch<2 * kLanes>(from + i); }
 };
 
-template <class T>
+template <bool kPast, class T>
+inline void put_two(T* p, Two v) {
+  if constexpr (kPast) return stream_two(p, v);
+  store_two(p, v);
+}
+
+// Whether all results are stored past the caches. Not where the inputs are: those are in the caches already.
+inline bool all_past_caches(const Swiglu& a, int64_t element_bytes) {
+  const int64_t bytes = a.rows * a.cols * element_bytes;
+  if (!kStreams || a.out == a.gate || a.out == a.up || a.up_out == a.up) return false;
+  if ((a.backward ? 2 : 1) * bytes < kLeastPastCaches || !begins_lines(a.out, a.out_stride, element_bytes))
+    return false;
+  return !a.backward || begins_lines(a.up_out, a.up_out_stride, element_bytes);
+}
+
+template <class T, bool kPast>
 struct Forward {
   const T* gate;
   const T* up;
@@ -111,7 +131,9 @@ struct Forward {
   // gate * e / (1 + e) * up with e = exp(gate): past 40 that is gate * up, and the reciprocal stays in its range.
   template <bool kNear = false>
   static Vec of(Vec gate, Vec up) {
-    if constexpr (kHasNear && sizeof(T) == 2) return mul(mul(gate, Sigmoid<T, kNear>(gate).value), up);
+#ifdef KW_SIMD_EXP_MINUS
+    if constexpr (sizeof(T) == 2) return mul(mul(gate, kNear ? near_value(gate) : far_value(gate)), up);
+#endif
     const Vec e = exp_for<T>(within(gate, -105.0f, 40.0f));
     return mul(mul(gate, mul(e, reciprocal(add(all(1.0f), e)))), up);
   }
@@ -121,15 +143,16 @@ struct Forward {
     later_up.fetch(i);
     const Two g = load_two(gate + i), u = load_two(up + i);
     if (__builtin_expect(near_zero(gate + i), 1)) {
-      return store_two_short_nan(y + i, Two{of<true>(g.a, u.a), of<true>(g.b, u.b)});
+      const Two v{of<true>(g.a, u.a), of<true>(g.b, u.b)};
+      return kPast ? stream_two(y + i, v) : store_two_short_nan(y + i, v);
     }
-    store_two(y + i, Two{of(g.a, u.a), of(g.b, u.b)});
+    put_two<kPast>(y + i, Two{of(g.a, u.a), of(g.b, u.b)});
   }
   void full(int64_t i) const { store(y + i, of(load(gate + i), load(up + i))); }
   void part(int64_t i, int64_t n) const { store_part(y + i, of(load_part(gate + i, n), load_part(up + i, n)), n); }
 };
 
-template <class T>
+template <class T, bool kPast>
 struct Backward {
   const T* gate;
   const T* up;
@@ -167,8 +190,8 @@ struct Backward {
     const bool near = near_zero(gate + i);
     const Both a = near ? of<true>(g.a, u.a, d.a) : of(g.a, u.a, d.a);
     const Both b = near ? of<true>(g.b, u.b, d.b) : of(g.b, u.b, d.b);
-    store_two(dgate + i, Two{a.gate, b.gate});
-    store_two(dup + i, Two{a.up, b.up});
+    put_two<kPast>(dgate + i, Two{a.gate, b.gate});
+    put_two<kPast>(dup + i, Two{a.up, b.up});
   }
 
   void full(int64_t i) const {
@@ -199,10 +222,20 @@ void run(const Swiglu& args, int64_t begin, int64_t end) {
   }
 }
 
+template <class T, bool kPast>
+void run_past(const Swiglu& args, int64_t begin, int64_t end) {
+  if (args.backward) {
+    run<Backward<T, kPast>>(args, begin, end);
+  } else {
+    run<Forward<T, kPast>>(args, begin, end);
+  }
+  if (kPast) stream_end();
+}
+
 template <class T>
 void run_typed(const Swiglu& args, int64_t begin, int64_t end) {
-  if (args.backward) return run<Backward<T>>(args, begin, end);
-  return run<Forward<T>>(args, begin, end);
+  if (kStreams && all_past_caches(args, sizeof(T))) return run_past<T, kStreams>(args, begin, end);
+  return run_past<T, false>(args, begin, end);
 }
 
 }  // namespace

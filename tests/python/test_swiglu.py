@@ -66,6 +66,23 @@ def test_what_is_not_finite_is_as_in_torch(dtype, device):
         tensors.assert_near(a, b, OP.tolerances[str(dtype)[6:]], name)
 
 
+@each_dtype
+@pytest.mark.parametrize("cols", [4096, 4112, 4100])
+def test_large_results_have_the_bits_of_small_ones(cols, dtype):
+    """From 8 MiB on, what the CPU path writes may go past the caches: all rows, also those of the other threads, are
+    there when the call returns, and the columns after the last whole vector too."""
+    rows, some = (8 << 20) // (cols * dtype.itemsize) + 3, 100
+    x, grad = f32(rows, 2 * cols).to(dtype), f32(rows, cols).to(dtype)
+    gate, up = (half.contiguous() for half in x.chunk(2, -1))
+    calls = {"default": (gate, up), "packed": (x,), "backward": (grad, gate, up), "packed_backward": (grad, x)}
+    for overload, args in calls.items():
+        found = tensors.outputs(tensors.target(OP, overload)(*args))
+        for first in range(0, rows, some):
+            parts = [a[first : first + some] for a in args]
+            for a, b in zip(found, tensors.outputs(tensors.target(OP, overload)(*parts)), strict=True):
+                assert torch.equal(a[first : first + some], b), (overload, first)
+
+
 def test_the_gradient_of_a_sum(device):
     """Its gradient is one number, expanded: no row of it lies in memory."""
     x = f32(6, 40, device=device).requires_grad_()

@@ -67,29 +67,41 @@ alignas(64) constexpr float kPowers[32] = {
     1.41421354f, 1.44518077f, 1.47682619f, 1.50916445f, 1.54221082f, 1.5759809f,  1.61049032f, 1.64575553f,
     1.68179286f, 1.71861935f, 1.75625217f, 1.79470909f, 1.8340081f,  1.87416768f, 1.91520655f, 1.95714414f};
 
-inline Vec exp_short(Vec v) {
-  const Vec whole = all(0x1.8p18f), t = _mm512_fmadd_ps(v, all(1.44269504f), whole), n = _mm512_sub_ps(t, whole);
-  const Vec r = _mm512_fnmadd_ps(n, all(0.693147182f), v);
-  const Vec power =
-      _mm512_permutex2var_ps(_mm512_load_ps(kPowers), _mm512_castps_si512(t), _mm512_load_ps(kPowers + 16));
-  const Vec p = mul(mul_add(r, all(0.5f), all(1.00001466f)), r);
-  return _mm512_scalef_ps(mul_add(power, p, power), n);
+// 2^(j / 32), n and r, of v / ln 2 to 32nds in the lowest bits of t.
+struct Parts {
+  Vec power, n, r;
+};
+
+inline Parts parts(Vec t, Vec n, Vec r) {
+  const __m512i j = _mm512_castps_si512(t);
+  return {_mm512_permutex2var_ps(_mm512_load_ps(kPowers), j, _mm512_load_ps(kPowers + 16)), n, r};
 }
 
-// exp_short(-v), the same bits, for v from -34 to 34: the exponent, with j at the mantissa's upper end, is added to the
-// table's element, which has j less there. scalef takes two cycles where a shift takes one.
-#define KW_SIMD_EXP_NEAR
-inline Vec exp_minus_near(Vec v) {
+inline Parts parts_of(Vec v) {
+  const Vec whole = all(0x1.8p18f), t = _mm512_fmadd_ps(v, all(1.44269504f), whole), n = _mm512_sub_ps(t, whole);
+  return parts(t, n, _mm512_fnmadd_ps(n, all(0.693147182f), v));
+}
+
+inline Parts parts_of_minus(Vec v) {
   const Vec whole = all(0x1.8p18f), t = _mm512_fnmadd_ps(v, all(1.44269504f), whole), n = _mm512_sub_ps(t, whole);
-  const Vec r = _mm512_fnmsub_ps(n, all(0.693147182f), v);
-  const __m512i j = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-  const __m512i first = _mm512_sub_epi32(_mm512_load_si512(kPowers), _mm512_slli_epi32(j, 18));
-  const __m512i second = _mm512_sub_epi32(_mm512_load_si512(kPowers + 16),
-                                          _mm512_slli_epi32(_mm512_add_epi32(j, _mm512_set1_epi32(16)), 18));
-  const __m512i steps = _mm512_castps_si512(t), powers = _mm512_permutex2var_epi32(first, steps, second);
-  const Vec power = _mm512_castsi512_ps(_mm512_add_epi32(powers, _mm512_slli_epi32(steps, 18)));
-  const Vec p = mul(mul_add(r, all(0.5f), all(1.00001466f)), r);
-  return mul_add(power, p, power);
+  return parts(t, n, _mm512_fnmsub_ps(n, all(0.693147182f), v));
+}
+
+inline Vec exp_of(const Parts& e) {
+  const Vec p = mul(mul_add(e.r, all(0.5f), all(1.00001466f)), e.r);
+  return _mm512_scalef_ps(mul_add(e.power, p, e.power), e.n);
+}
+
+inline Vec exp_short(Vec v) { return exp_of(parts_of(v)); }
+
+#define KW_SIMD_EXP_MINUS
+inline Vec exp_minus(Vec v) { return exp_of(parts_of_minus(v)); }
+
+// One operation less than exp_minus and an addition.
+inline Vec exp_minus_and_one(Vec v) {
+  const Parts e = parts_of_minus(v);
+  const Vec p = mul_add(mul_add(e.r, all(0.5f), all(1.00001466f)), e.r, all(1.0f));
+  return mul_add(_mm512_scalef_ps(e.power, e.n), p, all(1.0f));
 }
 
 inline __mmask16 first(int64_t n) { return static_cast<__mmask16>((1u << n) - 1u); }
@@ -160,16 +172,19 @@ inline Vec short_nan(Vec v) {
   return _mm512_castsi512_ps(_mm512_mask_mov_epi32(bits, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), quiet));
 }
 
-// To nearest even, in the upper half of each lane. A NaN without bits below stays as it is.
-inline __m512i upper_rounded(Vec v) {
-  const __m512i bits = _mm512_castps_si512(v);
-  const __mmask16 odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
-  const __m512i down = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
-  return _mm512_mask_add_epi32(down, odd, bits, _mm512_set1_epi32(0x8000));
-}
-
+// To nearest even, both at once: upper halves in one vector, lower ones in the other. What carries into an upper half
+// is bit 16 of lower + 0x7fff + (upper & 1), of which avg gives bits 1 to 16. A NaN without bits below stays as it is.
+// As assembly since clang knows what these shuffles do, and takes permutations of three steps instead.
 inline __m512i bits_of_two(Two v) {
-  return _mm512_mask_blend_epi16(0xaaaaaaaau, _mm512_srli_epi32(upper_rounded(v.a), 16), upper_rounded(v.b));
+  const __m512i to_lower = _mm512_set4_epi32(0x0f0e0f0e, 0x0b0a0b0a, 0x07060706, 0x03020302);
+  const __m512i to_upper = _mm512_set4_epi32(0x0d0c0d0c, 0x09080908, 0x05040504, 0x01000100);
+  const __mmask64 low = 0x3333333333333333u, high = 0xccccccccccccccccu;
+  const __m512i a = _mm512_castps_si512(v.a), b = _mm512_castps_si512(v.b);
+  __m512i upper = b, lower = a;
+  __asm__("vpshufb %1, %2, %0%{%3%}" : "+v"(upper) : "v"(to_lower), "v"(a), "Yk"(low));
+  __asm__("vpshufb %1, %2, %0%{%3%}" : "+v"(lower) : "v"(to_upper), "v"(b), "Yk"(high));
+  const __m512i add = _mm512_ternarylogic_epi32(upper, _mm512_set1_epi16(1), _mm512_set1_epi16(0x7ffe), 0xea);
+  return _mm512_add_epi16(upper, _mm512_srli_epi16(_mm512_avg_epu16(lower, add), 15));
 }
 
 inline void store_two_short_nan(BFloat16* p, Two v) { _mm512_storeu_si512(p, bits_of_two(v)); }
