@@ -55,7 +55,7 @@ CASE(of_the_library) {
   CHECK_STATUS(kw_call(&call), KW_ERROR_INVALID_ARGUMENT, kw_last_error(), "kw_device_count");
   CHECK_STATUS(kw_call(nullptr), KW_ERROR_INVALID_ARGUMENT, kw_last_error(), "kw_call: call is NULL");
   call.function = nullptr;
-  CHECK_STATUS(kw_call(&call), KW_ERROR_INVALID_ARGUMENT, kw_last_error(), "kw_call: the function of the call is NULL");
+  CHECK_STATUS(kw_call(&call), KW_ERROR_INVALID_ARGUMENT, kw_last_error(), "kw_call: the function is NULL");
 }
 
 RUN_CASES()
