@@ -60,6 +60,15 @@ def test_layer_norm_without_bias(device):
     torch.testing.assert_close(ours(x), theirs(x), rtol=2e-6, atol=1e-6)
 
 
+def test_the_default_eps_is_that_of_the_type_of_the_sums(device):
+    from kernelwright import nn
+
+    for dtype in (torch.float64, torch.float32, torch.float16):
+        ours, theirs = (home.RMSNorm(24, device=device, dtype=dtype) for home in (nn, torch.nn))
+        x = (torch.randn(3, 24, device=device, dtype=torch.float64) * 1e-4).to(dtype)  # so small that eps matters
+        torch.testing.assert_close(ours(x), theirs(x))
+
+
 @pytest.mark.parametrize(("shape", "of_x"), EMPTY, ids=str)
 def test_nothing_to_normalise(norms, shape, of_x, device):
     """What torch's modules take: no rows, and rows of no elements."""

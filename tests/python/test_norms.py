@@ -73,6 +73,22 @@ def test_large_results_have_the_bits_of_small_ones(norm, dtype, cols):
         assert torch.equal(dx[part], op.backward(grad[part], x[part], *rest, None, 1e-6, *wanted)[0])
 
 
+@each_norm
+@pytest.mark.parametrize("shared", [1, 2, 3])
+def test_a_weight_of_wider_elements_that_ends_in_what_is_written(norm, shared, device):
+    """In place, float32 weights of float16 rows: they end twice as far from where they begin as a row's elements do."""
+    cols, rows = 8, 64
+    memory = torch.randn(4 * cols + rows * cols, device=device).half()
+    residual = memory[4 * cols :].view(rows, cols)
+    weight = memory[2 * (cols + shared) :][: 2 * cols].view(torch.float32)
+    weight[: cols - shared] = torch.randn(cols - shared, device=device)
+    memory[4 * cols : 4 * cols + 2 * shared] = torch.tensor([1.0] * shared, device=device).view(torch.float16)
+    x, function = torch.randn(rows, cols, device=device).half(), getattr(kernelwright, norm)
+    expected, total = function(x, weight.clone(), residual=residual.clone())
+    assert torch.equal(function(x, weight, residual=residual, inplace=True), expected)
+    assert torch.equal(residual, total)
+
+
 def meta(*shape):
     return torch.ones(shape, device="meta")
 

@@ -15,11 +15,11 @@ constexpr uint32_t kLongNan = 0x7fffffff;    // which rounding to 16 bits would 
 constexpr int64_t kPeriod = 8191;            // of the inputs
 constexpr int64_t kNanColumns[] = {17, 96};  // odd and even, of different vectors
 
-// How far the result begins off 64 bytes, and elements between its rows.
+// How far the result begins off 64 bytes, and elements between its rows; how much farther off a second one begins.
 struct Layout {
-  int64_t shift, gap;
+  int64_t shift, gap, second;
 };
-constexpr Layout kLayouts[] = {{0, 0}, {0, 48}, {64, 16}, {32, 48}, {4, 0}, {0, 3}};
+constexpr Layout kLayouts[] = {{0, 0, 0}, {0, 48, 0}, {64, 16, 0}, {32, 48, 32}, {4, 0, 0}, {0, 3, 0}, {0, 48, 4}};
 
 enum Op { kRms, kLayer, kSwiglu };
 constexpr const char* kNames[] = {"rms_norm", "layer_norm", "swiglu"};
@@ -94,10 +94,10 @@ struct Results {
   char* all;
   char* data[2];
 
-  Results(int64_t matrix, int64_t shift) : bytes((matrix + 127) / 64 * 64) {
+  explicit Results(int64_t matrix, int64_t shift = 0, int64_t second = 0) : bytes((matrix + 191) / 64 * 64) {
     all = static_cast<char*>(aligned_alloc(64, static_cast<size_t>(2 * bytes + 64)));
     memset(all, kSentinel, static_cast<size_t>(2 * bytes + 64));
-    data[0] = all + shift, data[1] = all + bytes + shift;
+    data[0] = all + shift, data[1] = all + bytes + shift + second;
   }
   Results(const Results&) = delete;
   Results& operator=(const Results&) = delete;
@@ -107,7 +107,7 @@ struct Results {
 void check(const Case& c, const Inputs& in) {
   const auto size = static_cast<int64_t>(c.format->size);
   const int64_t pitch = (kCols + c.layout.gap) * size, row_bytes = kCols * size;
-  const Results found(in.rows * pitch, c.layout.shift), part(kPart * row_bytes, 0);
+  const Results found(in.rows * pitch, c.layout.shift, c.layout.second), part(kPart * row_bytes);
   const bool two = c.op == kSwiglu && c.backward;
   call(c, in, 0, in.rows, found.data[0], found.data[1], kCols + c.layout.gap);
   bool same = true, around = untouched(found.all, found.data[0]);
