@@ -6,7 +6,7 @@ product, bitsandbytes where it is installed (`bitsandbytes packed`: its weight r
 with AVX512-BF16 in their first forward), and three ceilings: `read` sums a float32 tensor, of a product as many bytes
 as its packed weight and scales; `copy` allocates and fills one from another; `STREAM` are its four kernels in float64,
 by torch on all threads, in arrays of four times the last cache each, of which a call takes the next 2^21 elements.
-Everybody takes turns of 10 ms or one call, in another order each time, over as many weights as --megabytes hold, so
+Everybody takes turns of a tenth of a second, in another order each time, over as many weights as --megabytes hold, so
 that they come from memory: calls follow each other as those of a model's layers do. Times are medians in microseconds.
 `rate` is the time of `read` as a share of a product's (quantize and dequantize: their bytes a second, as a share of
 `copy`). `GB/s` counts a product's packed weight and scales, and of STREAM's kernels what each reads and writes, as
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 BLOCK = 64
 PIECE = 1 << 21  # elements of STREAM's arrays that a call takes
+TURN = 0.1  # seconds: a token of a model takes as long, some hundred products one after the other
 MOST_ERROR = 1e-2  # of the largest result: that of its type's rounding
 
 
@@ -139,7 +140,7 @@ def timed(calls: dict[str, Call], sets: int, seconds: float) -> dict[str, float]
     """Medians, in microseconds; each turn goes on with the weight after the last turn's."""
     from benchmarks.harness.cpu import Batches
 
-    batches = {name: Batches([partial(call, i) for i in range(sets)]) for name, call in calls.items()}
+    batches = {name: Batches([partial(call, i) for i in range(sets)], TURN) for name, call in calls.items()}
     for batch in batches.values():
         batch.settle()
     order, start = list(batches.values()), time.perf_counter()

@@ -46,9 +46,9 @@ def keep_freed_memory() -> bool:
 class Batches:
     """A contestant's calls; each batch goes on with the working set that follows the last batch's."""
 
-    def __init__(self, calls: list[Callable[[], Any]]) -> None:
+    def __init__(self, calls: list[Callable[[], Any]], seconds: float = BATCH_SECONDS) -> None:
         self._next = self._forever(calls)
-        self.repeat = 1
+        self.repeat, self._seconds = 1, seconds
         self.samples: list[float] = []
 
     @staticmethod
@@ -59,7 +59,7 @@ class Batches:
     def settle(self) -> float:
         """Runs once to be warm, and finds how many calls make a batch; microseconds that one takes."""
         self.run()
-        self.repeat = max(1, int(BATCH_SECONDS * 1e6 / (us := self.run())))
+        self.repeat = max(1, int(self._seconds * 1e6 / (us := self.run())))
         return us * self.repeat
 
     def run(self) -> float:

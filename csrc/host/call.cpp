@@ -28,6 +28,7 @@ kw_status kw_call(const void* call) {
   if (call == nullptr) return kw::fail(KW_ERROR_INVALID_ARGUMENT, "kw_call: call is NULL");
   Call c;
   memcpy(&c, call, sizeof c);
+  if (c.function == nullptr) return kw::fail(KW_ERROR_INVALID_ARGUMENT, "kw_call: the function is NULL");
   const int64_t* const i = c.i;
   return c.function(i[0], i[1], i[2], i[3], i[4], i[5], i[6], i[7], i[8], i[9], i[10], i[11], i[12], i[13], i[14],
                     i[15], i[16], i[17], i[18], i[19], i[20], i[21], c.d);

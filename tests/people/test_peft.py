@@ -108,3 +108,20 @@ def test_an_adapter_is_merged_into_a_dequantized_model(quantizer, adapted, check
     merged = nn.dequantize_(model).merge_and_unload()
     assert type(merged.model.layers[0].mlp.down_proj) is torch.nn.Linear
     assert far(logits(merged, ids), y) <= ROUNDING
+
+
+def test_a_model_that_has_an_adapter_is_quantized_around_it(adapted, checkpoint, load, ids):
+    """One layer inside another: the base alone is in 4 bits, and the adapter learns on."""
+    from kernelwright import nn
+
+    model = adapted(load(checkpoint, dtype=torch.float32))
+    before = set(trained(model))
+    nn.quantize_(model, skip=["lora_A", "lora_B", "lm_head"])
+    assert set(trained(model)) == before
+    base, adapter = (
+        model.get_submodule(f"model.model.layers.0.mlp.down_proj.{name}") for name in ("base_layer", "lora_A")
+    )
+    assert isinstance(base, nn.Linear4bit)
+    assert type(adapter["default"]) is torch.nn.Linear
+    model(ids, labels=ids).loss.backward()
+    assert all(value.grad.norm() > 0 for value in trained(model).values())

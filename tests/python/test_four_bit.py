@@ -221,6 +221,15 @@ def test_weights_have_no_gradients():
         kernelwright.matmul_4bit(x, packed, absmax, 8)
 
 
+def test_the_gradient_of_a_bias_has_its_shape(device):
+    """One for each row of the weight, in any shape."""
+    packed, absmax = kernelwright.quantize_4bit(torch.randn(32, 64, device=device))
+    bias = torch.randn(4, 8, device=device, requires_grad=True)
+    y = kernelwright.matmul_4bit(torch.randn(3, 64, device=device), packed, absmax, 32, bias=bias)
+    y.backward(given := torch.randn(3, 32, device=device))
+    torch.testing.assert_close(bias.grad, given.sum(0).view(4, 8))
+
+
 def test_freed_bias(device):
     """To the library NULL is a bias that is not there."""
     weight, bias = torch.randn(8, 64, device=device), torch.randn(8, device=device)

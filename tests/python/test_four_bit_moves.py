@@ -76,3 +76,44 @@ def test_an_embedding_gives_what_its_model_was_converted_to(device, dim, when):
     assert made(ids).dtype is torch.float16
     assert made.bfloat16()(ids).dtype is torch.bfloat16
     assert torch.equal(made.weight.data, codes)
+
+
+CONVERSIONS = {
+    "double": lambda made: made.double(),
+    "type": lambda made: made.type(torch.float16),
+    "type by name": lambda made: made.type("torch.DoubleTensor"),
+    "half": lambda made: made.half(),
+    "to": lambda made: made.to(torch.float64),
+}
+
+
+@pytest.mark.parametrize("storage", [torch.uint8, torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("how", CONVERSIONS)
+@pytest.mark.parametrize("lookup", [False, True])
+def test_no_conversion_touches_codes(how, storage, lookup):
+    """Also where they are seen as floats, which torch would round."""
+    from kernelwright import nn
+
+    made = nn.EmbeddingNF4(50, 64, quant_storage=storage) if lookup else nn.LinearNF4(64, 32, quant_storage=storage)
+    x = torch.randint(0, 50, (2, 3)) if lookup else torch.randn(3, 64)
+    y, codes = made.to("cpu")(x), made.weight.data.clone().view(torch.uint8)
+    converted = CONVERSIONS[how](made)
+    assert converted is made
+    assert isinstance(made.weight, nn.Params4bit)
+    assert made.weight.dtype is storage
+    assert torch.equal(made.weight.data.view(torch.uint8), codes)
+    torch.testing.assert_close(made(x).to(y.dtype), y, rtol=2**-10, atol=2**-10)
+
+
+@pytest.mark.parametrize("how", CONVERSIONS)
+def test_conversions_before_it_is_quantized(how):
+    """They are those of any weight, and do not quantize it; `type()` alone asks."""
+    from kernelwright import nn
+
+    made, plain = nn.LinearNF4(64, 32), torch.nn.Linear(64, 32)
+    made.load_state_dict(plain.state_dict())
+    CONVERSIONS[how](made), CONVERSIONS[how](plain)
+    assert not made.weight.bnb_quantized
+    assert made.weight.dtype is plain.weight.dtype
+    assert torch.equal(made.weight.data, plain.weight.data)
+    assert made.weight.type() == plain.weight.type()

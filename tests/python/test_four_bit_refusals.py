@@ -83,8 +83,15 @@ def test_inputs_of_a_layer(layer):
             layer(x)
     from kernelwright import nn
 
-    with pytest.raises(errors.InvalidArgument, match="EmbeddingNF4: its input is a list, but must be a tensor"):
-        nn.EmbeddingNF4(50, 64).to("cpu")([1, 2])
+    for table in (nn.EmbeddingNF4(50, 64).to("cpu"), nn.EmbeddingNF4(50, 30).to("cpu")):
+        with pytest.raises(errors.InvalidArgument, match="EmbeddingNF4: its input is a list, but must be a tensor"):
+            table([1, 2])
+        with pytest.raises(errors.InvalidArgument, match="its input is on meta, but its weight is on cpu; move one"):
+            table(torch.tensor([1], device="meta"))
+        for place in (50, -1):
+            with pytest.raises(IndexError, match="out of range"):
+                table(torch.tensor([0, place]))
+    assert nn.EmbeddingNF4(0, 64).to("cpu")(torch.empty(2, 0, dtype=torch.int64)).shape == (2, 0, 64)
     # Odd, and right.
     assert layer(torch.ones(0, 64)).shape == (0, 32)
     one = layer(torch.ones(64))
@@ -142,10 +149,16 @@ def test_outputs_of_functions(functional):
 def test_what_is_no_tensor_and_no_state(functional):
     F, w = functional, torch.randn(32, 64)  # noqa: N806
     packed, state = F.quantize_4bit(w)
+    part = F.QuantState(state.absmax, state.shape, dtype=w.dtype)
     for call, said in (
         (lambda: F.quantize_4bit([1.0]), "quantize_4bit: A is a list, but must be a tensor"),
         (lambda: F.dequantize_4bit(None, state), "dequantize_4bit: A is a NoneType"),
         (lambda: F.dequantize_4bit(packed, {"absmax": w}), "quant_state is a dict, but must be a QuantState"),
+        (
+            lambda: F.dequantize_4bit(packed, part),
+            "quant_state lacks its blocksize, quant_type, as quantize_4bit gives",
+        ),
+        (lambda: F.matmul_4bit(w, packed, part), "quant_state lacks its blocksize, quant_type, as quantize_4bit gives"),
         (lambda: F.matmul_4bit(None, packed, state), "matmul_4bit: A is a NoneType"),
         (lambda: F.matmul_4bit(w, packed, None), "quant_state is a NoneType, but must be a QuantState"),
     ):
@@ -168,12 +181,17 @@ def test_a_model_is_quantized_whole_or_not_at_all():
     with pytest.raises(errors.InvalidArgument, match="not quantized yet"):
         nn.dequantize_(mixed)
     assert [type(layer) for layer in mixed] == [nn.LinearNF4] * 2
+    without, vector = (torch.nn.Sequential(torch.nn.Linear(3, 1)) for _ in range(2))
+    without[0].weight, vector[0].weight = None, torch.nn.Parameter(torch.ones(3))
     for call, said in (
         (lambda: nn.quantize_(torch.zeros(3)), "the model is a Tensor, but must be a torch.nn.Module"),
         (lambda: nn.quantize_(model[:1], skip=3), "skip is 3, but must be a list of names"),
         (lambda: nn.quantize_(model[:1], skip=[model[0]]), r"skip is \[Linear.*but must be a list of names"),
         (lambda: nn.quantize_(model[:1], compute_dtype="bf16"), "quantize_: compute_dtype is 'bf16'"),
         (lambda: nn.quantize_(model[:1], device="meta"), "device is meta, where nothing has values"),
+        (lambda: nn.quantize_(model[:1], quant_type=["nf4"]), r"quant_type is \['nf4'\], but must be 'nf4' or 'fp4'"),
+        (lambda: nn.quantize_(without), "quantize_: '0': its weight is a NoneType, but must be a matrix"),
+        (lambda: nn.quantize_(vector), r"quantize_: '0': its weight has shape \(3,\), but must be a matrix"),
         (lambda: nn.dequantize_(None), "dequantize_: the model is a NoneType"),
         (lambda: nn.dequantize_(model, "float16"), "dtype is 'float16', but must be a torch type of floats"),
     ):

@@ -133,6 +133,43 @@ def test_a_pruned_layer(device):
     assert 0 < (model(x) - before).norm() <= 0.5 * before.norm()
 
 
+@pytest.mark.filterwarnings("ignore:.*weight_norm. is deprecated:FutureWarning")
+@pytest.mark.parametrize("kind", ["pruned", "weight_norm", "spectral_norm"])
+def test_a_weight_that_is_made_anew_in_each_forward(kind):
+    """Until the next forward it is the one of the parameters before the last load_state_dict()."""
+    from torch.nn.utils import prune, spectral_norm, weight_norm
+
+    from kernelwright import nn
+
+    how = {
+        "pruned": lambda layer: prune.random_unstructured(layer, "weight", 0.5),
+        "weight_norm": weight_norm,
+        "spectral_norm": spectral_norm,
+    }[kind]
+    first, model = (torch.nn.Sequential(how(torch.nn.Linear(64, 8))).eval() for _ in range(2))
+    x = torch.randn(2, 64)
+    before = first(x)
+    model.load_state_dict(first.state_dict())
+    nn.quantize_(model)
+    assert 0 < (model(x) - before).norm() <= 0.5 * before.norm()
+
+
+def test_a_layer_of_several_names():
+    """It stays one layer of several names, there and back."""
+    from kernelwright import nn
+
+    inner = nn.LinearNF4(64, 64).to("cpu")
+    block = torch.nn.Sequential(inner, torch.nn.ReLU())
+    model = torch.nn.Sequential(inner, inner, block, block)
+    x = torch.randn(2, 64)
+    before = model(x)
+    nn.dequantize_(model)
+    assert [type(layer) for layer in model] == [torch.nn.Linear] * 2 + [torch.nn.Sequential] * 2
+    assert model[0] is model[1]
+    assert model[2][0] is model[0]
+    torch.testing.assert_close(model(x), before, rtol=1e-4, atol=1e-4)
+
+
 def test_torchs_own_encoder(device):
     """In evaluation it would give its layers' weights to a kernel that knows no codes."""
     from kernelwright import nn

@@ -11,6 +11,7 @@ from kernelwright.errors import InvalidArgument, InvalidDtype
 from kernelwright.nn.quant_state import QuantState
 from kernelwright.ops import _four_bit as four_bit
 from kernelwright.ops import _register
+from kernelwright.ops._tensors import unusual
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -48,6 +49,17 @@ def check_packed(who: str, packed: Tensor, state: QuantState) -> None:
             f"{who}: quant_map has other values than {state.quant_type}, which the operators would compute with; "
             "the checkpoint was made with a type of its own"
         )
+
+
+def check_codes(who: str, codes: Tensor) -> None:
+    """Their bytes can be seen, which is asked before they are moved: a checkpoint may hold anything."""
+    kind = unusual(codes) or ("on meta, without values" if codes.is_meta else None)
+    if kind:
+        raise InvalidArgument(f"{who}: the codes are {kind}, but must be a plain tensor")
+    if codes.dtype is torch.bool:  # a copy of it may have other bytes
+        raise InvalidArgument(f"{who}: the codes are of torch.bool, but must be of torch.uint8 or what bytes fill")
+    if not codes.shape:
+        raise InvalidArgument(f"{who}: the codes have shape (), but must have at least one dimension")
 
 
 def check_dtype(who: str, dtype: torch.dtype) -> None:

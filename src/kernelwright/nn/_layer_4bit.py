@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -30,6 +29,13 @@ def _beside(weight: Any, state: QuantState | None) -> QuantState | None:
     ):
         return state
     return state.copy().to(weight.device)
+
+
+def _held(value: Any, assign: bool) -> Any:
+    """A part of a checkpoint as a layer may keep it: with a history of its own, and unless assigned its own memory."""
+    if not isinstance(value, torch.Tensor):
+        return value  # QuantState says what it should be
+    return value.detach() if assign else value.detach().clone()
 
 
 class Layer4bit(torch.nn.Module):
@@ -140,11 +146,12 @@ class Layer4bit(torch.nn.Module):
             self.quant_state = self._checked(QuantState.from_dict(parts, device=old.device)) if parts else state
             return False
         if parts:
-            if not assign:
-                weight, parts = weight.clone(), copy.deepcopy(parts)
+            weight, parts = _held(weight, assign), {name: _held(value, assign) for name, value in parts.items()}
             made = Params4bit.from_prequantized(weight, parts, device=device)
             self._checked(made.quant_state)
             self.quant_storage = made.quant_storage
+        elif state and weight.is_meta:
+            raise InvalidArgument("is on meta, without values, in the checkpoint")
         elif tuple(weight.shape) == self._unpacked_shape() and isinstance(old, Params4bit) and (state or assign):
             made = old._with(weight.detach(), quant_state=None, bnb_quantized=False)  # noqa: SLF001
             if state:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from kernelwright.errors import InvalidArgument
 from kernelwright.nn import _four_bit
 from kernelwright.nn._layer_4bit import Layer4bit
 from kernelwright.nn.params_4bit import Params4bit
@@ -62,13 +63,18 @@ class Embedding4bit(Layer4bit, torch.nn.Embedding):
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name
         state = self._state()
         _four_bit.check_input(self, input)
+        if input.device != self.weight.device:
+            raise InvalidArgument(
+                f"{type(self).__name__}: its input is on {input.device}, but its weight is on {self.weight.device}; "
+                "move one of them (.to())"
+            )
         dim = self.embedding_dim
         if dim % state.blocksize:
             table = _four_bit.dequantize(self.weight, state)
             return torch.nn.functional.embedding(input, table).to(self.dtype)
         places = input.reshape(-1)
         codes = _four_bit.as_bytes(self.weight).view(self.num_embeddings, dim // 2)
-        scales = _four_bit.scales(state).view(self.num_embeddings, -1)
+        scales = _four_bit.scales(state).view(self.num_embeddings, dim // state.blocksize)
         rows = QuantState(
             torch.nn.functional.embedding(places, scales).view(-1),
             (*input.shape, dim),

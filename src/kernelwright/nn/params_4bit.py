@@ -44,8 +44,8 @@ class Params4bit(torch.nn.Parameter):
                     it wants that of the other parameters here
     module          a layer that gets the quant_state too, when this weight is quantized
 
-    Unlike bitsandbytes' it keeps its codes when a model is converted to another type: `.half()` and `.to(dtype)`
-    change no quantized weight, whatever its quant_storage is.
+    Unlike bitsandbytes' it keeps its codes when a model is converted to another type: `.half()`, `.double()`,
+    `.type(dtype)` and `.to(dtype)` change no quantized weight, whatever its quant_storage is.
 
     >>> weight = Params4bit(torch.randn(64, 128), quant_type="nf4").to("cpu")
     >>> weight
@@ -95,6 +95,7 @@ class Params4bit(torch.nn.Parameter):
         **_: Any,
     ) -> Params4bit:
         """Of packed codes and the parts of their state by name, as a checkpoint holds them."""
+        _four_bit.check_codes("Params4bit", data)
         data = data.to(device)
         state = QuantState.from_dict(quantized_stats, device=device)
         _four_bit.check_packed("Params4bit", data, state)
@@ -195,6 +196,16 @@ class Params4bit(torch.nn.Parameter):
 
     def float(self, *_: Any, **__: Any) -> Params4bit:
         return self.to(dtype=torch.float32)
+
+    def double(self, *_: Any, **__: Any) -> Params4bit:
+        return self.to(dtype=torch.float64)
+
+    def type(self, dtype: Any = None, *_: Any, **__: Any) -> Any:
+        """As Tensor.type, but codes stay: of "torch.cuda.HalfTensor" the device counts alone."""
+        if dtype is None or not self.bnb_quantized:
+            found = self.data.type(dtype)
+            return found if dtype is None else self._with(found)
+        return self.to(device=self.data[:0].type(dtype).device)
 
     def dequantize(self) -> Tensor:
         """The weight as its codes say, of the type it had."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from kernelwright.errors import InvalidArgument
+from kernelwright.ops._tensors import unusual
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -181,13 +182,21 @@ def _unpacked(given: Mapping[str, Any]) -> dict[str, Any]:
         raise InvalidArgument(f"QuantState: {packed} are several packed states, but a 4-bit tensor has one")
     parts = {key.rpartition(".")[2]: value for key, value in given.items() if key not in packed}
     if packed:
+        _check_plain(packed[0], given[packed[0]])
         try:
-            parts |= json.loads(bytes(given[packed[0]].tolist()))
-        except (ValueError, TypeError) as error:  # of other types too: no bytes, or JSON that is no object
+            parts |= json.loads(bytes(given[packed[0]].reshape(-1).tolist()))
+        # Of other types too: no bytes, or JSON that is no object, or that is too deep.
+        except (ValueError, TypeError, RecursionError) as error:
             raise InvalidArgument(
                 f"QuantState: {packed[0]} holds no JSON object ({error}): the checkpoint is damaged, or another format"
             ) from error
     return parts
+
+
+def _check_plain(name: str, value: Tensor) -> None:
+    kind = unusual(value) or ("on meta, without values" if value.is_meta else None)
+    if kind:
+        raise InvalidArgument(f"QuantState: {name} is {kind}, but must be a plain tensor")
 
 
 def _check_parts(parts: Mapping[str, Any]) -> None:
@@ -205,6 +214,8 @@ def _check_parts(parts: Mapping[str, Any]) -> None:
         if not right(value):
             shown = f"a {type(value).__name__}" if name in _TENSORS else repr(value)
             raise InvalidArgument(f"QuantState: {name} is {shown}, but must be {wanted_words}")
+        if name in _TENSORS:
+            _check_plain(name, value)
 
 
 def _wanted(name: str) -> tuple[Callable[[Any], bool], str]:
@@ -220,4 +231,11 @@ def _wanted(name: str) -> tuple[Callable[[Any], bool], str]:
     if name == "shape":
         sizes = "a list of sizes, none below 0"
         return lambda value: isinstance(value, (list, tuple)) and all(type(n) is int and n >= 0 for n in value), sizes
-    return lambda value: isinstance(value, (int, float)), "a number"  # nested_offset
+    return _is_number, "a number"  # nested_offset
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return isinstance(value, (int, float)) and float(value) is not None
+    except OverflowError:  # of hundreds of digits
+        return False

@@ -17,6 +17,8 @@ from kernelwright.nn.linear_4bit import Linear4bit
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kernelwright.nn.quant_state import QuantState
+
 __all__ = ["dequantize_", "quantize_"]
 
 
@@ -54,6 +56,7 @@ def quantize_(
         raise InvalidArgument("quantize_: device is meta, where nothing has values; name the one it is to run on")
     found = _found(model, skip)
     for name, module in found:  # before the first is replaced: a model must not be left half done
+        _make_weight(module)
         _check_weight(name, module.weight, quant_storage)
     for name, old in progress(found, "quantizing", show_progress):
         parent, _, last = name.rpartition(".")
@@ -77,15 +80,13 @@ def dequantize_(model: torch.nn.Module, dtype: torch.dtype | None = None) -> tor
         raise InvalidDtype(f"dequantize_: dtype is {dtype!r}, but must be a torch type of floats, or None")
     if isinstance(model, Linear4bit):
         raise InvalidArgument("dequantize_: the model is itself one Linear4bit; use layer.weight.dequantize()")
-    found = [(name, module) for name, module in model.named_modules() if isinstance(module, Linear4bit)]
-    states = [module._state() for _, module in found]  # noqa: SLF001 - what has none is refused before the first
-    for (name, old), state in zip(found, states, strict=True):
-        weight = _four_bit.dequantize(old.weight.detach(), state)
-        made = torch.nn.Linear(old.in_features, old.out_features, device="meta")
-        made.weight = torch.nn.Parameter(weight.to(dtype or weight.dtype), requires_grad=False)
-        made.bias = old.bias
+    named = model.named_modules(remove_duplicate=False)  # a layer of several names stays one
+    found = [(name, module) for name, module in named if isinstance(module, Linear4bit)]
+    states = {module: module._state() for _, module in found}  # noqa: SLF001 - what has none is refused before the first
+    made = {old: _dequantized(old, state, dtype) for old, state in states.items()}
+    for name, old in found:
         parent, _, last = name.rpartition(".")
-        setattr(model.get_submodule(parent), last, _as_before(made, old))
+        setattr(model.get_submodule(parent), last, made[old])
     return model
 
 
@@ -108,7 +109,21 @@ def _found(model: torch.nn.Module, skip: Iterable[str] | None) -> list[tuple[str
     return found
 
 
-def _check_weight(name: str, weight: torch.Tensor, quant_storage: torch.dtype) -> None:
+def _make_weight(layer: torch.nn.Linear) -> None:
+    """Hooks of torch's for pruning, weight and spectral norm make the weight of other parameters before each forward:
+    until the next it is not that of a state dict that was loaded."""
+    for hook in vars(layer)["_forward_pre_hooks"].values():
+        if hasattr(hook, "apply_mask") or hasattr(hook, "compute_weight"):
+            with torch.no_grad():
+                hook(layer, ())
+
+
+def _check_weight(name: str, weight: Any, quant_storage: torch.dtype) -> None:
+    if not isinstance(weight, torch.Tensor) or weight.dim() != 2:
+        shown = (
+            f"has shape {tuple(weight.shape)}" if isinstance(weight, torch.Tensor) else f"is a {type(weight).__name__}"
+        )
+        raise InvalidArgument(f"quantize_: {name!r}: its weight {shown}, but must be a matrix")
     if weight.device.type == "meta":
         raise InvalidArgument(
             f"quantize_: {name!r} is on the meta device, without values; load the model's weights first"
@@ -129,6 +144,15 @@ def _quantized(old: torch.nn.Linear, device: Any, blocksize: int, **settings: An
     if old.bias is not None:
         made.bias = torch.nn.Parameter(old.bias.detach().to(where), requires_grad=old.bias.requires_grad)
     return _as_before(made, old)
+
+
+def _dequantized(old: Linear4bit, state: QuantState, dtype: torch.dtype | None) -> torch.nn.Linear:
+    weight = _four_bit.dequantize(old.weight.detach(), state)
+    made = torch.nn.Linear(old.in_features, old.out_features, device="meta")
+    made.weight = torch.nn.Parameter(weight.to(dtype or weight.dtype), requires_grad=False)
+    made.bias = old.bias
+    found: torch.nn.Linear = _as_before(made, old)
+    return found
 
 
 def _as_before(made: torch.nn.Module, old: torch.nn.Module) -> Any:

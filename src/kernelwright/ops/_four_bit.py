@@ -95,7 +95,7 @@ def check_blocksize(op: str, blocksize: int) -> None:
 
 
 def check_quant_type(op: str, quant_type: str) -> None:
-    if quant_type not in VALUES:
+    if not isinstance(quant_type, str) or quant_type not in VALUES:
         raise InvalidArgument(f"{op}: quant_type is {quant_type!r}, but must be 'nf4' or 'fp4'")
 
 

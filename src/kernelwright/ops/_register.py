@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelwright import _environment, _library, errors
 from kernelwright.ops._autograd import record_gradients, refuse_gradients, shortcut
-from kernelwright.ops._tensors import refuse_inference
+from kernelwright.ops._tensors import refuse_inference, unusual
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -79,7 +79,7 @@ def _refuse_unusual(torch: Any, target: Any, shown: str) -> Callable[..., None]:
 
     def refuse(*args: Any) -> None:
         for name, value in zip(names, args, strict=False):
-            kind = _unusual(torch, value) if isinstance(value, torch.Tensor) else None
+            kind = unusual(value) if isinstance(value, torch.Tensor) else None
             if kind:
                 raise errors.Unsupported(
                     f"{shown}: {name} is {kind}, but must be a plain (strided) tensor on the CPU or a CUDA device"
@@ -99,16 +99,6 @@ def _refuse_others(torch: Any, shown: str, refuse: Callable[..., None]) -> Calla
         )
 
     return run
-
-
-def _unusual(torch: Any, tensor: Any) -> str | None:
-    if tensor.is_nested:
-        return "a nested tensor"
-    if tensor.layout != torch.strided:
-        return f"a tensor of layout {tensor.layout}"
-    if tensor.is_quantized:
-        return f"a quantized tensor ({tensor.dtype})"
-    return None if tensor.device.type in ("cpu", "cuda", "meta") else f"on {tensor.device}"
 
 
 def _materialise(torch: Any, target: Any) -> Callable[..., Any]:

@@ -49,6 +49,19 @@ def placement(library: Library, key: str) -> Callable[[Tensor], tuple[int, int]]
     return on_cuda
 
 
+def unusual(tensor: Tensor) -> str | None:
+    """What keeps a tensor from being one that kernels and their fakes take, in words."""
+    import torch
+
+    if tensor.is_nested:
+        return "a nested tensor"
+    if tensor.layout != torch.strided:
+        return f"a tensor of layout {tensor.layout}"
+    if tensor.is_quantized:
+        return f"a quantized tensor ({tensor.dtype})"
+    return None if tensor.device.type in ("cpu", "cuda", "meta") else f"on {tensor.device}"
+
+
 def row_stride(tensor: Tensor) -> int | None:
     """Elements from one row (last dimension) to the next, where one number says it; None where a copy is needed."""
     shape, strides = tensor.shape, tensor.stride()

@@ -235,7 +235,8 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG0
             )
     ctx.save_for_backward(packed, *scales)
     ctx.rest = (n, x.shape[-1]), blocksize, quant_type
-    ctx.wanted = ctx.needs_input_grad[0], bias is not None and ctx.needs_input_grad[2 + len(scales)]
+    by_bias = bias is not None and ctx.needs_input_grad[2 + len(scales)]
+    ctx.wanted = ctx.needs_input_grad[0], bias.shape if by_bias else None
 
 
 _threads = threading.local()
@@ -261,8 +262,8 @@ def _gradients(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         _make_current(grad.device)
         with without_autocast(grad.device):  # backward() may be called within it
             by_x = torch.matmul(grad, function(packed, *scales, *ctx.rest, grad.dtype))
-    if ctx.wanted[1]:
-        by_bias = grad.reshape(-1, grad.shape[-1]).sum(0)
+    if ctx.wanted[1] is not None:
+        by_bias = grad.reshape(-1, grad.shape[-1]).sum(0).view(ctx.wanted[1])
     return (by_x, None, *(None for _ in scales), by_bias, None, None, None)
 
 

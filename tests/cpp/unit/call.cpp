@@ -54,6 +54,8 @@ CASE(of_the_library) {
   call.whole[0] = 0;
   CHECK_STATUS(kw_call(&call), KW_ERROR_INVALID_ARGUMENT, kw_last_error(), "kw_device_count");
   CHECK_STATUS(kw_call(nullptr), KW_ERROR_INVALID_ARGUMENT, kw_last_error(), "kw_call: call is NULL");
+  call.function = nullptr;
+  CHECK_STATUS(kw_call(&call), KW_ERROR_INVALID_ARGUMENT, kw_last_error(), "kw_call: the function is NULL");
 }
 
 RUN_CASES()

@@ -46,6 +46,9 @@ def _require_state(who: str, state: Any) -> None:
         raise InvalidArgument(
             f"{who}: quant_state is a {type(state).__name__}, but must be a QuantState, as quantize_4bit gives it"
         )
+    lacking = [name for name in ("shape", "blocksize", "quant_type", "dtype") if getattr(state, name) is None]
+    if lacking:
+        raise InvalidArgument(f"{who}: quant_state lacks its {', '.join(lacking)}, as quantize_4bit gives them")
 
 
 def _written(who: str, name: str, there: Tensor, value: Tensor) -> Tensor:
