@@ -61,3 +61,36 @@ def test_derivatives_of_every_narrow_width(operators: Path):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+# The operators give zeros by themselves; this is a caller of the C functions.
+NO_ROWS = """
+import os, sys
+from pathlib import Path
+import torch
+from kernelwright import _library
+from tests.emulator.emulated import Driver, memory
+
+folder = Path(sys.argv[1])
+os.environ |= {"KW_EMULATOR_DEVICES": sys.argv[2], "KW_EMULATOR_IMAGES": str(folder)}
+driver = Driver(folder / "libcuda.so.1")
+library = _library.load()
+for cols in (1, 64, 1024, 5003):
+    with memory(driver, 0, 0) as device:
+        sums = [device.empty(cols, dtype=torch.float32) for _ in range(3)]
+        first, *both = (s.data_ptr() for s in sums)
+        rest = (0, cols, 2, 0, 1e-6)
+        library.call("kw_rms_norm_backward", 0, None, None, cols, first, *[None, cols] * 3, *[None] * 3, 0, *rest)
+        library.call("kw_layer_norm_backward", 0, None, None, cols, *both, *[None, cols] * 3, *[None] * 4, 0, *rest)
+        assert not torch.cat(sums).count_nonzero(), cols
+"""
+
+
+@pytest.mark.parametrize("code", RUNS)
+def test_sums_over_no_rows_are_zero(operators: Path, code: str):
+    if not build.kernels_of(code):
+        pytest.skip(f"the installed wheel has no images for {code}")
+    command = [sys.executable, "-c", NO_ROWS, operators, RUNS[code][0].partition(",")[0]]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(ROOT)])}
+    done = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What the launchers of the norms plan and what the images hold: the same kernels, in every image of the wheel."""
+"""What the launchers of the norms plan and what the images hold: the same kernels, in every image of the wheel. And
+what a launch cannot hold."""
 
 from __future__ import annotations
 
@@ -62,3 +63,56 @@ def test_plans_and_images_name_the_same_kernels(image, driver, tmp_path, seed):
     assert done.returncode == 0, f"seed {seed}: {done.stderr}"
     asked = set(re.findall(r"^cuKernelGetFunction (\w+) ", record.read_text(), re.MULTILINE))
     assert asked == {kernel["name"] for kernel in image["kernels"]}, f"seed {seed}"
+
+
+# On addresses that nobody reads, as above.
+ENDS = """
+import sys
+from kernelwright import _library, errors
+
+library = _library.load()
+place = [(i + 1) << 48 for i in range(12)]
+
+def norm(op, rows, cols, dweight=None):
+    y, x, r, dy, *_ = place
+    layer = op == "layer_norm"
+    rest = (rows, cols, 2, 2, 1e-6)
+    library.call(f"kw_{op}", 0, None, y, cols, None, 0, x, cols, None, 0, None, *[None] * (1 + 2 * layer), *rest)
+    given = (y, cols, dweight, *[dweight] * layer, dy, cols, None, 0, x, cols, None, *[None] * (1 + layer))
+    library.call(f"kw_{op}_backward", 0, None, *given, place[9], 1 << 46, *rest)
+
+def refused(op, *sizes):
+    try:
+        norm(op, *sizes)
+    except errors.Unsupported as error:
+        assert "Split the rows" in str(error), error
+    else:
+        raise SystemExit(f"{op}: {sizes} was taken")
+
+for op in ("rms_norm", "layer_norm"):
+    norm(op, 0, 64)
+    norm(op, 0, 64, dweight=place[8])
+    refused(op, 1 << 41, 65536)
+y, gate, up, *_ = place
+for rows, cols in ((1 << 17, 1 << 18), (3, 1 << 33), (1, (1 << 35) + 6)):
+    # Gaps between rows, so that they stay rows.
+    library.call("kw_swiglu", 0, None, y, cols + 16, gate, cols + 16, up, cols + 16, rows, cols, 2)
+"""
+
+
+def test_what_a_launch_cannot_hold(driver, tmp_path):
+    """No rows are no launch, but sums over them, which are zero. Too many rows of a norm are refused; of swiglu, each
+    half is launched by itself."""
+    record = tmp_path / "record"
+    settings = {"LD_LIBRARY_PATH": driver, "KW_STANDIN_RECORD": str(record), "KW_STANDIN_DEVICES": "9.0"}
+    done = run(WITHOUT_TORCH + ENDS, **settings)
+    assert done.returncode == 0, done.stderr
+    launches = re.findall(r"^cuLaunchKernelEx (\w+) .* grid=(\d+) block=256 ", record.read_text(), re.MULTILINE)
+    assert [kernel for kernel, _ in launches[:2]] == ["rms_norm_backward_finish", "layer_norm_backward_finish"]
+    most = 1 << 21  # blocks of 256 threads, of which each has two units: half of what a launch holds
+    assert launches[2:] == [
+        *[("swiglu_rows_bfloat16", str(most))] * 4,
+        *[("swiglu_flat_bfloat16", str(most))] * 3,  # one row a launch
+        *[("swiglu_flat_bfloat16", str(most))] * 3,
+        ("swiglu_flat_bfloat16", str(most + 1)),
+    ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tests on another interpreter: which are refused, and in what words."""
+"""The tests on another interpreter, or with its torch: which are refused, and in what words; where torch lies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 
 from toolchain.commands import bench, tests
 from toolchain.errors import RequestError, ToolMissing
-from toolchain.testing.torch import on_another_python
+from toolchain.testing import environment
+from toolchain.testing.torch import Torch, installed, on_another_python
 
 
 def fake(tmp_path, text: str) -> str:
@@ -44,6 +45,30 @@ def test_too_old(tmp_path):
 def test_torch_is_for_kw_of_that_python():
     with pytest.raises(RequestError, match=r"run kw by that Python for --torch torch==2.13.0"):
         on_another_python(sys.executable, "torch==2.13.0")
+
+
+def test_an_installed_torch_may_lie_anywhere(monkeypatch, tmp_path):
+    """In the user's own folder, or in one that PYTHONPATH or a .pth file names: none of them is a site's."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there/torch.py").write_text("__version__ = '2.99'\n", encoding="utf-8")
+    python = fake(tmp_path, f'PYTHONPATH={tmp_path}/there exec {sys.executable} "$@"')
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    found = installed()
+    assert found
+    assert (found.key, found.python) == ("installed-2.99", python)
+    assert found.paths[0] == str(tmp_path / "there")
+    assert not [path for path in found.paths if path.endswith(("lib-dynload", ".zip"))]
+
+
+def test_an_environment_with_an_installed_torch_is_for_where_that_lies(monkeypatch, tmp_path):
+    lock = tmp_path / "tests.txt"
+    lock.touch()
+    monkeypatch.setattr(environment, "ROOT", tmp_path)
+    monkeypatch.setattr(environment, "lock_of", lambda _: lock)
+    monkeypatch.setattr(environment, "_make", lambda place, *_: place.mkdir(parents=True))
+    here, there = (environment.ready("tests", Torch("installed-2", "", (path,))) for path in ("/here", "/there"))
+    assert here != there
+    assert here == environment.ready("tests", Torch("installed-2", "", ("/here",)))
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,12 @@ def ready(name: str, torch: Torch | None = None) -> Path:
     if not lock.is_file():
         raise ToolMissing(f"{lock} does not exist; `./kw lock` makes the locks from pyproject.toml")
     python = torch.python if torch else sys.executable
-    parts = [lock.read_text(encoding="utf-8"), python, sys.version, *((torch.key, torch.lock) if torch else ())]
+    parts = [
+        lock.read_text(encoding="utf-8"),
+        python,
+        sys.version,
+        *((torch.key, torch.lock, *torch.paths) if torch else ()),
+    ]
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
     place = ROOT / ".kw" / "environments" / f"{name}-{key}"
     with pip.locked(ROOT / ".kw" / "environments.lock", "another process is making an environment; waiting for it"):

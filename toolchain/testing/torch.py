@@ -18,8 +18,12 @@ from toolchain.errors import ProvisionError, RequestError, ToolMissing
 from toolchain.locking.wanted import group
 from toolchain.providers.pip import run_pip, sha256_of
 
-_ASK = """import json, site, sys, torch
-print(json.dumps([torch.__version__, site.getsitepackages(), sys.version_info[:2]]))"""
+# Every folder that is searched beside the standard library's: torch may lie in the user's own, or in one that a .pth
+# file or PYTHONPATH names.
+_ASK = """import json, os, sys, sysconfig, torch
+own = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
+paths = [p for p in sys.path if os.path.isdir(p) and p not in own and os.path.basename(p) != "lib-dynload"]
+print(json.dumps([torch.__version__, paths, sys.version_info[:2]]))"""
 _ASKING = ("--dry-run", "--quiet", "--report=-", "--ignore-installed", "--target=unused", "--only-binary=:all:")
 # What a build of torch for GPUs drags in; a build for CPUs needs none of it.
 _FOR_GPUS = ("nvidia-", "cuda-", "triton")

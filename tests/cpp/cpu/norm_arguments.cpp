@@ -18,7 +18,7 @@ struct Arguments {
   float *mean = nullptr, *rstd = nullptr;
   int64_t y_stride = kCols, sum_stride = kCols, rows = kRows, cols = kCols, bytes = sizeof space;
   double eps = 1e-5;
-  alignas(16) char space[256];
+  alignas(16) char space[512];
 };
 
 enum Function { kRms, kLayer, kRmsBackward, kLayerBackward };
@@ -65,10 +65,10 @@ void accept(Function f, Change changes) {
   CHECK(status == KW_OK, "%swants no error, got status %d: %s", kNames[f], status, kw_last_error());
 }
 
-int64_t workspace(Function f) {
+int64_t workspace(Function f, int64_t rows = kRows) {
   int64_t bytes = -1;
   const auto ask = f == kRmsBackward ? kw_rms_norm_backward_workspace : kw_layer_norm_backward_workspace;
-  CHECK(ask(KW_CPU, kRows, kCols, &bytes) == KW_OK && bytes > 0, "%s%lld bytes", kNames[f],
+  CHECK(ask(KW_CPU, rows, kCols, &bytes) == KW_OK && bytes > 0, "%s%lld bytes", kNames[f],
         static_cast<long long>(bytes));
   return bytes;
 }
@@ -83,14 +83,18 @@ void check_common(Function f) {
   refuse(f, "dtype is 7", [](Arguments& a) { a.dtype = 7; });
   refuse(f, "rows is -1", [](Arguments& a) { a.rows = -1; });
   refuse(f, "rows is 9223372036854775807", [](Arguments& a) { a.rows = INT64_MAX; });
+  refuse(f, "rows is 36028797018963969", [](Arguments& a) { a.rows = (int64_t{1} << 57) / kCols + 1; });
   refuse(f, "cols is 0", [](Arguments& a) { a.cols = 0; });
   refuse(f, "cols is 65537", [](Arguments& a) { a.cols = 65537; });
   refuse(f, "eps is -1", [](Arguments& a) { a.eps = -1; });
   refuse(f, "eps is nan", [](Arguments& a) { a.eps = static_cast<double>(NAN); });
   refuse(f, "eps is inf", [](Arguments& a) { a.eps = static_cast<double>(INFINITY); });
+  refuse(f, "eps is 3.2e+38", [](Arguments& a) { a.eps = 3.2e38; });
   refuse(f, "weight_dtype is 2", [](Arguments& a) { a.weight = a.data, a.weight_dtype = KW_BFLOAT16; });
   refuse(f, "weight is at", [](Arguments& a) { a.weight = moved(a.data); });
   refuse(f, "rstd is at", [](Arguments& a) { a.rstd = moved(a.data), a.mean = a.data; });
+  // Of one row nothing is asked of the distance to the next.
+  accept(f, [](Arguments& a) { a.rows = 1, a.y_stride = 0, a.sum_stride = 0; });
 }
 
 void check_forward(Function f) {
@@ -128,6 +132,12 @@ void check_backward(Function f) {
   const int64_t needed = workspace(f);
   refuse(f, "workspace_bytes is ", [=](Arguments& a) { a.bytes = needed - 1; });
   accept(f, [=](Arguments& a) { a.bytes = needed; });
+  // More rows than one chunk has want more.
+  constexpr int64_t kMany = 9;
+  const int64_t more = workspace(f, kMany);
+  CHECK(more > needed, "%s%lld bytes for %lld rows", kNames[f], static_cast<long long>(more),
+        static_cast<long long>(kMany));
+  refuse(f, "workspace_bytes is ", [=](Arguments& a) { a.rows = kMany, a.bytes = more - 1; });
 }
 
 void check_workspace() {
@@ -136,6 +146,13 @@ void check_workspace() {
         static_cast<long long>(bytes));
   CHECK(kw_layer_norm_backward_workspace(KW_CPU, 1 << 20, 65536, &bytes) == KW_OK && bytes > 0 && bytes < (64 << 20),
         "%lld bytes", static_cast<long long>(bytes));
+  // Nor on a GPU, of which nothing is asked then.
+  bytes = -1;
+  CHECK(kw_layer_norm_backward_workspace(0, 0, 4, &bytes) == KW_OK && bytes == 0,
+        "no rows want %lld bytes of a GPU: %s", static_cast<long long>(bytes), kw_last_error());
+  CHECK(kw_layer_norm_backward_workspace(-2, 1, 4, &bytes) == KW_ERROR_INVALID_ARGUMENT &&
+            strstr(kw_last_error(), "kw_layer_norm_backward_workspace: device is -2"),
+        "%s", kw_last_error());
   CHECK(kw_rms_norm_backward_workspace(KW_CPU, 1, 4, nullptr) == KW_ERROR_INVALID_ARGUMENT &&
             strstr(kw_last_error(), "kw_rms_norm_backward_workspace: bytes is NULL"),
         "%s", kw_last_error());
@@ -155,6 +172,7 @@ int main() {
   refuse(kLayer, "weight_dtype is 2", [](Arguments& a) { a.bias = a.data, a.weight_dtype = KW_BFLOAT16; });
   refuse(kLayer, "bias is at", [](Arguments& a) { a.bias = moved(a.data); });
   refuse(kLayerBackward, "dbias is at", [](Arguments& a) { a.dbias = moved(a.data); });
+  refuse(kLayerBackward, "mean is at", [](Arguments& a) { a.mean = moved(a.data), a.rstd = a.data; });
   refuse(kLayerBackward, "mean is given without rstd", [](Arguments& a) { a.mean = a.data; });
   refuse(kLayerBackward, "rstd is given without mean", [](Arguments& a) { a.rstd = a.data; });
   check_workspace();

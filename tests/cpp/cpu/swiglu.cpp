@@ -309,14 +309,15 @@ void check_ends(const char* isa) {
         "%s: nothing: %s", isa, kw_last_error());
 }
 
-// Each tensor has a distance of its own between rows, and each distance is once the one without gaps.
+// Each tensor has a distance of its own between rows, and each distance is once the one without gaps; then one tensor
+// alone has gaps, each once.
 void check_strides(const char* isa) {
   constexpr int64_t kCols = 37, kGaps[] = {0, 1, 3, 8, 2}, kMost = kCols + 8;
   static float data[5][kRows * kMost], expected[2][kCols];  // gate, up, dy, and the two results
   Random random;
-  for (int turn = 0; turn < 5; ++turn) {
+  for (int turn = 0; turn < 10; ++turn) {
     int64_t stride[5];
-    for (int i = 0; i < 5; ++i) stride[i] = kCols + kGaps[(i + turn) % 5];
+    for (int i = 0; i < 5; ++i) stride[i] = kCols + (turn < 5 ? kGaps[(i + turn) % 5] : i == turn - 5 ? 3 : 0);
     for (int i = 0; i < 3; ++i) {
       for (float& v : data[i]) v = static_cast<float>(random.normal());
     }
@@ -363,7 +364,9 @@ void check_refusals(const char* isa) {
   refused(kw_swiglu(-2, nullptr, y, 4, a, 4, b, 4, 2, 4, KW_FLOAT32), "device is -2");
   refused(kw_swiglu_backward(KW_CPU, nullptr, y, 4, y, 4, nullptr, 4, a, 4, b, 4, 2, 4, KW_FLOAT32),
           "kw_swiglu_backward: dy is NULL");
+  refused(kw_swiglu_backward(KW_CPU, nullptr, y, 3, y, 4, a, 4, a, 4, b, 4, 2, 4, KW_FLOAT32), "dgate_stride is 3");
   refused(kw_swiglu_backward(KW_CPU, nullptr, y, 4, y, -3, a, 4, a, 4, b, 4, 2, 4, KW_FLOAT32), "dup_stride is -3");
+  CHECK(call(y, 0, a, b, 1, 4, KW_FLOAT32) == KW_OK, "%s: one row: %s", isa, kw_last_error());
 }
 
 }  // namespace
