@@ -112,6 +112,14 @@ def test_scales_and_codes_written_where_asked(bnb, device):
     assert torch.equal(wide, F.dequantize_4bit(expected, state))
 
 
+def test_a_weight_that_is_to_learn(bnb):
+    """bitsandbytes takes one as it is; what comes out has no history."""
+    weight = torch.nn.Linear(64, 32).weight
+    packed, state = bnb.functional.quantize_4bit(weight, quant_type="nf4", compress_statistics=True)
+    assert not any(tensor.requires_grad for tensor in (packed, state.absmax, state.offset, state.state2.absmax))
+    assert torch.equal(packed, bnb.functional.quantize_4bit(weight.detach(), quant_type="nf4")[0])
+
+
 def test_what_is_not_covered(bnb):
     for module, name in ((bnb, "optim"), (bnb.nn, "Linear8bitLt"), (bnb.functional, "quantize_blockwise")):
         with pytest.raises(errors.NotCovered, match=f"does not cover '{name}'; it has .*install"):

@@ -230,6 +230,19 @@ def test_the_gradient_of_a_bias_has_its_shape(device):
     torch.testing.assert_close(bias.grad, given.sum(0).view(4, 8))
 
 
+@pytest.mark.parametrize("place", range(3))
+def test_none_is_no_tensor(place, device):
+    """torch takes it for any tensor; where nothing wants gradients and where something does."""
+    packed, absmax = kernelwright.quantize_4bit(torch.randn(8, 64, device=device))
+    for wanted in (False, True):
+        given = [torch.randn(2, 64, device=device, requires_grad=wanted), packed, absmax]
+        given[place] = None
+        with pytest.raises(
+            errors.InvalidArgument, match=f"{('x', 'packed', 'absmax')[place]} is None, but must be a t"
+        ):
+            kernelwright.matmul_4bit(*given, 8, bias=torch.zeros(8, device=device, requires_grad=wanted))
+
+
 def test_freed_bias(device):
     """To the library NULL is a bias that is not there."""
     weight, bias = torch.randn(8, 64, device=device), torch.randn(8, device=device)

@@ -94,3 +94,34 @@ def test_parts_that_were_to_learn():
         target(x).sum().backward()
         torch.testing.assert_close(x.grad, target.weight.dequantize().sum(0).expand(3, 64), rtol=1e-4, atol=1e-4)
         x.grad = None
+
+
+@pytest.mark.parametrize("place", [0, 7, 15])
+def test_values_that_are_a_little_other(place):
+    """The operators compute with values of their own; bitsandbytes' files have them to the last bit but one or two."""
+    values = made().state_dict()["weight.quant_map"].clone()
+    values[place] += 1e-4
+    refused({"weight.quant_map": values}, "quant_map has other values than nf4")
+
+
+def test_a_double_quantized_table():
+    """Layers make none, programs may; scales of rows of more than one of the second blocks."""
+    from kernelwright import nn
+    from kernelwright.compat.bitsandbytes import functional
+
+    table = torch.randn(600, 64) * torch.arange(1, 601).unsqueeze(1)  # so that no two second blocks are alike
+    packed, state = functional.quantize_4bit(table, quant_type="nf4", compress_statistics=True)
+    loaded, ids = nn.EmbeddingNF4(600, 64).to("cpu"), torch.tensor([[0, 255, 256], [511, 512, 599]])
+    loaded.load_state_dict({"weight": packed} | {f"weight.{k}": v for k, v in state.as_dict(packed=True).items()})
+    expected = functional.dequantize_4bit(packed, state)
+    assert torch.equal(loaded(ids), expected[ids])
+    assert (expected - table).abs().max() <= 0.2 * table.abs().max()
+
+
+def test_no_two_parts_of_a_checkpoint_lie_in_one_place():
+    """safetensors keeps one of those that do, and layers may share a map."""
+    layers = torch.nn.ModuleList([made(), made()])
+    for layer in layers:
+        layer.weight.quant_state.state2.code = layers[0].weight.quant_state.state2.code
+    places = [value.data_ptr() for value in layers.state_dict().values()]
+    assert len(set(places)) == len(places)

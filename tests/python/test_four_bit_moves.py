@@ -117,3 +117,41 @@ def test_conversions_before_it_is_quantized(how):
     assert made.weight.dtype is plain.weight.dtype
     assert torch.equal(made.weight.data, plain.weight.data)
     assert made.weight.type() == plain.weight.type()
+
+
+def test_a_moved_weight_leaves_the_other_where_it_is():
+    """`.to()` gives another parameter of a quantized one, as of any tensor."""
+    from kernelwright import nn
+
+    weight = nn.Params4bit(torch.randn(32, 64), quant_type="nf4").to("cpu")
+    state, before = weight.quant_state, weight.dequantize()
+    assert weight.to("meta").quant_state.absmax.is_meta
+    assert weight.quant_state is state
+    assert torch.equal(weight.dequantize(), before)
+
+
+def test_what_is_said_beside_the_device():
+    """Of `.to(device, dtype)`: what dequantizing gives."""
+    from kernelwright import nn
+
+    made = nn.LinearNF4(64, 32).to("cpu", torch.float16)
+    assert made.weight.dequantize().dtype is torch.float16
+    assert made.bias.dtype is torch.float16
+
+
+def test_copies_of_layers_that_share_a_weight():
+    """They share one among themselves, which tells its own layers when it is quantized, and not the first ones."""
+    import copy
+
+    from kernelwright import nn
+
+    first, second = (nn.LinearNF4(64, 32, bias=False) for _ in range(2))
+    second.weight = first.weight
+    made = copy.deepcopy(torch.nn.ModuleList([first, second]))
+    assert made[0].weight is made[1].weight
+    assert made[0].weight is not first.weight
+    made.to("cpu")
+    assert made[0].weight.module is made[0]
+    assert first.quant_state is None
+    x = torch.randn(3, 64)
+    assert torch.equal(made[0](x), made[1](x))
