@@ -34,8 +34,11 @@ class Tree {
     if (!nodes_) return {};
     if (chunk == open_) return {share_.dweight, share_.dbias, true};
     close();
-    nodes_[chunk] = {self_, 1, static_cast<int32_t>(begin_ + used_++)};
-    float* const sums = share_of(args_, nodes_[chunk].place);
+    Node& node = nodes_[chunk];
+    node.chunks = 1;
+    node.place = static_cast<int32_t>(begin_ + used_++);
+    __atomic_store_n(&node.owner, self_, __ATOMIC_RELAXED);  // whose neighbour another thread may be looking for
+    float* const sums = share_of(args_, node.place);
     open_ = chunk;
     share_ = {sums, sums + pitch_, false};
     return share_;
