@@ -11,8 +11,8 @@ namespace {
 
 // Before any thread was started: a stack of one that has ended would serve the next.
 void check_refused_threads() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  printf("no memory for a thread: skipped, a sanitizer ends a process that has no more memory\n");
+#ifdef __SANITIZE_ADDRESS__
+  printf("no memory for a thread: skipped, the address sanitizer ends a process that has no more memory\n");
 #else
   in_child("no memory for a thread", [] {
     float* y = fresh();
