@@ -199,11 +199,7 @@ int64_t write_pairs(const NormBackward& args, const GradRows<T>& rows, const Gra
         const Two more = load_two(rows.dsum[r] + i);
         dx = {add(dx.a, more.a), add(dx.b, more.b)};
       }
-      if (kStreams && past) {
-        stream_two(rows.dx[r] + i, dx);
-      } else {
-        store_two(rows.dx[r] + i, dx);
-      }
+      put_two(rows.dx[r] + i, dx, past);
     }
     if (share.dweight) {
       keep_two(share.dweight + i, dweight, share.onto);

@@ -28,12 +28,7 @@ struct Writer {
   void two(int64_t i) const {
     const Two h = in.two(i);
     if constexpr (In::kStoresSum) store_two(sum + i, h);
-    const Two v = scale.two(y, i, Two{unit.at(h.a), unit.at(h.b)});
-    if (kStreams && past) {
-      stream_two(y + i, v);
-    } else {
-      store_two(y + i, v);
-    }
+    put_two(y + i, scale.two(y, i, Two{unit.at(h.a), unit.at(h.b)}), past);
   }
 
   void full(int64_t i) const {

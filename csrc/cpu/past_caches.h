@@ -21,5 +21,11 @@ inline bool past_caches(const void* result, int64_t rows, int64_t stride, int64_
   return kStreams && rows * cols * element_bytes >= kLeastPastCaches && begins_lines(result, stride, element_bytes);
 }
 
+template <class T>
+inline void put_two(T* p, Two v, bool past) {
+  if (kStreams && past) return stream_two(p, v);
+  store_two(p, v);
+}
+
 }  // namespace
 }  // namespace kw::cpu::KW_ISA

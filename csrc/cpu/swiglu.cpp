@@ -99,12 +99,6 @@ struct Ahead {
   void fetch(int64_t i) const { KW_ISA::fetch<2 * kLanes>(from + i); }
 };
 
-template <bool kPast, class T>
-inline void put_two(T* p, Two v) {
-  if constexpr (kPast) return stream_two(p, v);
-  store_two(p, v);
-}
-
 // Whether all results are stored past the caches. Not where the inputs are: those are in the caches already.
 inline bool all_past_caches(const Swiglu& a, int64_t element_bytes) {
   const int64_t bytes = a.rows * a.cols * element_bytes;
@@ -146,7 +140,7 @@ struct Forward {
       const Two v{of<true>(g.a, u.a), of<true>(g.b, u.b)};
       return kPast ? stream_two(y + i, v) : store_two_short_nan(y + i, v);
     }
-    put_two<kPast>(y + i, Two{of(g.a, u.a), of(g.b, u.b)});
+    put_two(y + i, Two{of(g.a, u.a), of(g.b, u.b)}, kPast);
   }
   void full(int64_t i) const { store(y + i, of(load(gate + i), load(up + i))); }
   void part(int64_t i, int64_t n) const { store_part(y + i, of(load_part(gate + i, n), load_part(up + i, n)), n); }
@@ -190,8 +184,8 @@ struct Backward {
     const bool near = near_zero(gate + i);
     const Both a = near ? of<true>(g.a, u.a, d.a) : of(g.a, u.a, d.a);
     const Both b = near ? of<true>(g.b, u.b, d.b) : of(g.b, u.b, d.b);
-    put_two<kPast>(dgate + i, Two{a.gate, b.gate});
-    put_two<kPast>(dup + i, Two{a.up, b.up});
+    put_two(dgate + i, Two{a.gate, b.gate}, kPast);
+    put_two(dup + i, Two{a.up, b.up}, kPast);
   }
 
   void full(int64_t i) const {

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from kernelwright.errors import InvalidArgument, InvalidDtype
-from kernelwright.nn.quant_state import QuantState
+from kernelwright.nn.quant_state import QuantState, unreadable
 from kernelwright.ops import _four_bit as four_bit
 from kernelwright.ops import _register
-from kernelwright.ops._tensors import unusual
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -53,8 +52,7 @@ def check_packed(who: str, packed: Tensor, state: QuantState) -> None:
 
 def check_codes(who: str, codes: Tensor) -> None:
     """Their bytes can be seen, which is asked before they are moved: a checkpoint may hold anything."""
-    kind = unusual(codes) or ("on meta, without values" if codes.is_meta else None)
-    if kind:
+    if kind := unreadable(codes):
         raise InvalidArgument(f"{who}: the codes are {kind}, but must be a plain tensor")
     if codes.dtype is torch.bool:  # a copy of it may have other bytes
         raise InvalidArgument(f"{who}: the codes are of torch.bool, but must be of torch.uint8 or what bytes fill")

@@ -193,9 +193,13 @@ def _unpacked(given: Mapping[str, Any]) -> dict[str, Any]:
     return parts
 
 
+def unreadable(tensor: Tensor) -> str | None:
+    """What keeps a part of a checkpoint, which may be any tensor, from being read, in words."""
+    return unusual(tensor) or ("on meta, without values" if tensor.is_meta else None)
+
+
 def _check_plain(name: str, value: Tensor) -> None:
-    kind = unusual(value) or ("on meta, without values" if value.is_meta else None)
-    if kind:
+    if kind := unreadable(value):
         raise InvalidArgument(f"QuantState: {name} is {kind}, but must be a plain tensor")
 
 
@@ -235,7 +239,10 @@ def _wanted(name: str) -> tuple[Callable[[Any], bool], str]:
 
 
 def _is_number(value: Any) -> bool:
+    if not isinstance(value, (int, float)):
+        return False
     try:
-        return isinstance(value, (int, float)) and float(value) is not None
+        float(value)
     except OverflowError:  # of hundreds of digits
         return False
+    return True
