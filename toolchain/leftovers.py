@@ -31,13 +31,29 @@ def mark_of(lock: Path) -> str:
     return hashlib.sha256(os.fsencode(lock.resolve())).hexdigest()[:16]
 
 
+def environment(process: Path) -> bytes:
+    """Of a folder of /proc. While a process is changing its program the kernel shows none: then it is looked at again.
+
+    Which is how a compiler just started would be overlooked. A zombie and a thread of the kernel have no program.
+    """
+    for _ in range(100):
+        if found := (process / "environ").read_bytes():
+            return found
+        (process / "exe").readlink()
+        ends_at = (process / "stat").read_text().rpartition(")")[2].split()[48]  # env_end, the 51st of its figures
+        if int(ends_at):  # the program has begun; with nothing in its environment, unless it did so just now
+            return (process / "environ").read_bytes()
+        time.sleep(0.001)
+    return b""
+
+
 def marked(mark: str) -> list[int]:
-    """The processes that were started below a holder of the lock. A zombie has no environment, and so is none."""
+    """The processes that were started below a holder of the lock. A zombie is none."""
     begins = f"{VARIABLE}=".encode()
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # ended meanwhile, or somebody else's
-            lines = (folder / "environ").read_bytes().split(b"\0")
+            lines = environment(folder).split(b"\0")
             marks = next((line.removeprefix(begins).split() for line in lines if line.startswith(begins)), [])
             if mark.encode() in marks and int(folder.name) != os.getpid():
                 found.append(int(folder.name))

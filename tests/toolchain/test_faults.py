@@ -125,6 +125,25 @@ def test_a_lock_ends_nothing_but_what_was_started_under_it(tmp_path):
     assert leftovers.VARIABLE not in os.environ
 
 
+def test_a_process_is_seen_while_it_changes_its_program(monkeypatch):
+    """Popen returns when the kernel has taken the new program, and may not have given it its environment yet."""
+    monkeypatch.setenv(leftovers.VARIABLE, "here")
+    for _ in range(500):
+        with subprocess.Popen(["sleep", "600"]) as child:
+            found = leftovers.environment(Path(f"/proc/{child.pid}"))
+            child.kill()
+        assert b"\0%b=here\0" % leftovers.VARIABLE.encode() in b"\0" + found
+
+
+def test_a_process_with_no_environment_or_none_any_more(tmp_path):
+    with subprocess.Popen(["sleep", "600"], env={}) as child:
+        assert leftovers.environment(Path(f"/proc/{child.pid}")) == b""
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # a zombie
+        with pytest.raises(OSError, match=r"No such (process|file)"):
+            leftovers.environment(Path(f"/proc/{child.pid}"))
+
+
 def ignored(number: signal.Signals, pid: int) -> bool:
     mask = re.search(r"(?m)^SigIgn:\s+(\w+)$", Path(f"/proc/{pid}/status").read_text())[1]
     return bool(int(mask, 16) >> (number - 1) & 1)
