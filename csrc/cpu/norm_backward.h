@@ -30,8 +30,12 @@ struct Only {
 // once for all of them. Four were no faster, one slower. Plain C++ is for CPUs of which nothing is known, and kept
 // small.
 constexpr int kGradRows = KW_CPU_SMALL ? 1 : 2;
-// Columns of a strip; and elements whose sums stay in float32, some whole strips.
-constexpr int64_t kStrip = 256, kGradBlock = 1024;
+// Columns of a strip. Longer ones ask memory for more at once than it takes, and then leave it idle: the more so the less
+// there is to compute. Shorter ones cost time where all is in the caches.
+template <class T, bool kCentered>
+constexpr int64_t kStrip = sizeof(T) == 2 ? 128 : kCentered ? 64 : 32;
+// Elements whose sums stay in float32: some whole strips.
+constexpr int64_t kGradBlock = 1024;
 
 // From a column of this strip to what memory is asked for then: 2 KiB on in this row, or in the next.
 template <class T>
@@ -270,8 +274,9 @@ class GradPipe {
 
   // The second pass that is due, and the first of `next`, where there are any.
   void step(First* next) {
+    constexpr int64_t kWide = kStrip<T, kCentered>;
     for (int64_t i = 0, end; i < args_.cols; i = end) {
-      end = i + kStrip < args_.cols ? i + kStrip : args_.cols;
+      end = i + kWide < args_.cols ? i + kWide : args_.cols;
       if (next) {
         sum_strip<kCentered>(next->rows, scale_, next->estimate, i, end, args_.cols, next->sums);
         if (end % kGradBlock == 0 || end == args_.cols) next->end_block();

@@ -19,10 +19,11 @@ struct Chunks {
 constexpr int64_t kMostChunks = 64;
 
 inline Chunks chunks_of(int64_t rows) {
-  // So few that the shares are little beside the rows, so many that every thread finds work.
-  constexpr int64_t kFewestRows = 8, kMost = kMostChunks;
-  const int64_t spread = (rows + kMost - 1) / kMost;
-  const int64_t rows_each = spread < kFewestRows ? kFewestRows : spread;
+  // So few that the shares are little beside the rows, so many that every thread finds work: two shares are added in
+  // the time of one or two rows.
+  constexpr int64_t kFewestRows = 8, kFewestOfMany = 16, kMany = 128, kMost = kMostChunks;
+  const int64_t spread = (rows + kMost - 1) / kMost, fewest = rows < kMany ? kFewestRows : kFewestOfMany;
+  const int64_t rows_each = spread < fewest ? fewest : spread;
   return {rows_each, (rows + rows_each - 1) / rows_each};
 }
 
