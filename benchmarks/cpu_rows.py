@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--rows", type=_numbers, default=[64, 128, 256, 512, 4096], metavar="LIST")
     parser.add_argument("--cols", type=_numbers, default=[4096], metavar="LIST")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--megabytes", type=int, default=256, help="of working sets that take turns")
+    parser.add_argument("--megabytes", type=int, default=1024, help="of working sets that take turns, at most")
     parser.add_argument("--commit", metavar="TEXT", help="what to record where the tree is not under git")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="cases measured before stay in it")
     options = parser.parse_args(arguments)

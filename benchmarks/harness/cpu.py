@@ -22,6 +22,7 @@ FEWEST_CALLS = 4  # in a batch
 MOST_BYTES = 1 << 30  # of all working sets: some machines report a last-level cache that they share with many others
 BATCH_SECONDS = 0.01
 PAUSE_SECONDS = 0.01  # idle OpenMP threads have stopped spinning by then
+WARM_SECONDS = 0.005  # after a pause calls take up to half as long again for a while
 
 
 def _last_level_cache() -> int:
@@ -64,9 +65,11 @@ class Batches:
 
     def run(self) -> float:
         """Microseconds a call, its result freed each time, as a user's is."""
-        calls = [next(self._next) for _ in range(self.repeat)]
+        warm = max(1, round(self.repeat * WARM_SECONDS / self._seconds))
+        before, calls = ([next(self._next) for _ in range(count)] for count in (warm, self.repeat))
         time.sleep(PAUSE_SECONDS)
-        next(self._next)()
+        for call in before:
+            call()
         start = time.perf_counter()
         for call in calls:
             call()
@@ -100,8 +103,8 @@ class Cpu:
         return int(known["MemAvailable"].split()[0]) * 1024
 
     def copy(self, bytes_: int, sets: int) -> list[Callable[[], Any]]:
-        """Allocates and fills half of the bytes from the other half."""
-        sources = [torch.ones(max(1, bytes_ // 8)) for _ in range(sets)]
+        """Allocates and fills half of the bytes from the other half; in turn as many bytes as all sets have."""
+        sources = [torch.ones(max(1, bytes_ // 8)) for _ in range(2 * sets)]
         return [source.clone for source in sources]
 
     def times(
