@@ -30,10 +30,12 @@ struct Only {
 // once for all of them. Four were no faster, one slower. Plain C++ is for CPUs of which nothing is known, and kept
 // small.
 constexpr int kGradRows = KW_CPU_SMALL ? 1 : 2;
-// Columns of a strip. Longer ones ask memory for more at once than it takes, and then leave it idle: the more so the less
-// there is to compute. Shorter ones cost time where all is in the caches.
+// Columns of a strip. Longer ones ask memory for more at once than it takes, and then leave it idle: the more so the
+// less there is to compute. Shorter ones cost time where all is in the caches.
 template <class T, bool kCentered>
-constexpr int64_t kStrip = sizeof(T) == 2 ? 128 : kCentered ? 64 : 32;
+constexpr int64_t kStrip = sizeof(T) == 2 ? 128
+                           : kCentered    ? 64
+                                          : 32;
 // Elements whose sums stay in float32: some whole strips.
 constexpr int64_t kGradBlock = 1024;
 

@@ -13,11 +13,14 @@ namespace {
 // Elements added in float32 before they go to a double: bounds the error of long rows, and costs nothing.
 constexpr int64_t kBlock = 4096;
 
+// The cache that rows are fetched into. Of float32 a row, its result, weight and bias fill the first.
+template <class T>
+constexpr int kFetchedInto = sizeof(T) == 4 ? 2 : 1;
+
 // What h is made of. `first()` is what the first pass over a row reads, `second()` what the second does.
 //
 // Of every 4 * kLanes elements, ahead(i) fetches half as many of the next row: the first of the two passes over a row
-// brings the one half, and after `turn` the second pass the other, so that memory is as busy in both. Into the second
-// cache: a row, its result, weight and bias fill the first.
+// brings the one half, and after `turn` the second pass the other, so that memory is as busy in both.
 template <class T>
 struct Plain {
   using Second = Plain;
@@ -30,7 +33,7 @@ struct Plain {
     next = x + args.x_stride;
   }
   void turn(int64_t cols) { next += cols / 2; }
-  void ahead(int64_t i) const { fetch<2 * kLanes, 2>(next + i / 2); }
+  void ahead(int64_t i) const { fetch<2 * kLanes, kFetchedInto<T>>(next + i / 2); }
   const Plain& first() const { return *this; }
   Plain second() const { return *this; }
   Vec at(int64_t i) const { return load(x + i); }
@@ -58,8 +61,8 @@ struct Added {
     next_residual += cols / 2;
   }
   void ahead(int64_t i) const {
-    fetch<2 * kLanes, 2>(next + i / 2);
-    fetch<2 * kLanes, 2>(next_residual + i / 2);
+    fetch<2 * kLanes, kFetchedInto<T>>(next + i / 2);
+    fetch<2 * kLanes, kFetchedInto<T>>(next_residual + i / 2);
   }
   const Added& first() const { return *this; }
   Added second() const { return *this; }
