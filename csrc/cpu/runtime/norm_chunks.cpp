@@ -24,7 +24,9 @@ kw_status run_norm_backward(const NormBackward& args, RangeBody chunks, RangeBod
   const Chunks cut = chunks_of(args.rows);
   const bool wanted = args.dweight != nullptr || args.dbias != nullptr;
   for (int64_t i = 0; wanted && i < cut.count; ++i) nodes_of(args)[i].owner = nullptr;
-  parallel_for(cut.count, 1 + kElements / (cut.rows_each * args.cols), chunks, &args);
+  // One part for each thread: between two parts nothing goes along with a first pass and a last second one.
+  const int64_t fewest = 1 + kElements / (cut.rows_each * args.cols), even = cut.count / kw_num_threads();
+  parallel_for(cut.count, even < fewest ? fewest : even, chunks, &args);
   if (wanted) {
     const int64_t sums = args.centered ? 2 : 1;
     const int64_t blocks = (args.cols + kColumnBlock - 1) / kColumnBlock;
