@@ -16,6 +16,7 @@ from kernelwright.ops import _four_bit as four_bit
 from kernelwright.ops import _four_bit_reference as reference
 from kernelwright.ops import matmul_4bit
 from tests.python import tensors
+from tests.python.support import free_memory, run
 from tests.python.tensors import generator, same_bits, torch
 
 pytestmark = pytest.mark.torch
@@ -316,3 +317,42 @@ def test_more_elements_than_int32(quant_type, seed):
         exact, spread = x.double() @ values.double().t(), (x.double() ** 2 @ values.double().t() ** 2).sqrt()
         # The result is rounded, and so is each value, by half a unit that is up or down by chance.
         assert ((y[:, rows].double() - exact).abs() <= 2**-8 * exact.abs() + 6 * 2**-9 * spread).all()
+
+
+# No more is held at a time than the weight and its codes. Its rows differ by what they are multiplied with.
+MANY = """
+import sys, torch, kernelwright
+quant_type, n, k, size = sys.argv[1], 2**15 + 3, 2**16, 64
+firsts = (0, 2**14 - 3, 2**15 - 3)
+weight = torch.randn(1, k, dtype=torch.bfloat16) * torch.linspace(1, 2, n, dtype=torch.bfloat16).view(n, 1)
+kept = {first: weight[first : first + 6].clone() for first in firsts}
+packed, absmax = kernelwright.quantize_4bit(weight, size, quant_type)
+del weight
+parts = {first: kernelwright.quantize_4bit(rows, size, quant_type) for first, rows in kept.items()}
+for first, (codes, scales) in parts.items():
+    assert torch.equal(packed.view(n, -1)[first : first + 6].reshape(-1), codes), first
+    assert torch.equal(absmax.view(n, -1)[first : first + 6].reshape(-1), scales), first
+back = kernelwright.dequantize_4bit(packed, absmax, (n, k), size, quant_type, torch.bfloat16)
+values = {f: kernelwright.dequantize_4bit(*part, (6, k), size, quant_type, torch.bfloat16) for f, part in parts.items()}
+for first, rows in values.items():
+    assert torch.equal(back[first : first + 6], rows), first
+del back
+for count in (1, 2, 17):
+    x = torch.randn(count, k, dtype=torch.bfloat16)
+    y = kernelwright.matmul_4bit(x, packed, absmax, n, size, quant_type)
+    for first, rows in values.items():
+        exact, spread = x.double() @ rows.double().t(), (x.double() ** 2 @ rows.double().t() ** 2).sqrt()
+        wrong = (y[:, first : first + 6].double() - exact).abs() - 2**-8 * exact.abs() - 6 * 2**-9 * spread
+        assert (wrong <= 0).all(), (count, first)
+print("right")
+"""
+
+
+@pytest.mark.slow
+def test_more_elements_than_int32_on_the_cpu():
+    """The same there, in a process of its own: what this one has once used, its children would seem to use."""
+    needed = 6 * 2**30
+    if free_memory() < needed:
+        pytest.skip(f"needs {needed >> 30} GiB of memory, {free_memory() / 2**30:.0f} are available")
+    done = run(MANY, "nf4", timeout=300)
+    assert done.stdout == "right\n", done.stderr

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import random
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ import kernelwright
 from kernelwright import errors, ops
 from kernelwright.ops._record import Tolerance
 from tests.python import tensors
-from tests.python.support import run
+from tests.python.support import free_memory, run
 from tests.python.tensors import torch
 
 pytestmark = pytest.mark.torch
@@ -194,11 +193,7 @@ print(json.dumps(errors))
 def test_more_elements_than_int32(device):
     rows, cols = 32769, 65536
     needed = 2 * rows * cols * 2
-    if device == "cpu":
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        available = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
-    else:
-        available = torch.cuda.mem_get_info()[0]
+    available = free_memory() if device == "cpu" else torch.cuda.mem_get_info()[0]
     if available < needed + 2**31:
         pytest.skip(f"needs {(needed + 2**31) / 2**30:.0f} GiB of memory, {available / 2**30:.0f} are available")
     # In a process of its own: what this one has once used, its children would seem to use (getrusage counts it).
