@@ -19,8 +19,8 @@ struct Chunks {
 constexpr int64_t kMostChunks = 64;
 
 inline Chunks chunks_of(int64_t rows) {
-  // So few that the shares are little beside the rows, so many that every thread finds work: two shares are added in
-  // the time of one or two rows.
+  // So few that the shares are little beside the rows, so many that every thread finds work: to add two shares takes
+  // about as long as a row.
   constexpr int64_t kFewestRows = 8, kFewestOfMany = 16, kMany = 128, kMost = kMostChunks;
   const int64_t spread = (rows + kMost - 1) / kMost, fewest = rows < kMany ? kFewestRows : kFewestOfMany;
   const int64_t rows_each = spread < fewest ? fewest : spread;

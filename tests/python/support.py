@@ -28,12 +28,6 @@ def run(code: str, *args: str, package: Path | None = None, timeout: float = 120
     return start(code, *args, package=package, **environment).wait_text(timeout)
 
 
-def free_memory() -> int:
-    """Bytes that a process may use without anything being swapped."""
-    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
-
-
 class Child:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process

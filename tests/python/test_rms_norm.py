@@ -12,8 +12,9 @@ import kernelwright
 from kernelwright import errors, ops
 from kernelwright.ops._record import Tolerance
 from tests.python import tensors
-from tests.python.support import free_memory, run
+from tests.python.support import run
 from tests.python.tensors import torch
+from toolchain.device.memory import available
 
 pytestmark = pytest.mark.torch
 
@@ -193,9 +194,9 @@ print(json.dumps(errors))
 def test_more_elements_than_int32(device):
     rows, cols = 32769, 65536
     needed = 2 * rows * cols * 2
-    available = free_memory() if device == "cpu" else torch.cuda.mem_get_info()[0]
-    if available < needed + 2**31:
-        pytest.skip(f"needs {(needed + 2**31) / 2**30:.0f} GiB of memory, {available / 2**30:.0f} are available")
+    free = available().size if device == "cpu" else torch.cuda.mem_get_info()[0]
+    if free < needed + 2**31:
+        pytest.skip(f"needs {(needed + 2**31) / 2**30:.0f} GiB of memory, {free / 2**30:.0f} are available")
     # In a process of its own: what this one has once used, its children would seem to use (getrusage counts it).
     done = run(MANY, device, str(rows), str(cols), timeout=300)
     assert done.returncode == 0, done.stderr
