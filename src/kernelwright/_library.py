@@ -50,6 +50,11 @@ def _ctype(spelling: str, where: str) -> Any:
     return _SCALARS[words]
 
 
+def _struct(name: str, members: Any) -> type[ctypes.Structure]:
+    fields = [(member, _ctype(spelling, f"{name}.{member}")) for member, spelling in members]
+    return type(name, (ctypes.Structure,), {"_fields_": fields})
+
+
 def _bind(handle: ctypes.CDLL, path: Path, signatures: Mapping[str, Any], built: set[str]) -> dict[str, Any]:
     """The functions of the common part and of the operators of this build; a build may leave operators out."""
     bound = {}
@@ -89,6 +94,7 @@ class Library:
         self._signatures = signatures["functions"]
         self.ops = {_stem(signatures["functions"][name]) for name in self.functions} - {_COMMON}
         self.constants: Mapping[str, int] = signatures["constants"]
+        self.structs = {name: _struct(name, members) for name, members in signatures["structs"].items()}
         self._statuses = {self.constants[name]: name for name in self.constants if name.startswith("KW_ERROR_")}
         self.threads = 0  # what use_threads was last given
         self._check_build(str(manifest["version"]))
@@ -142,6 +148,10 @@ class Library:
     def share_openmp(self) -> bool:
         """Makes the CPU path run on torch's OpenMP threads; False where it keeps to its own, which work as well."""
         return not self.functions["kw_share_openmp"]()
+
+    def share_torch(self) -> bool:
+        """Whether functions of tensors take torch's own from now on, by their `_cdata`."""
+        return not self.functions["kw_share_torch"]()
 
 
 def _apply(library: Library, settings: _environment.Settings) -> None:

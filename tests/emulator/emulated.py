@@ -206,6 +206,10 @@ class OnDevice:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._library, name)
 
+    def share_torch(self) -> bool:
+        """Not: torch says that its tensors are on the CPU, a description of one has KW_CPU of above."""
+        return False
+
     def bind(self, overload: Any) -> Callable[..., Any]:
         """The implementation of an operator's overload."""
         call: Callable[..., Any] = overload.bind(self, "CPU")

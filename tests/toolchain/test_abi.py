@@ -43,6 +43,7 @@ def test_declarations_and_constants(headers):
     assert found == {
         "schema": 1,
         "constants": abi.constants,
+        "structs": {},
         "functions": {
             "kw_name": {"header": "base.h", "returns": "const char *", "arguments": []},
             "kw_alpha": {
@@ -88,6 +89,14 @@ def test_declarations_and_constants(headers):
         ("KW_API void kw_f(void);\nKW_API void kw_f(void);", 2, "declared in base.h already"),
         ("\nvoid kw_f(void);", 2, "'void' begins neither"),
         ("struct S { int32_t a; };", 1, "'struct' begins neither"),
+        ("typedef struct kw_s { int32_t a; } kw_t;", 1, "a struct is written typedef struct kw_name"),
+        ("typedef struct { int32_t a; } kw_s;", 1, "a struct is written typedef struct kw_name"),
+        ("typedef struct s { int32_t a; } s;", 1, "a struct is written typedef struct kw_name"),
+        ("typedef struct kw_s { } kw_s;", 1, "a struct is written typedef struct kw_name"),
+        ("typedef struct kw_s {\n half a; } kw_s;", 2, "type 'half' of 'a'"),
+        ("typedef struct kw_s { int32_t a[2]; } kw_s;", 1, "is not a type and a name"),
+        ("KW_API void kw_f(kw_s *x);\ntypedef struct kw_s { int32_t a; } kw_s;", 1, "type 'kw_s' of 'x' is not known"),
+        ("typedef struct kw_s { int32_t a; } kw_s;\nKW_API void kw_f(kw_s x);", 2, "type 'kw_s' of 'x' is not known"),
         ("enum Named { KW_A = 0 };", 1, "without a name"),
         ("enum { KW_A };", 1, "is not KW_NAME = number"),
         ("enum {\n KW_A = 1 << 2 };", 2, "is not KW_NAME = number"),
@@ -100,6 +109,14 @@ def test_what_is_not_understood_is_refused_at_its_line(headers, text, line, word
         headers(text)
     assert str(caught.value).startswith(f"base.h:{line}: ")
     assert words in str(caught.value)
+
+
+def test_structs(headers):
+    """Members keep their order: it is where they lie."""
+    text = "typedef struct kw_s { int64_t b; const void *a; } kw_s;\nKW_API void kw_f(const kw_s *x, kw_s *y);\n"
+    abi = headers(text)
+    assert json.loads(signatures(abi))["structs"] == {"kw_s": [["b", "int64_t"], ["a", "const void *"]]}
+    assert abi.functions["kw_f"].arguments == (("x", "const kw_s *"), ("y", "kw_s *"))
 
 
 def test_a_directory_without_base_is_refused(tmp_path):

@@ -13,6 +13,7 @@ from toolchain.targets import ROOT
 
 BASE = """
 typedef int32_t kw_status;
+typedef struct kw_pair { int64_t first; const float *second; } kw_pair;
 enum { KW_OK = 0, KW_ERROR_CUDA = 9 };
 KW_API int32_t kw_abi(void);
 KW_API kw_status kw_add(int32_t device, const float *x, int64_t n);
@@ -69,6 +70,10 @@ def test_the_same_is_kept_and_so_is_more(tree):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
+        ("int64_t first;", "int32_t first;", "kw_pair: was int64_t first; const float * second, is int32_t first"),
+        ("int64_t first; const float *second;", "const float *second; int64_t first;", "kw_pair: was int64_t first"),
+        ("const float *second; }", "const float *second; int32_t third; }", "kw_pair: was int64_t first"),
+        ("typedef struct kw_pair { int64_t first; const float *second; } kw_pair;", "", "kw_pair: was int64_t first"),
         ("int64_t n", "int32_t n", "kw_add: was kw_status (int32_t, const float *, int64_t), is kw_status (int32_t,"),
         ("int64_t n", "int64_t n, double eps", "kw_add: was "),
         ("kw_status kw_add", "int64_t kw_add", "is int64_t (int32_t, const float *, int64_t)"),

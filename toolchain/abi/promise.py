@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ class Promise:
     number: int
     functions: Mapping[str, str]
     constants: Mapping[str, int]
+    structs: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ def now(root: Path) -> Promise:
     found = re.search(r"kw_abi\(void\) \{ return (\d+); \}", (root / NUMBER).read_text(encoding="utf-8"))
     if found is None:
         raise TableError(f"{NUMBER} has no `kw_abi(void) {{ return N; }}`, where the number of the ABI is read")
-    return Promise(base_version(root), int(found[1]), _functions(abi), abi.constants)
+    structs = {name: "; ".join(f"{kind} {member}" for member, kind in abi.structs[name]) for name in abi.structs}
+    return Promise(base_version(root), int(found[1]), _functions(abi), abi.constants, structs)
 
 
 def recorded(root: Path) -> tuple[Promise, ...]:
@@ -73,9 +75,13 @@ def text(root: Path) -> bytes:
     return (json.dumps([one.__dict__ for one in (*before, new)], indent=1, sort_keys=True) + "\n").encode()
 
 
+def _said(promise: Promise) -> dict[str, str]:
+    numbers = {name: str(value) for name, value in promise.constants.items()}
+    return {**promise.functions, **numbers, **promise.structs}
+
+
 def changes(old: Promise, new: Promise) -> Changes:
-    was = {**old.functions, **{name: str(value) for name, value in old.constants.items()}}
-    is_ = {**new.functions, **{name: str(value) for name, value in new.constants.items()}}
+    was, is_ = _said(old), _said(new)
     broken = [f"{name}: was {was[name]}, is {is_.get(name, 'gone')}" for name in was if is_.get(name) != was[name]]
     return Changes(tuple(sorted(broken)), tuple(sorted(is_.keys() - was.keys())))
 

@@ -40,14 +40,15 @@ class Function:
 class Abi:
     functions: dict[str, Function] = field(default_factory=dict)
     constants: dict[str, int] = field(default_factory=dict)
+    structs: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)  # name: its members, (name, type)
     headers: list[str] = field(default_factory=list)
 
 
 class _Reader:
     """Takes the code tokens of one header, declaration by declaration."""
 
-    def __init__(self, header: str, code: Sequence[Token]) -> None:
-        self.header, self.code, self.at = header, code, 0
+    def __init__(self, header: str, code: Sequence[Token], abi: Abi) -> None:
+        self.header, self.code, self.abi, self.at = header, code, abi, 0
 
     def fail(self, token: Token, text: str) -> AbiError:
         return AbiError(f"{self.header}:{token.line}: {text}")
@@ -61,7 +62,8 @@ class _Reader:
                 return list(self.code[start : self.at - 1])
         raise self.fail(self.code[start - 1], f"no {end!r} after this")
 
-    def read(self, abi: Abi) -> None:
+    def read(self) -> None:
+        abi = self.abi
         while self.at < len(self.code):
             first = self.code[self.at]
             self.at += 1
@@ -73,12 +75,29 @@ class _Reader:
                 abi.functions[function.name] = function
             elif first.text == "enum":
                 self.enum(first, self.until(";"), abi.constants)
+            elif first.text == "typedef" and self.code[self.at].text == "struct":
+                self.struct(first)
             elif first.text == "typedef":
                 self.until(";")
             else:
                 raise self.fail(
                     first, f"{first.text!r} begins neither KW_API, enum nor typedef; nothing else may be here"
                 )
+
+    def struct(self, first: Token) -> None:
+        name, opening = [word.text for word in [*self.code[self.at + 1 : self.at + 3], first, first]][:2]
+        form = self.fail(first, "a struct is written typedef struct kw_name { type name; … } kw_name;")
+        if opening != "{" or not name.startswith("kw_"):
+            raise form
+        self.at += 3
+        members = []
+        while self.at < len(self.code) and self.code[self.at].text != "}":
+            words = self.until(";")
+            kind, member = self.typed(words[0] if words else first, words)
+            members.append((member, kind))
+        if [word.text for word in self.until(";")] != ["}", name] or not members:
+            raise form
+        self.abi.structs[name] = tuple(members)
 
     def function(self, first: Token, words: list[Token]) -> Function:
         texts = [word.text for word in words]
@@ -116,8 +135,9 @@ class _Reader:
         const, base, *stars, name = texts if texts[0] == "const" else ["", *texts]
         if any(star != "*" for star in stars) or words[-2].text == "const":
             raise self.fail(first, f"{' '.join(texts)!r} is not of the form [const] type *… name")
-        if base not in (POINTED_AT if stars else VALUES | {"void"}):
-            known = ", ".join(sorted(POINTED_AT if stars else VALUES))
+        pointed_at = POINTED_AT | self.abi.structs.keys()
+        if base not in (pointed_at if stars else VALUES | {"void"}):
+            known = ", ".join(sorted(pointed_at if stars else VALUES))
             behind = " behind *" if stars else ""
             raise self.fail(first, f"type {base!r} of {name!r} is not known{behind}; there are {known}")
         return " ".join(word for word in (const, base, "*" * len(stars)) if word), name
@@ -155,6 +175,6 @@ def read_headers(directory: Path) -> Abi:
     abi = Abi()
     for name in (BASE, *names):
         _, code = split(tokens((directory / name).read_text(encoding="utf-8")))
-        _Reader(name, code).read(abi)
+        _Reader(name, code, abi).read()
         abi.headers.append(name)
     return abi

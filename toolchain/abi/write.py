@@ -13,7 +13,7 @@ SCHEMA = 1
 
 
 def signatures(abi: Abi) -> bytes:
-    """Every function with its argument names and types, every constant; both in the headers' order."""
+    """Every function with its argument names and types, every constant, every struct; all in the headers' order."""
     functions = {
         function.name: {
             "header": function.header,
@@ -22,9 +22,8 @@ def signatures(abi: Abi) -> bytes:
         }
         for function in abi.functions.values()
     }
-    return (
-        json.dumps({"schema": SCHEMA, "functions": functions, "constants": abi.constants}, indent=2) + "\n"
-    ).encode()
+    table = {"schema": SCHEMA, "functions": functions, "constants": abi.constants, "structs": abi.structs}
+    return (json.dumps(table, indent=2) + "\n").encode()
 
 
 def umbrella(abi: Abi) -> bytes:

@@ -5,6 +5,7 @@
 
 #include "four_bit_checks.h"
 #include "four_bit_launch.h"
+#include "four_bit_tensors.h"
 
 namespace kw {
 namespace {
@@ -50,15 +51,34 @@ kw_status check(const char* name, int32_t device, const Dequantize4bit& a) {
   return check_scales(name, a.scales);
 }
 
+kw_status run(const char* name, int32_t device, void* stream, const Dequantize4bit& args) {
+  KW_TRY(check(name, device, args));
+  if (args.count == 0) return KW_OK;
+  return device == KW_CPU ? cpu::dequantize_4bit(args) : run_on_device(device, stream, args);
+}
+
 }  // namespace
 }  // namespace kw
 
 KW_API kw_status kw_dequantize_4bit(int32_t device, void* stream, void* y, const uint8_t* packed, const float* absmax,
                                     const uint8_t* codes, const float* absmax2, const float* map, const float* offset,
                                     int64_t count, int32_t blocksize, int32_t quant_type, int32_t dtype) {
-  constexpr const char* kName = "kw_dequantize_4bit";
   const kw::Dequantize4bit args{y, packed, {absmax, codes, absmax2, map, offset}, count, blocksize, quant_type, dtype};
-  KW_TRY(kw::check(kName, device, args));
-  if (count == 0) return KW_OK;
-  return device == KW_CPU ? kw::cpu::dequantize_4bit(args) : kw::run_on_device(device, stream, args);
+  return kw::run("kw_dequantize_4bit", device, stream, args);
+}
+
+KW_API kw_status kw_dequantize_4bit_tensors(void* stream, const kw_tensor* y, const kw_tensor* packed,
+                                            const kw_tensor* absmax, const kw_tensor* codes, const kw_tensor* absmax2,
+                                            const kw_tensor* map, const kw_tensor* offset, int32_t blocksize,
+                                            int32_t quant_type) {
+  constexpr const char* kName = "kw_dequantize_4bit_tensors";
+  kw_tensor to;
+  kw::Dequantize4bit args{};
+  KW_TRY(kw::read_tensor(kName, "y", y, &to));
+  KW_TRY(kw::count_of(kName, "y", to, true, &args.count));
+  KW_TRY(kw::four_bit_tensors::read_weight(kName, {packed, absmax, codes, absmax2, map, offset}, to, args.count,
+                                           blocksize, args.count > 0, &args.packed, &args.scales));
+  args.y = to.data;
+  args.blocksize = blocksize, args.quant_type = quant_type, args.dtype = to.dtype;
+  return kw::run(kName, to.device, stream, args);
 }

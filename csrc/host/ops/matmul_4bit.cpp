@@ -5,6 +5,7 @@
 
 #include "../boxes.h"
 #include "four_bit_checks.h"
+#include "four_bit_tensors.h"
 #include "matmul_4bit_panel_plan.h"
 #include "matmul_4bit_plan.h"
 #include "matmul_4bit_rows_plan.h"
@@ -273,6 +274,34 @@ kw_status check(const char* name, int32_t device, const Matmul4bit& a) {
   return check_scales(name, a.scales);
 }
 
+kw_status run(const char* name, int32_t device, void* stream, const Matmul4bit& a, int64_t workspace_bytes) {
+  KW_TRY(check(name, device, a));
+  if (a.m == 0 || a.n == 0) return KW_OK;
+  KW_TRY(check_workspace(name, device, a, workspace_bytes));
+  return device == KW_CPU ? cpu::matmul_4bit(a) : run_on_device(device, stream, a);
+}
+
+// All but the workspace.
+kw_status read(const char* name, const kw_tensor* y, const kw_tensor* x, const WeightTensors& weight,
+               const kw_tensor* bias, int32_t blocksize, Matmul4bit* a, int32_t* device) {
+  using namespace four_bit_tensors;
+  kw_tensor from, to;
+  TensorRows rows, results;
+  KW_TRY(read_tensor(name, "x", x, &from));
+  KW_TRY(rows_of(name, "x", from, &rows));
+  KW_TRY(read_tensor(name, "y", y, &to));
+  KW_TRY(rows_beside(name, "y", to, from, to.dims > 0 ? to.sizes[to.dims - 1] : 0, &results));
+  a->y = to.data, a->y_stride = results.stride;
+  a->x = from.data, a->x_stride = rows.stride;
+  a->m = rows.count, a->n = results.cols, a->k = rows.cols;
+  a->blocksize = blocksize, a->dtype = from.dtype;
+  *device = from.device;
+  KW_TRY(check_sizes(name, a->m, a->n, a->k));
+  const bool used = a->m > 0 && a->n > 0;
+  KW_TRY(read_flat(name, "bias", bias, from, from.dtype, a->n, used, &a->bias));
+  return read_weight(name, weight, from, a->n * a->k, blocksize, used, &a->packed, &a->scales);
+}
+
 }  // namespace
 }  // namespace kw
 
@@ -281,7 +310,6 @@ KW_API kw_status kw_matmul_4bit(int32_t device, void* stream, void* y, int64_t y
                                 const float* absmax2, const float* map, const float* offset, const void* bias,
                                 void* workspace, int64_t workspace_bytes, int64_t m, int64_t n, int64_t k,
                                 int32_t blocksize, int32_t quant_type, int32_t dtype) {
-  constexpr const char* kName = "kw_matmul_4bit";
   kw::Matmul4bit a{};
   a.y = y, a.y_stride = y_stride;
   a.x = x, a.x_stride = x_stride;
@@ -290,10 +318,21 @@ KW_API kw_status kw_matmul_4bit(int32_t device, void* stream, void* y, int64_t y
   a.bias = bias, a.workspace = workspace;
   a.m = m, a.n = n, a.k = k;
   a.blocksize = blocksize, a.quant_type = quant_type, a.dtype = dtype;
-  KW_TRY(kw::check(kName, device, a));
-  if (m == 0 || n == 0) return KW_OK;
-  KW_TRY(kw::check_workspace(kName, device, a, workspace_bytes));
-  return device == KW_CPU ? kw::cpu::matmul_4bit(a) : kw::run_on_device(device, stream, a);
+  return kw::run("kw_matmul_4bit", device, stream, a, workspace_bytes);
+}
+
+KW_API kw_status kw_matmul_4bit_tensors(void* stream, const kw_tensor* y, const kw_tensor* x, const kw_tensor* packed,
+                                        const kw_tensor* absmax, const kw_tensor* codes, const kw_tensor* absmax2,
+                                        const kw_tensor* map, const kw_tensor* offset, const kw_tensor* bias,
+                                        void* workspace, int64_t workspace_bytes, int32_t blocksize,
+                                        int32_t quant_type) {
+  constexpr const char* kName = "kw_matmul_4bit_tensors";
+  kw::Matmul4bit a{};
+  int32_t device = KW_CPU;
+  KW_TRY(kw::read(kName, y, x, {packed, absmax, codes, absmax2, map, offset}, bias, blocksize, &a, &device));
+  a.quant_type = quant_type;
+  a.workspace = workspace;
+  return kw::run(kName, device, stream, a, workspace_bytes);
 }
 
 KW_API kw_status kw_matmul_4bit_workspace(int32_t device, int64_t m, int64_t n, int64_t k, int32_t blocksize,

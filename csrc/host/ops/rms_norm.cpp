@@ -2,7 +2,7 @@
 // The C functions of rms_norm: each says what its arguments are called.
 #include <kernelwright/rms_norm.h>
 
-#include "norm_op.h"
+#include "norm_tensors.h"
 
 namespace kw {
 namespace {
@@ -27,6 +27,11 @@ KW_API kw_status kw_rms_norm(int32_t device, void* stream, void* y, int64_t y_st
   return kw::run_norm("kw_rms_norm", kw::op, device, stream, a, eps);
 }
 
+KW_API kw_status kw_rms_norm_tensors(void* stream, const kw_tensor* y, const kw_tensor* sum, const kw_tensor* x,
+                                     const kw_tensor* residual, const kw_tensor* weight, double eps) {
+  return kw::run_norm_tensors("kw_rms_norm_tensors", kw::op, stream, {y, sum, x, residual, weight, nullptr}, eps);
+}
+
 KW_API kw_status kw_rms_norm_backward_workspace(int32_t device, int64_t rows, int64_t cols, int64_t* bytes) {
   return kw::run_norm_backward_workspace("kw_rms_norm_backward_workspace", kw::op, device, rows, cols, bytes);
 }
@@ -47,4 +52,13 @@ KW_API kw_status kw_rms_norm_backward(int32_t device, void* stream, void* dx, in
   a.rows = rows, a.cols = cols;
   a.dtype = dtype, a.weight_dtype = weight_dtype;
   return kw::run_norm_backward("kw_rms_norm_backward", kw::op, device, stream, a, workspace_bytes, eps);
+}
+
+KW_API kw_status kw_rms_norm_backward_tensors(void* stream, const kw_tensor* dx, const kw_tensor* dweight,
+                                              const kw_tensor* dy, const kw_tensor* dsum, const kw_tensor* h,
+                                              const kw_tensor* weight, void* workspace, int64_t workspace_bytes,
+                                              double eps) {
+  return kw::run_norm_backward_tensors("kw_rms_norm_backward_tensors", kw::op, stream,
+                                       {dx, dweight, nullptr, dy, dsum, h, weight, nullptr}, workspace, workspace_bytes,
+                                       eps);
 }

@@ -8,6 +8,7 @@
 #include "../error.h"
 #include "../launch.h"
 #include "swiglu_plan.h"
+#include "swiglu_tensors.h"
 
 namespace kw {
 namespace {
@@ -157,6 +158,14 @@ kw_status run(const char* function, int32_t device, void* stream, const Swiglu& 
   return run_on_device(context, stream, flattened(args));
 }
 
+kw_status run_tensors(const char* function, void* stream, bool backward, const SwigluTensors& tensors) {
+  Swiglu args{};
+  args.backward = backward;
+  int32_t device = KW_CPU;
+  KW_TRY(read_swiglu(function, tensors, &args, &device));
+  return run(function, device, stream, args);
+}
+
 }  // namespace
 }  // namespace kw
 
@@ -175,4 +184,13 @@ KW_API kw_status kw_swiglu_backward(int32_t device, void* stream, void* dgate, i
   const kw::Swiglu args{dgate,       dup,       gate,      up,   dy,   dgate_stride, dup_stride,
                         gate_stride, up_stride, dy_stride, rows, cols, dtype,        true};
   return kw::run("kw_swiglu_backward", device, stream, args);
+}
+
+KW_API kw_status kw_swiglu_tensors(void* stream, const kw_tensor* y, const kw_tensor* gate, const kw_tensor* up) {
+  return kw::run_tensors("kw_swiglu_tensors", stream, false, {y, nullptr, nullptr, gate, up});
+}
+
+KW_API kw_status kw_swiglu_backward_tensors(void* stream, const kw_tensor* dgate, const kw_tensor* dup,
+                                            const kw_tensor* dy, const kw_tensor* gate, const kw_tensor* up) {
+  return kw::run_tensors("kw_swiglu_backward_tensors", stream, true, {dgate, dup, dy, gate, up});
 }

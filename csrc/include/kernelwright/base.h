@@ -39,10 +39,28 @@ enum {
 };
 
 /* Element types. */
-enum { KW_FLOAT32 = 0, KW_FLOAT16 = 1, KW_BFLOAT16 = 2, KW_FLOAT64 = 3 };
+enum { KW_FLOAT32 = 0, KW_FLOAT16 = 1, KW_BFLOAT16 = 2, KW_FLOAT64 = 3, KW_UINT8 = 4 };
 
 /* Where a call runs: a CUDA device ordinal, or this. */
 enum { KW_CPU = -1 };
+
+/* First in each kw_tensor. */
+enum { KW_TENSOR = 1 };
+
+/*
+ * An array, for the functions whose names end in _tensors: they find out by themselves how rows lie, and what does not
+ * go together. They also take a tensor of torch in its place, by the address that `tensor._cdata` has in Python, once
+ * kw_share_torch() has found how to read one.
+ */
+typedef struct kw_tensor {
+  int64_t kind; /* KW_TENSOR */
+  void* data;
+  const int64_t* sizes;   /* of `dims` dimensions */
+  const int64_t* strides; /* elements from one to the next in each */
+  int64_t dims;           /* 0 to 1024 */
+  int32_t dtype;          /* an element type; any other number is one that no function takes */
+  int32_t device;         /* where it lies: a CUDA device ordinal, or KW_CPU */
+} kw_tensor;
 
 /* Version of this library, such as "0.1.0". */
 KW_API const char* kw_version(void);
@@ -78,6 +96,15 @@ KW_API int32_t kw_num_threads(void);
  * the library's own threads go on.
  */
 KW_API kw_status kw_share_openmp(void);
+
+/*
+ * Makes tensors of the torch that the process has loaded arguments for the functions that take a kw_tensor.
+ * KW_ERROR_UNSUPPORTED where there is none, or it lacks the C functions that read one.
+ */
+KW_API kw_status kw_share_torch(void);
+
+/* What those functions take `tensor` for: the same as a kw_tensor, whose sizes and strides are the tensor's own. */
+KW_API kw_status kw_read_tensor(const kw_tensor* tensor, kw_tensor* found);
 
 /* Which instruction set the CPU path picked: "amx", "avx512", "avx2", "neon" or "scalar". */
 KW_API const char* kw_cpu_isa(void);

@@ -27,6 +27,15 @@ KW_API kw_status kw_layer_norm(int32_t device, void* stream, void* y, int64_t y_
                                const void* weight, const void* bias, float* mean, float* rstd, int64_t rows,
                                int64_t cols, int32_t dtype, int32_t weight_dtype, double eps);
 
+/*
+ * The same of tensors, on the device they are on. All but weight and bias have the shape of x; its rows are all but the
+ * last dimension. KW_ERROR_INVALID_ARGUMENT also where the rows of one do not follow each other by one stride, as those
+ * of x[:, ::2] or of a transposed tensor, or where sum overlaps x, weight or bias; y must overlap nothing.
+ */
+KW_API kw_status kw_layer_norm_tensors(void* stream, const kw_tensor* y, const kw_tensor* sum, const kw_tensor* x,
+                                       const kw_tensor* residual, const kw_tensor* weight, const kw_tensor* bias,
+                                       double eps);
+
 /* Bytes of scratch memory that kw_layer_norm_backward wants on this device for these sizes; 0 where it wants none. */
 KW_API kw_status kw_layer_norm_backward_workspace(int32_t device, int64_t rows, int64_t cols, int64_t* bytes);
 
@@ -49,5 +58,11 @@ KW_API kw_status kw_layer_norm_backward(int32_t device, void* stream, void* dx, 
                                         int64_t dsum_stride, const void* h, int64_t h_stride, const void* weight,
                                         const float* mean, const float* rstd, void* workspace, int64_t workspace_bytes,
                                         int64_t rows, int64_t cols, int32_t dtype, int32_t weight_dtype, double eps);
+
+/* The same of tensors, as kw_layer_norm_tensors; mean and rstd are computed again, and bias is only looked at. */
+KW_API kw_status kw_layer_norm_backward_tensors(void* stream, const kw_tensor* dx, const kw_tensor* dweight,
+                                                const kw_tensor* dbias, const kw_tensor* dy, const kw_tensor* dsum,
+                                                const kw_tensor* h, const kw_tensor* weight, const kw_tensor* bias,
+                                                void* workspace, int64_t workspace_bytes, double eps);
 
 #endif

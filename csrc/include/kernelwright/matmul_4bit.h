@@ -32,6 +32,17 @@ KW_API kw_status kw_matmul_4bit(int32_t device, void* stream, void* y, int64_t y
                                 void* workspace, int64_t workspace_bytes, int64_t m, int64_t n, int64_t k,
                                 int32_t blocksize, int32_t quant_type, int32_t dtype);
 
+/*
+ * The same of tensors, on the device they are on: k is the last dimension of x and n that of y, the others are m. Rows
+ * must follow each other by one stride; other tensors have so many elements as above without gaps, in any shape, packed
+ * and codes of KW_UINT8, bias of the type of x, scales of KW_FLOAT32.
+ */
+KW_API kw_status kw_matmul_4bit_tensors(void* stream, const kw_tensor* y, const kw_tensor* x, const kw_tensor* packed,
+                                        const kw_tensor* absmax, const kw_tensor* codes, const kw_tensor* absmax2,
+                                        const kw_tensor* map, const kw_tensor* offset, const kw_tensor* bias,
+                                        void* workspace, int64_t workspace_bytes, int32_t blocksize,
+                                        int32_t quant_type);
+
 /* How much scratch memory a kw_matmul_4bit of these sizes needs, the same on each call. */
 KW_API kw_status kw_matmul_4bit_workspace(int32_t device, int64_t m, int64_t n, int64_t k, int32_t blocksize,
                                           int32_t dtype, int64_t* bytes);

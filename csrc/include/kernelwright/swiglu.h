@@ -20,6 +20,13 @@ KW_API kw_status kw_swiglu(int32_t device, void* stream, void* y, int64_t y_stri
                            int32_t dtype);
 
 /*
+ * The same of tensors of one shape and type, on the device they are on; or up is NULL and gate holds both, [gate | up]
+ * in a last dimension twice that of y. KW_ERROR_INVALID_ARGUMENT also where the rows of one do not follow each other by
+ * one stride, as those of x[:, ::2] or of a transposed tensor.
+ */
+KW_API kw_status kw_swiglu_tensors(void* stream, const kw_tensor* y, const kw_tensor* gate, const kw_tensor* up);
+
+/*
  * The derivatives, from dy, that of y; s = 1 / (1 + exp(-gate)).
  *
  * dgate        dy * up * s * (1 + gate * (1 - s))
@@ -31,5 +38,9 @@ KW_API kw_status kw_swiglu_backward(int32_t device, void* stream, void* dgate, i
                                     int64_t dup_stride, const void* dy, int64_t dy_stride, const void* gate,
                                     int64_t gate_stride, const void* up, int64_t up_stride, int64_t rows, int64_t cols,
                                     int32_t dtype);
+
+/* The same of tensors, as kw_swiglu_tensors; dup is NULL where up is, and dgate then holds both. */
+KW_API kw_status kw_swiglu_backward_tensors(void* stream, const kw_tensor* dgate, const kw_tensor* dup,
+                                            const kw_tensor* dy, const kw_tensor* gate, const kw_tensor* up);
 
 #endif

@@ -53,10 +53,14 @@ def _alone(torch: Any, kernels: Kernels) -> Callable[[Any], Callable[..., Any] |
 
 
 def shortcut(
-    torch: Any, target: Any, kernels: Kernels, otherwise: Callable[..., Any], demand: Callable[..., None]
+    torch: Any,
+    target: Any,
+    kernels: Kernels,
+    otherwise: Callable[..., Any],
+    explain: Callable[..., None],
 ) -> Callable[..., Any]:
     """An Autograd kernel that calls one of `kernels` by itself where nobody wants gradients and nothing lies between,
-    and `otherwise` in all other cases. Where a tensor is None it is `demand` that says so."""
+    and `otherwise` in all other cases. Where an argument is why one fails it is `explain` that says so."""
     alone, modes = _alone(torch, kernels), torch.autograd.forward_ad
     kinds = [str(argument.type) for argument in target._schema.arguments]  # noqa: SLF001
     tensors = sum("Tensor" in kind for kind in kinds)
@@ -81,8 +85,8 @@ def shortcut(
                     return otherwise(keyset, *args)
         try:
             return kernel(*args)
-        except AttributeError:
-            demand(*args)
+        except (AttributeError, TypeError, RuntimeError) as error:
+            explain(error, *args)
             raise
 
     return run

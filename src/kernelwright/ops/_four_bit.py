@@ -11,7 +11,7 @@ from kernelwright.errors import InvalidArgument
 from kernelwright.ops._tensors import require_dtype
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from torch import Tensor
 
@@ -114,15 +114,6 @@ def check_held(
     raise InvalidArgument(f"{op}: {name} has {tensor.numel()} elements, but must have {count}: {because()}")
 
 
-def kinds(count: Any, blocksize: int, scales: int) -> tuple[Any, ...]:
-    """Element types and numbers of elements, in turns: of `count` packed elements and of so many tensors of scales."""
-    number = blocks(count, blocksize)
-    byte, real = dtypes(("uint8", "float32"))
-    if scales == 1:
-        return byte, packed_bytes(count), real, number
-    return byte, packed_bytes(count), byte, number, real, blocks(number, SCALES_A_BLOCK), real, 256, real, 1
-
-
 def check_weight(
     op: str,
     packed: Tensor,
@@ -174,27 +165,8 @@ def split_scales(op: str, absmax: Any) -> tuple[Any, ...]:
 # --- what the C functions take ----------------------------------------------------
 
 
-def addresses(key: str) -> Callable[..., list[int] | None]:
-    """A function of a tensor, and of others and their kinds, element types and numbers of elements in turns: where the
-    others lie. None where one is of another kind, not contiguous, or elsewhere than the first."""
-    here = key == "CPU"  # a call comes to the CPU's kernel where all tensors are there, to a GPU's where some are
-
-    def find(like: Tensor, tensors: Iterable[Tensor], kinds: Iterable[Any]) -> list[int] | None:
-        found, each = [], iter(kinds)
-        for tensor in tensors:
-            if (
-                tensor.dtype is not next(each)
-                or tensor.numel() != next(each)
-                or not tensor.is_contiguous()
-                or not (here or tensor.get_device() == like.get_device())
-            ):
-                return None
-            found.append(tensor.data_ptr())
-        return found
-
-    return find
-
-
-def with_scales(found: list[int]) -> list[int]:
-    """Of the packed tensor and its scales: packed, absmax, codes, absmax2, map and offset."""
-    return [*found, 0, 0, 0, 0] if len(found) == 2 else [found[0], 0, *found[1:]]
+def weight_arguments(at: Callable[[Tensor], int], packed: Tensor, scales: Sequence[Tensor]) -> list[int]:
+    """packed, absmax, codes, absmax2, map and offset, as the C functions of tensors have them."""
+    if len(scales) == 1:
+        return [at(packed), at(scales[0]), 0, 0, 0, 0]
+    return [at(packed), 0, *[at(scale) for scale in scales]]

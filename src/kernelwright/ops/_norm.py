@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.ops import _norm_checks as checks
+from kernelwright.ops._handles import refused
 from kernelwright.ops._norm_gradients import gradient_of_backward, gradient_of_default, gradient_of_residual
-from kernelwright.ops._norm_launch import backward_launcher, launcher
+from kernelwright.ops._norm_launch import backward_launcher, backward_name, forward_name, launcher
 from kernelwright.ops._norm_reference import Reference
 from kernelwright.ops._record import Overload
 from kernelwright.ops._tensors import reaches, refuse_freed, rows, span, writable_rows
@@ -112,7 +113,7 @@ def _like(x: Tensor) -> Tensor:
 
 
 def _copied(norm: Norm, tensors: dict[str, Tensor | None], count: int) -> list[Tensor | None]:
-    """The same as the library takes them: rows that lie evenly. It would take freed memory for what was left out."""
+    """The same as the library takes them: rows that lie evenly. Of freed memory it knows less to say than this does."""
     found = []
     for name, tensor in tensors.items():
         held = tensor if tensor is None else rows(tensor)[0] if name not in norm.parameters else tensor.contiguous()
@@ -123,7 +124,7 @@ def _copied(norm: Norm, tensors: dict[str, Tensor | None], count: int) -> list[T
 
 
 def _bind(norm: Norm, reference: Reference, library: Library, key: str, overload: str) -> Run:
-    launch = launcher(norm.name, library, key, overload, centered=norm.centered)
+    launch = launcher(norm.name, library, key, overload)
     double, by_torch, name = checks.double(), getattr(reference, overload), norm.name
 
     def run(x: Tensor, residual: Tensor | None, parameters: Parameters, eps: float) -> Any:
@@ -135,7 +136,8 @@ def _bind(norm: Norm, reference: Reference, library: Library, key: str, overload
             return by_torch(x, residual, parameters, eps)
         named = dict(zip(norm.parameters, parameters, strict=True))
         x, residual, *given = _copied(norm, {"x": x, "residual": residual, **named}, x.numel())
-        return launch(x, residual, tuple(given), eps)
+        found = launch(x, residual, tuple(given), eps)
+        return found if found is not None else refused(library, forward_name(name))
 
     return run
 
@@ -143,7 +145,7 @@ def _bind(norm: Norm, reference: Reference, library: Library, key: str, overload
 def _bind_residual_(norm: Norm, reference: Reference, library: Library, key: str, overload: str) -> Run:
     import torch
 
-    launch = launcher(norm.name, library, key, overload, centered=norm.centered)
+    launch = launcher(norm.name, library, key, overload)
     again = _bind(norm, reference, library, key, overload)
     written, inference = torch.autograd.graph.increment_version, torch.is_inference_mode_enabled
 
@@ -173,7 +175,7 @@ def _bind_residual_(norm: Norm, reference: Reference, library: Library, key: str
 
 
 def _bind_backward(norm: Norm, reference: Reference, library: Library, key: str, overload: str) -> Run:  # noqa: ARG001
-    launch, double = backward_launcher(norm.name, library, key, centered=norm.centered), checks.double()
+    launch, double = backward_launcher(norm.name, library, key), checks.double()
 
     def run(
         grad: Tensor,
@@ -192,6 +194,7 @@ def _bind_backward(norm: Norm, reference: Reference, library: Library, key: str,
         named = dict(zip(norm.parameters, parameters, strict=True))
         tensors = {"x": h, "grad": grad, "grad_sum": grad_sum, **named}
         h, grad, grad_sum, *given = _copied(norm, tensors, h.numel())
-        return launch(grad, h, tuple(given), grad_sum, eps, wanted)
+        found = launch(grad, h, tuple(given), grad_sum, eps, wanted)
+        return found if found is not None else refused(library, backward_name(norm.name))
 
     return run

@@ -73,6 +73,32 @@ def _after(demand: Callable[..., None], function: Callable[..., Any]) -> Callabl
     return run
 
 
+def _explainer(demand: Callable[..., None], fake: Callable[..., Any]) -> Callable[..., None]:
+    """A function of an error that a kernel raised and of its arguments, which raises where one of those is wrong: a
+    kernel makes its results before it looks at them, and there may be no memory for what a wrong one asks for."""
+
+    def explain(error: Exception, *args: Any) -> None:
+        demand(*args)
+        if isinstance(error, RuntimeError):
+            fake(*args)
+
+    return explain
+
+
+def _guarded(
+    demand: Callable[..., None], kernel: Callable[..., Any], explain: Callable[..., None]
+) -> Callable[..., Any]:
+    def run(*args: Any) -> Any:
+        demand(*args)
+        try:
+            return kernel(*args)
+        except RuntimeError as error:
+            explain(error, *args)
+            raise
+
+    return run
+
+
 def _refuse_unusual(torch: Any, target: Any, shown: str) -> Callable[..., None]:
     """A function of a call's arguments that raises where one is sparse, nested, quantized or of another device."""
     names = [argument.name for argument in target._schema.arguments]  # noqa: SLF001
@@ -128,7 +154,8 @@ def _register_overload(torch: Any, library: Any, op: Op, overload: Overload, nat
     demand, bare = _demander(torch, target, name), {}
     for key in ("CPU", "CUDA") if torch.backends.cuda.is_built() else ("CPU",):
         bare[key] = overload.bind(native, key) if native else _checked_reference(overload)
-    kernels = {key: _after(demand, kernel) for key, kernel in bare.items()}
+    explain = _explainer(demand, overload.fake)
+    kernels = {key: _guarded(demand, kernel, explain) for key, kernel in bare.items()}
     for key, kernel in kernels.items():
         library.impl(name, kernel, key)
     qualified = f"{NAMESPACE}::{name}"
@@ -141,7 +168,7 @@ def _register_overload(torch: Any, library: Any, op: Op, overload: Overload, nat
         autograd = record_gradients(torch, target, overload.backward, unusual, kernels)
     else:
         autograd = refuse_gradients(torch, target, qualified, unusual, kernels)
-    library.impl(name, shortcut(torch, target, bare, autograd, demand), "Autograd", with_keyset=True)
+    library.impl(name, shortcut(torch, target, bare, autograd, explain), "Autograd", with_keyset=True)
     if target._schema.is_mutable:  # noqa: SLF001
         library.impl(name, _materialise(torch, target), "Negative")
 

@@ -20,6 +20,11 @@ def _dtypes() -> tuple[Any, ...]:
     return torch.float32, torch.float16, torch.bfloat16, torch.float64
 
 
+def double() -> Any:
+    """The element type that is computed in plain torch."""
+    return _dtypes()[-1]
+
+
 def _check_first(name: str, tensor: Tensor) -> None:
     if not tensor.shape:
         raise InvalidArgument(f"swiglu: {name} has shape (), but must have at least one dimension")
@@ -29,11 +34,6 @@ def _check_first(name: str, tensor: Tensor) -> None:
 def _check_like(name: str, tensor: Tensor, like: str, other: Tensor, shape: tuple[Any, ...]) -> None:
     require_dtype("swiglu", name, tensor, (other.dtype,))
     require_like("swiglu", name, tensor, like, other, shape)
-
-
-def alike(tensor: Tensor, other: Tensor) -> bool:
-    """Whether there is nothing to refuse in the second: told in less time than finding the words takes."""
-    return other.dtype is tensor.dtype and other.shape == tensor.shape and other.get_device() == tensor.get_device()
 
 
 def check(gate: Tensor, up: Tensor) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""From checked tensors to a call of kw_swiglu or kw_swiglu_backward."""
+"""From tensors to a call of kw_swiglu_tensors or kw_swiglu_backward_tensors."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from kernelwright.ops import _swiglu_checks as checks
 from kernelwright.ops import _swiglu_reference as reference
-from kernelwright.ops._swiglu_checks import alike
-from kernelwright.ops._tensors import dtype_codes, placement, rows
+from kernelwright.ops._handles import caller, handles, refused
+from kernelwright.ops._tensors import rows, streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from kernelwright._library import Library
+
+_FORWARD, _BACKWARD = "kw_swiglu_tensors", "kw_swiglu_backward_tensors"
 
 
 def empty_like(tensor: Tensor) -> Tensor:
@@ -28,109 +30,86 @@ def empty(shape: tuple[Any, ...], like: Tensor) -> Tensor:
     return like.new_empty(shape)
 
 
-def _halves(x: Tensor) -> tuple[int, int]:
-    """Addresses of gate and up in a packed tensor."""
-    start = x.data_ptr()
-    return start, start + x.shape[-1] // 2 * x.element_size()
+def _launcher(library: Library, key: str, function: str) -> Callable[..., bool]:
+    """launch(*tensors): `function` where the first is; False where the library refuses them. None is left out."""
+    (call, pack, refuse), stream = caller(library, function), streams(library, key)
+    at: Callable[[Tensor], int] | None = None
 
-
-def _launcher(library: Library, key: str, function: str) -> tuple[Callable[..., None], Callable[..., int | None]]:
-    """launch(x, code, cols, count, *parts): `function` on `count` elements in rows of `cols`, of the type of that
-    number, where `x` is; and what gives the number of an element type, None for those that torch computes."""
-    pack, address = library.packer(function)
-    call, place = library.functions["kw_call"], placement(library, key)
-
-    def launch(x: Tensor, code: int, cols: int, count: int, *parts: int) -> None:
-        device, stream = place(x)
-        status = call(pack(address, device, stream, *parts, count // cols, cols, code))
+    def launch(*tensors: Tensor | None) -> bool:
+        nonlocal at
+        at = at or handles(library)
+        given = [0 if tensor is None else at(tensor) for tensor in tensors]
+        status = call(pack(stream(tensors[0]), *given))
         if status:
-            library.fail(function, status)
+            refuse(status)
+        return not status
 
-    return launch, dtype_codes(library, ("float32", "float16", "bfloat16")).get
+    return launch
+
+
+def _evenly(*tensors: Tensor) -> tuple[Tensor, ...]:
+    return tuple(rows(tensor)[0] for tensor in tensors)
 
 
 def bind(library: Library, key: str) -> Callable[..., Tensor]:
     import torch
 
-    launch, code_of = _launcher(library, key, "kw_swiglu")
-    contiguous = torch.contiguous_format
+    launch, contiguous = _launcher(library, key, _FORWARD), torch.contiguous_format
 
     def run(gate: Tensor, up: Tensor) -> Tensor:
-        code, shape = code_of(gate.dtype), gate.shape
-        if code is None or not shape or not alike(gate, up):
-            checks.check(gate, up)
-            return reference.forward(gate, up)
         y = torch.empty_like(gate, memory_format=contiguous)
-        count = y.numel()
-        if count:
-            cols = shape[-1]
-            gate_stride = up_stride = cols
-            if not (gate.is_contiguous() and up.is_contiguous()):
-                (gate, gate_stride), (up, up_stride) = rows(gate), rows(up)
-            launch(y, code, cols, count, y.data_ptr(), cols, gate.data_ptr(), gate_stride, up.data_ptr(), up_stride)
-        return y
+        if up is not None and launch(y, gate, up):  # without up the library would take gate for both
+            return y
+        checks.check(gate, up)
+        if gate.dtype is checks.double():
+            return reference.forward(gate, up)
+        return y if launch(y, *_evenly(gate, up)) else refused(library, _FORWARD)
 
     return run
 
 
 def bind_packed(library: Library, key: str) -> Callable[..., Tensor]:
-    launch, code_of = _launcher(library, key, "kw_swiglu")
+    launch = _launcher(library, key, _FORWARD)
 
     def run(x: Tensor) -> Tensor:
-        code, shape = code_of(x.dtype), x.shape
-        if code is None or not shape or shape[-1] % 2:
-            checks.check_packed(x)
+        shape = x.shape
+        if shape:
+            y = x.new_empty(*shape[:-1], shape[-1] // 2)
+            if launch(y, x, None):
+                return y
+        checks.check_packed(x)
+        if x.dtype is checks.double():
             return reference.packed(x)
-        cols = shape[-1] // 2
-        y = x.new_empty(*shape[:-1], cols)
-        count = y.numel()
-        if count:
-            x, stride = rows(x)
-            gate, up = _halves(x)
-            launch(x, code, cols, count, y.data_ptr(), cols, gate, stride, up, stride)
-        return y
+        return y if launch(y, *_evenly(x), None) else refused(library, _FORWARD)
 
     return run
 
 
 def bind_backward(library: Library, key: str) -> Callable[..., tuple[Tensor, Tensor]]:
-    launch, code_of = _launcher(library, key, "kw_swiglu_backward")
+    launch = _launcher(library, key, _BACKWARD)
 
     def run(grad: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor]:
-        code, shape = code_of(gate.dtype), gate.shape
-        if code is None or not shape or not (alike(gate, up) and alike(gate, grad)):
-            checks.check_backward(grad, gate, up)
-            return reference.backward(grad, gate, up)
         dgate, dup = empty_like(gate), empty_like(gate)
-        if dgate.numel():
-            cols = shape[-1]
-            (grad, grad_stride), (gate, gate_stride), (up, up_stride) = rows(grad), rows(gate), rows(up)
-            # fmt: off
-            launch(
-                gate, code, cols, dgate.numel(), dgate.data_ptr(), cols, dup.data_ptr(), cols,
-                grad.data_ptr(), grad_stride, gate.data_ptr(), gate_stride, up.data_ptr(), up_stride,
-            )
-            # fmt: on
-        return dgate, dup
+        if launch(dgate, dup, grad, gate, up):
+            return dgate, dup
+        checks.check_backward(grad, gate, up)
+        if gate.dtype is checks.double():
+            return reference.backward(grad, gate, up)
+        return (dgate, dup) if launch(dgate, dup, *_evenly(grad, gate, up)) else refused(library, _BACKWARD)
 
     return run
 
 
 def bind_packed_backward(library: Library, key: str) -> Callable[..., Tensor]:
-    launch, code_of = _launcher(library, key, "kw_swiglu_backward")
+    launch = _launcher(library, key, _BACKWARD)
 
     def run(grad: Tensor, x: Tensor) -> Tensor:
-        checks.check_packed_backward(grad, x)
-        code = code_of(x.dtype)
-        if code is None:
-            return reference.packed_backward(grad, x)
         dx = empty_like(x)
-        if dx.numel():
-            grad, grad_stride = rows(grad)
-            x, stride = rows(x)
-            (dgate, dup), (gate, up), cols, count = _halves(dx), _halves(x), grad.shape[-1], grad.numel()
-            wide = dx.shape[-1]
-            launch(x, code, cols, count, dgate, wide, dup, wide, grad.data_ptr(), grad_stride, gate, stride, up, stride)
-        return dx
+        if launch(dx, None, grad, x, None):
+            return dx
+        checks.check_packed_backward(grad, x)
+        if x.dtype is checks.double():
+            return reference.packed_backward(grad, x)
+        return dx if launch(dx, None, *_evenly(grad, x), None) else refused(library, _BACKWARD)
 
     return run

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import InvalidArgument
@@ -11,8 +10,9 @@ from kernelwright.ops import _four_bit as four_bit
 from kernelwright.ops import _four_bit_cases as cases
 from kernelwright.ops import _four_bit_reference as reference
 from kernelwright.ops import _four_bit_selfcheck as selfcheck
+from kernelwright.ops._handles import caller, handles, refused
 from kernelwright.ops._record import Op, Overload
-from kernelwright.ops._tensors import dtype_codes, placement
+from kernelwright.ops._tensors import dtype_codes, streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from kernelwright._library import Library
 
-_NAME = "dequantize_4bit"
+_NAME, _FUNCTION = "dequantize_4bit", "kw_dequantize_4bit_tensors"
 
 
 def dequantize_4bit(
@@ -89,38 +89,49 @@ def _fake_nested(
     return _fake_any(packed, (codes, absmax2, map, offset), shape, blocksize, quant_type, dtype)
 
 
-def _bind(library: Library, key: str) -> Callable[..., Tensor]:
+def _launcher(library: Library, key: str) -> Callable[..., Tensor | None]:
+    """launch(packed, scales, shape, blocksize, quant_type, dtype): the weight; None where there is something to refuse
+    or to copy."""
     numbers = dtype_codes(library, ("float32", "float16", "bfloat16"))
     types = {name: library.constants[f"KW_{name.upper()}"] for name in four_bit.VALUES}
-    place, call = placement(library, key), library.functions["kw_call"]
-    (pack, function), find = library.packer("kw_dequantize_4bit"), four_bit.addresses(key)
+    (call, pack, refuse), stream = caller(library, _FUNCTION), streams(library, key)
+    at: Callable[[Tensor], int] | None = None
 
-    @lru_cache(maxsize=1024)
-    def plan(shape: tuple[int, ...], blocksize: int, quant_type: str, dtype: Any, scales: int) -> Any:
-        """What follows from these alone, in a tuple; None: there is something to refuse, or torch computes it."""
-        if dtype not in numbers or blocksize not in four_bit.BLOCKSIZES or quant_type not in types or min((0, *shape)):
+    def launch(
+        packed: Tensor, scales: Sequence[Tensor], shape: Sequence[int], blocksize: int, quant_type: str, dtype: Any
+    ) -> Tensor | None:
+        nonlocal at
+        at = at or handles(library)
+        kind = types.get(quant_type)
+        if dtype not in numbers or kind is None or blocksize not in four_bit.BLOCKSIZES or min((0, *shape)):
             return None
-        count = four_bit.elements(shape)
-        return count, four_bit.kinds(count, blocksize, scales), types[quant_type], numbers[dtype]
+        if packed.numel() != four_bit.packed_bytes(four_bit.elements(shape)):  # for which there may be no memory
+            return None
+        y = packed.new_empty(*shape, dtype=dtype) if shape else packed.new_empty((), dtype=dtype)
+        weight = four_bit.weight_arguments(at, packed, scales)
+        status = call(pack(stream(packed), at(y), *weight, blocksize, kind))
+        if status:
+            refuse(status)
+            return None
+        return y
+
+    return launch
+
+
+def _bind(library: Library, key: str) -> Callable[..., Tensor]:
+    launch, double = _launcher(library, key), four_bit.dtypes(("float64",))[0]
 
     def run(packed: Tensor, *rest: Any) -> Tensor:
         *scales, shape, blocksize, quant_type, dtype = rest
-        found = plan(tuple(shape), blocksize, quant_type, dtype, len(scales))
-        held = found and find(packed, (packed, *scales), found[1])
-        if held is None:
-            _check(packed, scales, shape, blocksize, quant_type, dtype)
-            if dtype not in numbers:  # float64
-                return reference.weight(packed, scales, shape, blocksize, quant_type, dtype)
-            return run(packed.contiguous(), *(t.contiguous() for t in scales), shape, blocksize, quant_type, dtype)
-        count, _, kind, number = found
-        y = packed.new_empty(*shape, dtype=dtype) if shape else packed.new_empty((), dtype=dtype)
-        if count:
-            device, stream = place(packed)
-            held = four_bit.with_scales(held)
-            status = call(pack(function, device, stream, y.data_ptr(), *held, count, blocksize, kind, number))
-            if status:
-                library.fail("kw_dequantize_4bit", status)
-        return y
+        found = launch(packed, scales, shape, blocksize, quant_type, dtype)
+        if found is not None:
+            return found
+        _check(packed, scales, shape, blocksize, quant_type, dtype)
+        if dtype == double:
+            return reference.weight(packed, scales, shape, blocksize, quant_type, dtype)
+        weight = packed.contiguous(), [scale.contiguous() for scale in scales]
+        found = launch(*weight, shape, blocksize, quant_type, dtype)
+        return found if found is not None else refused(library, _FUNCTION)
 
     return run
 

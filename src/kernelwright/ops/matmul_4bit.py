@@ -12,6 +12,7 @@ from kernelwright.ops import _four_bit as four_bit
 from kernelwright.ops import _four_bit_cases as cases
 from kernelwright.ops import _four_bit_reference as reference
 from kernelwright.ops import _four_bit_selfcheck as selfcheck
+from kernelwright.ops._handles import caller, handles, refused
 from kernelwright.ops._record import Backward, Op, Overload
 from kernelwright.ops._scratch import scratch, scratch_bytes
 from kernelwright.ops._tensors import (
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from kernelwright._library import Library
 
-_NAME = "matmul_4bit"
+_NAME, _FUNCTION = "matmul_4bit", "kw_matmul_4bit_tensors"
 
 # Rows of x from which on a GPU dequantizes the weight and torch multiplies: the kernels on tensor cores look a weight
 # up again for each 64 rows, the others read it again for each 4. The first is for the kernels by warpgroups: on an H200
@@ -156,67 +157,83 @@ def _many_rows(
 
 
 def _planner(library: Library) -> Callable[..., Any]:
-    """plan(x.shape, x.dtype, n, blocksize, quant_type, scales): what follows from these alone, in a tuple. None: there
-    is something to refuse, or torch computes it."""
+    """plan(x.shape, x.dtype, n, blocksize, quant_type): what follows from these alone, in a tuple. None: there is
+    something to refuse, or torch computes it."""
     numbers = dtype_codes(library, ("float32", "float16", "bfloat16"))
     types = {name: library.constants[f"KW_{name.upper()}"] for name in four_bit.VALUES}
 
     @lru_cache(maxsize=1024)
-    def plan(shape: tuple[int, ...], dtype: Any, n: int, blocksize: int, quant_type: str, scales: int) -> Any:
+    def plan(shape: tuple[int, ...], dtype: Any, n: int, blocksize: int, quant_type: str) -> Any:
         usual = shape and dtype in numbers and n >= 0
         if not usual or blocksize not in four_bit.BLOCKSIZES or quant_type not in types:
             return None
         *lead, k = shape
-        m = four_bit.elements(lead)
-        return k, m, (*lead, n), four_bit.kinds(n * k, blocksize, scales), types[quant_type], numbers[dtype]
+        sizes = four_bit.elements(lead), n, k, blocksize, numbers[dtype]
+        return sizes, (*lead, n), types[quant_type], four_bit.packed_bytes(n * k)
 
     return plan
 
 
-def _bind(library: Library, key: str) -> Callable[..., Tensor]:
-    place, call, plan = placement(library, key), library.functions["kw_call"], _planner(library)
-    (pack, function), find = library.packer(f"kw_{_NAME}"), four_bit.addresses(key)
-    needed = scratch_bytes(library, f"kw_{_NAME}_workspace")
+def _launcher(library: Library, key: str) -> Callable[..., Tensor | None]:
+    """launch(x, packed, scales, bias, n, blocksize, quant_type): the product; None where there is something to refuse
+    or to copy."""
+    (call, pack, refuse), plan = caller(library, _FUNCTION), _planner(library)
+    place, needed = placement(library, key), scratch_bytes(library, f"kw_{_NAME}_workspace")
     least, many = _many_rows(library, key, needed)
+    at: Callable[[Tensor], int] | None = None
 
-    def unusual(x: Tensor, packed: Tensor, scales: Sequence[Tensor], *rest: Any) -> Tensor:
-        bias, n, blocksize, quant_type = rest
-        _check(x, packed, scales, *rest)
-        if x.dtype == four_bit.dtypes(("float64",))[0]:
-            return reference.product(x, packed, scales, *rest)
-        bias = bias if bias is None else bias.contiguous()
-        return run(x, packed.contiguous(), *(t.contiguous() for t in scales), bias, n, blocksize, quant_type)
+    def launch(
+        x: Tensor,
+        packed: Tensor,
+        scales: Sequence[Tensor],
+        bias: Tensor | None,
+        n: int,
+        blocksize: int,
+        quant_type: str,
+    ) -> Tensor | None:
+        nonlocal at
+        at = at or handles(library)
+        found = plan(x.shape, x.dtype, n, blocksize, quant_type)
+        if found is None or packed.numel() != found[3]:  # a wrong n may ask for more than there is memory
+            return None
+        sizes, shape, kind, _ = found
+        y, (device, stream), size = x.new_empty(*shape), place(x), 0
+        if 0 not in sizes[:2]:
+            if sizes[0] >= least and sizes[2] and many(x, device, sizes):
+                _check(x, packed, scales, bias, n, blocksize, quant_type)
+                by_torch(y, x, packed, *scales, bias, n, blocksize, quant_type)
+                return y
+            size = needed(device, *sizes)
+        _memory, scratch_at = scratch(x, device, size)
+        x = x if x.is_contiguous() else rows(x)[0]
+        weight, bias_at = four_bit.weight_arguments(at, packed, scales), 0 if bias is None else at(bias)
+        status = call(pack(stream, at(y), at(x), *weight, bias_at, scratch_at, size, blocksize, kind))
+        if status:
+            refuse(status)
+            return None
+        return y
+
+    return launch
+
+
+def _bind(library: Library, key: str) -> Callable[..., Tensor]:
+    launch = _launcher(library, key)
 
     def run(x: Tensor, packed: Tensor, *rest: Any) -> Tensor:
         *scales, bias, n, blocksize, quant_type = rest
-        dtype = x.dtype
-        found = plan(x.shape, dtype, n, blocksize, quant_type, len(scales))
-        held = found and find(x, (packed, *scales), found[3])
-        bias_at = (0,) if bias is None else find(x, (bias,), (dtype, n))
-        if held is None or bias_at is None:
-            return unusual(x, packed, scales, bias, n, blocksize, quant_type)
-        k, m, shape, _, kind, number = found
-        y = x.new_empty(*shape)
-        if m and n:
-            device, stream = place(x)
-            sizes = m, n, k, blocksize, number
-            if m >= least and k and many(x, device, sizes):
-                by_torch(y, x, packed, *rest)
-                return y
-            x, stride = (x, k) if x.is_contiguous() else rows(x)
-            scratch_size = needed(device, *sizes)
-            _memory, scratch_at = scratch(x, device, scratch_size)
-            if bias is not None and not bias_at[0]:
+        found = launch(x, packed, scales, bias, n, blocksize, quant_type)
+        if found is not None:
+            return found
+        _check(x, packed, scales, bias, n, blocksize, quant_type)
+        if x.dtype == four_bit.dtypes(("float64",))[0]:
+            return reference.product(x, packed, scales, bias, n, blocksize, quant_type)
+        if bias is not None:
+            bias = bias.contiguous()
+            if n and not bias.data_ptr():
                 refuse_freed(_NAME, "bias", bias)
-            # fmt: off
-            status = call(pack(
-                function, device, stream, y.data_ptr(), n, x.data_ptr(), stride, *four_bit.with_scales(held), *bias_at,
-                scratch_at, scratch_size, m, n, k, blocksize, kind, number,
-            ))
-            # fmt: on
-            if status:
-                library.fail(f"kw_{_NAME}", status)
-        return y
+        weight = packed.contiguous(), [scale.contiguous() for scale in scales]
+        found = launch(x, *weight, bias, n, blocksize, quant_type)
+        return found if found is not None else refused(library, _FUNCTION)
 
     return run
 

@@ -4,7 +4,8 @@
     python -m tests.python.hostile.c_program COUNT SEED FILE
 
 What an argument may be follows from its name and type in signatures.json. A call that the library accepts must find
-memory behind its pointers; so sizes are either small or such that no library may accept them. Needs no torch.
+memory behind its pointers; so sizes are either small or such that no library may accept them. Tensors are descriptions
+(c_tensors.py). Needs no torch.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright import _files, _library
+from tests.python.hostile.c_tensors import ODD_DEVICES, Tensors
 from tests.python.hostile.notebook import Notebook
 
 ROWS, COLS, STRIDE = 4, 40, 48  # at most, where a call may be accepted
 PLACES, ROOM = 12, 1 << 16  # buffers, and bytes of each
 NEVER = (-1, -(2**63), 2**63 - 1, -(2**31))  # no size
 ENUMS = (1, 2, 3, 4, -1, 2**31 - 1, -(2**31))
-DEVICES = (-2, 64, 1 << 20, 2**31 - 1, -(2**31))  # a GPU that is there would write to host memory
+ODD_BLOCKSIZES = (0, 1, 16, 48, 8192, *ENUMS)
 NAMED: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {  # what is right, what is odd
-    "device": ((-1,), DEVICES),
+    "device": ((-1,), ODD_DEVICES),
     "threads": ((0, 1, 2, 3), (-1, -(2**31))),
     "quant_type": ((0, 1), ENUMS[1:]),
-    "blocksize": ((32, 64, 4096), (0, 1, 16, 48, 8192, *ENUMS)),
     "count": ((1, 2, 40, 257, 4097), (0, *NEVER)),
 }
 NUMBERS = (0.0, -1.0, float("nan"), float("inf"), 1e300, -0.0)
@@ -55,8 +56,8 @@ class Memory:
 class Maker:
     """Arguments of a call: what is right, or with the call's probability something odd."""
 
-    def __init__(self, draw: random.Random, memory: Memory) -> None:
-        self.draw, self.memory, self.odd = draw, memory, 0.0
+    def __init__(self, draw: random.Random, memory: Memory, tensors: Tensors) -> None:
+        self.draw, self.memory, self.odd, self.tensors = draw, memory, 0.0, tensors
 
     def pick(self, right: Any, odd: Any) -> Any:
         return self.draw.choice(odd if self.draw.random() < self.odd else right)
@@ -66,6 +67,8 @@ class Maker:
         return self.pick((address,), (None, None, address + 1, address + 2, address + 8, None))
 
     def integer(self, name: str) -> int:
+        if name == "blocksize":
+            return self.pick((self.tensors.blocksize,), ODD_BLOCKSIZES)
         if name in NAMED:
             return self.pick(*NAMED[name])
         if name.endswith("dtype"):
@@ -80,6 +83,8 @@ class Maker:
     def argument(self, name: str, kind: str, place: int) -> Any:
         if kind.startswith("const char") and "**" not in kind:
             return self.draw.choice(VALUES if name == "value" else TEXTS)
+        if kind == "const kw_tensor *":
+            return self.tensors.make(name, self.memory.address(place))
         if "*" in kind:
             return self.pointer(place)
         if kind in ("double", "float"):
@@ -88,6 +93,7 @@ class Maker:
 
     def call(self, signature: dict[str, Any]) -> list[Any]:
         self.odd = self.draw.choice((0.0, 0.02, 0.1, 0.5))
+        self.tensors.begin(self.odd, {name for name, _ in signature["arguments"]})
         return [self.argument(name, kind, place) for place, (kind, name) in enumerate(pairs(signature))]
 
 
@@ -114,7 +120,8 @@ def main() -> None:
     checked = sorted(n for n, s in signatures.items() if s["returns"] == "kw_status" and n in library.functions)
     checked.remove("kw_call")
     without_text = {n for n in checked if not any("char" in kind for kind, _ in pairs(signatures[n]))}
-    maker, ended, failures = Maker(draw, Memory()), Counter[str](), list[str]()
+    tensors = Tensors(draw, library)
+    maker, ended, failures = Maker(draw, Memory(), tensors), Counter[str](), list[str]()
     known = {value for name, value in library.constants.items() if name.startswith("KW_ERROR_")}
     invalid = library.constants["KW_ERROR_INVALID_ARGUMENT"]
     start = time.perf_counter()

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: MIT
+"""What the C library's functions of tensors, kw_..._tensors, are given for one: torch's own, or a description.
+
+The library reads torch's tensors by C functions that torch has for compiled code. Where torch lacks them, or what they
+say is not what Python says, each tensor is described in memory: that works as well, and takes a few microseconds more.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections import deque
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from kernelwright.ops._tensors import dtype_codes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from kernelwright._library import Library
+
+DTYPES = ("float32", "float16", "bfloat16", "float64", "uint8")
+_MOST_TENSORS = 32  # of one call, and more
+
+
+class _Kept(threading.local):
+    """Descriptions of the tensors of a thread's last call, while that runs."""
+
+    def __init__(self) -> None:
+        self.last: deque[Any] = deque(maxlen=_MOST_TENSORS)
+
+
+def describer(library: Library) -> Callable[[Tensor], int]:
+    """A function of a tensor that describes it, and gives the address of that."""
+    struct, kind, here = library.structs["kw_tensor"], library.constants["KW_TENSOR"], library.constants["KW_CPU"]
+    code_of, kept = dtype_codes(library, DTYPES), _Kept()
+
+    def describe(tensor: Tensor) -> int:
+        dims = tensor.dim()
+        sizes, strides = (ctypes.c_int64 * dims)(*tensor.shape), (ctypes.c_int64 * dims)(*tensor.stride())
+        held = tensor.untyped_storage().nbytes() > 0  # a view of freed memory has an address that is its offset
+        lies = tensor.data_ptr() if held else 0, ctypes.addressof(sizes), ctypes.addressof(strides), dims
+        made = struct(kind, *lies, code_of.get(tensor.dtype, -1), tensor.get_device() if tensor.is_cuda else here)
+        kept.last.append((made, sizes, strides))
+        return ctypes.addressof(made)
+
+    return describe
+
+
+def _told(library: Library, address: int) -> tuple[Any, ...] | None:
+    """What the library takes the tensor at an address for; None where it does not take it."""
+    found = library.structs["kw_tensor"]()
+    if library.functions["kw_read_tensor"](address, ctypes.addressof(found)):
+        return None
+    dims, numbers = found.dims, ctypes.POINTER(ctypes.c_int64)
+    sizes, strides = (ctypes.cast(at, numbers)[:dims] if dims else [] for at in (found.sizes, found.strides))
+    return found.kind, found.data, sizes, strides, dims, found.dtype, found.device
+
+
+def _reads_torch(library: Library) -> bool:
+    """Whether the library can read this torch's tensors, and reads what Python does."""
+    import torch
+
+    if not library.share_torch() or not hasattr(torch.Tensor, "_cdata"):
+        return False
+    describe, here = describer(library), {"device": "cpu"}  # whatever the default is
+    samples = (
+        torch.zeros(3, 5, dtype=torch.float32, **here),
+        torch.zeros(2, 3, 8, dtype=torch.bfloat16, **here)[:, :, 2:7].transpose(0, 1),
+        torch.zeros(7, dtype=torch.float16, **here)[3:],
+        torch.zeros((), dtype=torch.float64, **here),
+        torch.nn.Parameter(torch.zeros(0, 4, **here)),
+    )
+    return all(_told(library, sample._cdata) == _told(library, describe(sample)) for sample in samples)  # noqa: SLF001
+
+
+@cache
+def handles(library: Library) -> Callable[[Tensor], int]:
+    """A function of a tensor: what the library is given for it, good until the thread's next call.
+
+    To be called in a kernel: tensors are made here to try, and no mode or transform is to see them.
+    """
+    import torch
+
+    # Not attrgetter: a subclass may call something else by that name.
+    return torch.Tensor._cdata.__get__ if _reads_torch(library) else describer(library)  # noqa: SLF001
+
+
+def caller(
+    library: Library, function: str
+) -> tuple[Callable[[bytes], int], Callable[..., bytes], Callable[[int], None]]:
+    """(call, pack, refuse): `status = call(pack(*arguments))` is a call of `function`, and where that is not 0,
+    `refuse(status)` raises, but not for arguments that do not fit: callers can make them, or put it better."""
+    pack, address = library.packer(function)
+    invalid = library.constants["KW_ERROR_INVALID_ARGUMENT"]
+
+    def refuse(status: int) -> None:
+        if status != invalid:
+            library.fail(function, status)
+
+    return library.functions["kw_call"], partial(pack, address), refuse
+
+
+def refused(library: Library, function: str) -> NoReturn:
+    """Raises what this thread's last call was refused for."""
+    library.fail(function, library.constants["KW_ERROR_INVALID_ARGUMENT"])

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: MIT
+"""What the library is given for a tensor: torch's own, which it reads by torch's C functions, or a description."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+import kernelwright
+from kernelwright import _library, errors, ops
+from kernelwright.ops import _handles
+from tests.python import tensors
+from tests.python.tensors import torch
+
+pytestmark = pytest.mark.torch
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.uint8, torch.int64)
+
+
+@pytest.fixture
+def library():
+    ops.register()
+    return _library.load()
+
+
+def made(draw, device):
+    """A tensor that lies oddly: any dimensions, some of size 0 or 1, rows that are part of longer ones, any order."""
+    dims = int(torch.randint(0, 5, (), generator=draw))
+    sizes = torch.randint(0, 5, (dims,), generator=draw).tolist()
+    whole = torch.empty([size + 2 for size in sizes], dtype=DTYPES[dims % len(DTYPES)], device=device)
+    for dim, size in enumerate(sizes):
+        whole = whole.narrow(dim, int(torch.randint(0, 3, (), generator=draw)), size)
+    order = torch.randperm(dims, generator=draw).tolist()
+    return whole.permute(order)[..., ::2] if dims and sum(order[:1]) else whole.permute(order)
+
+
+def test_the_library_reads_what_python_does(library, device):
+    assert _handles._reads_torch(library), "this torch lacks the functions, or they say something else"
+    describe, draw = _handles.describer(library), torch.Generator().manual_seed(3)
+    for _ in range(500):
+        tensor = made(draw, device)
+        if device == "cpu":
+            tensor = torch.nn.Parameter(tensor) if tensor.is_floating_point() else tensor
+        said = _handles._told(library, tensor._cdata)
+        assert said == _handles._told(library, describe(tensor)), (tensor.shape, tensor.stride(), tensor.dtype)
+        kind, data, sizes, strides, dims, code, place = said
+        assert (data or 0, sizes, strides, dims) == (
+            tensor.data_ptr(),
+            list(tensor.shape),
+            list(tensor.stride()),
+            tensor.dim(),
+        )
+        known = DTYPES.index(tensor.dtype)
+        assert (kind, code, place) == (1, known if known < 5 else -1, -1 if device == "cpu" else tensor.get_device())
+
+
+@pytest.mark.parametrize("name", ["rms_norm", "layer_norm", "swiglu", "matmul_4bit", "dequantize_4bit"])
+def test_described_tensors_give_the_same_bits(name, library, device, monkeypatch):
+    """Where torch lacks the functions: by a description of each tensor."""
+    monkeypatch.setattr(library, "share_torch", lambda: False)
+    _handles.handles.cache_clear()
+    try:
+        assert _handles.handles(library).__name__ == "describe"
+        op = ops.record(name)
+        described = {o.name: o.bind(library, device.partition(":")[0].upper()) for o in op.overloads}
+        generator = torch.Generator(device).manual_seed(5)
+        for case in op.cases:
+            arguments = op.make(case, device, generator)
+            copies = [a.clone() if isinstance(a, torch.Tensor) else a for a in arguments]
+            with torch.no_grad():
+                expected = tensors.outputs(getattr(getattr(torch.ops.kernelwright, name), case.overload)(*arguments))
+                found = tensors.outputs(described[case.overload](*copies))
+            for a, b in zip((*found, *copies), (*expected, *arguments), strict=True):
+                assert not isinstance(a, torch.Tensor) or tensors.same_bits(a, b), str(case)
+    finally:
+        _handles.handles.cache_clear()
+
+
+def test_a_library_that_reads_something_else_is_not_trusted(library, monkeypatch):
+    """As if an at::Tensor were no longer what this library takes it for."""
+    read = library.functions["kw_read_tensor"]
+
+    def wrong(tensor, found):
+        status = read(tensor, found)
+        if ctypes.c_int64.from_address(tensor).value != library.constants["KW_TENSOR"]:
+            library.structs["kw_tensor"].from_address(found).dims += 1
+        return status
+
+    monkeypatch.setitem(library.functions, "kw_read_tensor", wrong)
+    assert not _handles._reads_torch(library)
+
+
+def test_a_torch_without_the_functions_is_not_shared(library):
+    missing = SimpleNamespace(share_torch=lambda: False)
+    assert not _handles._reads_torch(missing)
+    assert _handles._reads_torch(library)
+
+
+FIRST_USE = """
+import torch
+from torch._subclasses import CrossRefFakeMode as CrossRefMode
+from torch._subclasses import FakeTensorMode
+
+import kernelwright
+import kernelwright
+from kernelwright import _library, errors, ops
+from kernelwright.ops import _handles
+
+with {context}:
+    ops.register()
+    y = kernelwright.rms_norm(torch.ones(2, 8))
+x = torch.randn(3, 8)
+assert torch.allclose(kernelwright.rms_norm(x), torch.nn.functional.rms_norm(x, (8,), eps=1e-6), atol=1e-6)
+assert _handles.handles(_library.load()).__name__ == "__get__"
+"""
+
+
+@pytest.mark.parametrize(
+    "context",
+    ["FakeTensorMode()", "torch.device('meta')", "torch.inference_mode()", "CrossRefMode()", "torch.no_grad()"],
+)
+def test_first_use_within(context):
+    """What is tried when a kernel first runs must not be seen by what the program has switched on."""
+    program = FIRST_USE.format(context=context)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+NO_MEMORY = [
+    (lambda x: kernelwright.rms_norm(x, torch.ones(3)), "rms_norm: weight has shape"),
+    (lambda x: kernelwright.layer_norm(x, torch.ones(3)), "layer_norm: weight has shape"),
+    (lambda x: kernelwright.swiglu(x, x[..., :3]), "swiglu: up has shape"),
+    (lambda x: torch.ops.kernelwright.swiglu.backward(x, x[:3], x[:3]), "swiglu: grad has shape"),
+    (
+        lambda x: kernelwright.dequantize_4bit(torch.zeros(3, dtype=torch.uint8), x[:1, 0], x.shape),
+        "packed has 3 elements",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "words"), NO_MEMORY)
+def test_wrong_arguments_where_there_is_no_memory_for_a_result(call, words):
+    x = torch.zeros(()).expand(2**38, 64)
+    with pytest.raises(errors.InvalidArgument, match=words):
+        call(x)
+    if "packed" not in words:  # whose scales have no gradients
+        with torch.enable_grad(), pytest.raises(errors.InvalidArgument, match=words):
+            call(x.requires_grad_())
+
+
+def test_no_memory_for_a_result():
+    with pytest.raises(RuntimeError, match="allocate"):
+        kernelwright.rms_norm(torch.zeros(()).expand(2**38, 64))
+
+
+def test_views_of_freed_memory(library, device):
+    """Their address is their offset: what FSDP leaves of a parameter whose flat tensor it freed."""
+    flat = torch.randn(1024, device=device)
+    view, x = flat[64:128], torch.randn(3, 64, device=device)
+    flat.untyped_storage().resize_(0)
+    for call in (
+        lambda: kernelwright.rms_norm(x, view),
+        lambda: kernelwright.layer_norm(x, None, view),
+        lambda: kernelwright.swiglu(x[0], view),
+        lambda: kernelwright.rms_norm(view),
+    ):
+        with pytest.raises(errors.InvalidArgument, match="no memory"):
+            call()
+    describe = _handles.describer(library)
+    assert _handles._told(library, describe(view))[1] is None
+    assert _handles._told(library, view._cdata)[1] is None
+
+
+def test_freed_arguments_of_an_empty_batch(device):
+    packed, absmax = kernelwright.quantize_4bit(torch.randn(8, 64, device=device))
+    weight = torch.ones(64, device=device)
+    for tensor in (packed, absmax, weight):
+        tensor.untyped_storage().resize_(0)
+    x = torch.empty(0, 64, device=device)
+    assert kernelwright.matmul_4bit(x, packed, absmax, 8).shape == (0, 8)
+    assert kernelwright.rms_norm(x, weight).shape == x.shape
+
+
+def test_nothing_lies_anywhere(device):
+    """Strides of what has no element say nothing."""
+    for shape, strides in (((0, 4, 8), (2**61, 2**62, 1)), ((8, 0), (2**60, 1)), ((0, 8), (1, 5))):
+        x = torch.empty_strided(shape, strides, device=device)
+        assert kernelwright.swiglu(x, x).shape == x.shape
+        if x.shape[-1]:
+            assert kernelwright.rms_norm(x).shape == x.shape
+
+
+def test_a_subclass_with_another_cdata(device):
+    class Odd(torch.Tensor):
+        __torch_function__ = torch._C._disabled_torch_function_impl
+        _cdata = 8
+
+    x = torch.randn(3, 64, device=device)
+    assert torch.equal(kernelwright.rms_norm(x.as_subclass(Odd)), kernelwright.rms_norm(x))
+
+
+def test_a_missing_half(device):
+    """The library takes swiglu's gate for both halves where there is no other."""
+    with pytest.raises(errors.InvalidArgument, match="up is None"):
+        torch.ops.kernelwright.swiglu.default(torch.zeros(4, 0, device=device), None)
