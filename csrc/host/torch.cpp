@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Reads tensors of the torch that the process has loaded, by the C functions that its libtorch_cpu.so has for the code
 // that AOTInductor compiles. They take an AtenTensorHandle, which points to an at::Tensor, which is one pointer to a
-// c10::TensorImpl: the address that `_cdata` has in Python. To ask Python for sizes, strides and types instead takes a
-// hundred times as long, more than everything else in a call.
+// c10::TensorImpl: the address that `_cdata` has in Python. Python takes about a tenth of a microsecond for each
+// thing that it is asked, and a call asks a dozen or more.
 #include <dlfcn.h>
 #include <pthread.h>
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kernelwright.ops._handles import caller, handles
 from kernelwright.ops._norm_checks import MAX_COLS
 from kernelwright.ops._scratch import scratch, scratch_bytes
-from kernelwright.ops._tensors import placement, streams
+from kernelwright.ops._tensors import placement
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ def launcher(norm: str, library: Library, key: str, overload: str) -> Callable[.
     """launch(x, residual, parameters, eps): what the overload returns, or None."""
     import torch
 
-    (call, pack, refuse), stream = caller(library, forward_name(norm)), streams(library, key)
+    (call, pack, refuse), place = caller(library, forward_name(norm)), placement(library, key)
     contiguous = torch.contiguous_format
     adds, inplace = overload != "default", overload == "residual_"
     at: Callable[[Tensor], int] | None = None
@@ -46,11 +46,12 @@ def launcher(norm: str, library: Library, key: str, overload: str) -> Callable[.
         at = at or handles(library)
         y = torch.empty_like(x, memory_format=contiguous)
         given = [0 if parameter is None else at(parameter) for parameter in parameters]
+        _, stream = place(x)
         if adds:
             total = residual if inplace else torch.empty_like(x, memory_format=contiguous)
-            status = call(pack(stream(x), at(y), at(total), at(x), at(residual), *given, eps))
+            status = call(pack(stream, at(y), at(total), at(x), at(residual), *given, eps))
         else:
-            status = call(pack(stream(x), at(y), 0, at(x), 0, *given, eps))
+            status = call(pack(stream, at(y), 0, at(x), 0, *given, eps))
         if status:
             return refuse(status)
         return (y, total) if adds and not inplace else y

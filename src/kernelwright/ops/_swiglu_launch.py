@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kernelwright.ops import _swiglu_checks as checks
 from kernelwright.ops import _swiglu_reference as reference
 from kernelwright.ops._handles import caller, handles, refused
-from kernelwright.ops._tensors import rows, streams
+from kernelwright.ops._tensors import placement, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,14 +32,15 @@ def empty(shape: tuple[Any, ...], like: Tensor) -> Tensor:
 
 def _launcher(library: Library, key: str, function: str) -> Callable[..., bool]:
     """launch(*tensors): `function` where the first is; False where the library refuses them. None is left out."""
-    (call, pack, refuse), stream = caller(library, function), streams(library, key)
+    (call, pack, refuse), place = caller(library, function), placement(library, key)
     at: Callable[[Tensor], int] | None = None
 
     def launch(*tensors: Tensor | None) -> bool:
         nonlocal at
         at = at or handles(library)
         given = [0 if tensor is None else at(tensor) for tensor in tensors]
-        status = call(pack(stream(tensors[0]), *given))
+        _, stream = place(tensors[0])
+        status = call(pack(stream, *given))
         if status:
             refuse(status)
         return not status

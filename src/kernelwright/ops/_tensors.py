@@ -23,62 +23,28 @@ def dtype_codes(library: Library, names: Iterable[str]) -> dict[Any, int]:
     return {getattr(torch, name): library.constants[f"KW_{name.upper()}"] for name in names}
 
 
-def _torch_threads(library: Library) -> Callable[[], None]:
-    """Sees to it that the library uses as many threads as torch: asked in each call, as a program may change it."""
-    import torch
-
-    threads = torch.get_num_threads
-
-    def follow() -> None:
-        count = threads()
-        if count != library.threads:
-            library.use_threads(count)
-
-    return follow
-
-
-def _current_stream() -> Callable[[int], int]:
-    """torch.cuda.current_stream() makes an object at each call; this is what torch's own compiled code calls."""
-    import torch
-
-    found: Callable[[int], int] = torch._C._cuda_getCurrentRawStream  # noqa: SLF001
-    return found
-
-
 def placement(library: Library, key: str) -> Callable[[Tensor], tuple[int, int]]:
     """A function of a tensor that gives the C library's `device` and `stream` for it."""
+    import torch
+
     if key == "CPU":
-        here, follow = (library.constants["KW_CPU"], 0), _torch_threads(library)
+        here = (library.constants["KW_CPU"], 0)
+        threads = torch.get_num_threads
 
         def on_cpu(_: Tensor) -> tuple[int, int]:
-            follow()
+            count = threads()
+            if count != library.threads:
+                library.use_threads(count)
             return here
 
         return on_cpu
-    current = _current_stream()
+
+    # torch.cuda.current_stream() makes an object at each call; this is what torch's own compiled code calls.
+    current = torch._C._cuda_getCurrentRawStream  # noqa: SLF001
 
     def on_cuda(tensor: Tensor) -> tuple[int, int]:
         ordinal = tensor.get_device()
         return ordinal, current(ordinal) if ordinal >= 0 else 0  # it may lie on the CPU beside others on a GPU
-
-    return on_cuda
-
-
-def streams(library: Library, key: str) -> Callable[[Tensor], int]:
-    """The same for functions that find out the device by themselves, and refuse tensors of several."""
-    if key == "CPU":
-        follow = _torch_threads(library)
-
-        def on_cpu(_: Tensor) -> int:
-            follow()
-            return 0
-
-        return on_cpu
-    current = _current_stream()
-
-    def on_cuda(tensor: Tensor) -> int:
-        ordinal = tensor.get_device()
-        return current(ordinal) if ordinal >= 0 else 0
 
     return on_cuda
 

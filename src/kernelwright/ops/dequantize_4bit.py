@@ -12,7 +12,7 @@ from kernelwright.ops import _four_bit_reference as reference
 from kernelwright.ops import _four_bit_selfcheck as selfcheck
 from kernelwright.ops._handles import caller, handles, refused
 from kernelwright.ops._record import Op, Overload
-from kernelwright.ops._tensors import dtype_codes, streams
+from kernelwright.ops._tensors import dtype_codes, placement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,7 +94,7 @@ def _launcher(library: Library, key: str) -> Callable[..., Tensor | None]:
     or to copy."""
     numbers = dtype_codes(library, ("float32", "float16", "bfloat16"))
     types = {name: library.constants[f"KW_{name.upper()}"] for name in four_bit.VALUES}
-    (call, pack, refuse), stream = caller(library, _FUNCTION), streams(library, key)
+    (call, pack, refuse), place = caller(library, _FUNCTION), placement(library, key)
     at: Callable[[Tensor], int] | None = None
 
     def launch(
@@ -109,7 +109,8 @@ def _launcher(library: Library, key: str) -> Callable[..., Tensor | None]:
             return None
         y = packed.new_empty(*shape, dtype=dtype) if shape else packed.new_empty((), dtype=dtype)
         weight = four_bit.weight_arguments(at, packed, scales)
-        status = call(pack(stream(packed), at(y), *weight, blocksize, kind))
+        _, stream = place(packed)
+        status = call(pack(stream, at(y), *weight, blocksize, kind))
         if status:
             refuse(status)
             return None
