@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What a call costs on the CPU beside its work: microseconds above torch.empty_like, for each operator on one tiny row.
+"""What a call costs on the CPU beside its work: microseconds above torch.empty_like, for each operator on one tiny row,
+as `kernelwright.<op>` and derivatives come to it (past torch's dispatcher) and as `torch.ops.kernelwright.<op>`.
 
     python benchmarks/overhead.py [--device cuda] [OUT.json]
 
@@ -24,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.harness import record
 from kernelwright import ops
+from kernelwright.ops import _direct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,8 +48,8 @@ def microseconds(call: Callable[[], Any], device: str) -> float:
     return 1e6 * best
 
 
-def calls(device: str) -> Iterator[tuple[str, Callable[[], Any], Callable[[], Any] | None]]:
-    """The smallest float32 case of each overload that is not empty, and what torch has for it."""
+def calls(device: str) -> Iterator[tuple[str, Callable[[], Any], Callable[[], Any], Callable[[], Any] | None]]:
+    """The smallest float32 case of each overload that is not empty: direct, by the dispatcher, and what torch has."""
     generator = torch.Generator(device).manual_seed(1)
     for op in map(ops.record, ops.names()):
         for overload in op.overloads:
@@ -55,10 +57,13 @@ def calls(device: str) -> Iterator[tuple[str, Callable[[], Any], Callable[[], An
             if not cases:
                 continue
             case = min(cases, key=lambda c: torch.Size(c.shape).numel())
-            target = getattr(getattr(torch.ops.kernelwright, op.name), overload.name)
+            through, straight = (
+                getattr(getattr(space, op.name), overload.name) for space in (torch.ops.kernelwright, _direct.calls)
+            )
             arguments = op.make(case, device, generator)
             eager = op.eager[overload.name](*arguments) if overload.name in op.eager else None
-            yield f"{op.name} {case}", lambda target=target, arguments=arguments: target(*arguments), eager
+            ways = (lambda way=way, arguments=arguments: way(*arguments) for way in (straight, through))
+            yield f"{op.name} {case}", *ways, eager
 
 
 def _device(device: str) -> str:
@@ -77,19 +82,22 @@ def main() -> None:
     torch.set_num_threads(2)
     tiny = torch.randn(1, 8, device=given.device)
     least = microseconds(lambda: torch.empty_like(tiny), given.device)
-    found, beside = {}, {}
+    found, dispatched, beside = {}, {}, {}
     with torch.no_grad():
         beside["torch.add"] = round(microseconds(lambda: torch.add(tiny, tiny), given.device) - least, 1)
-        for name, call, eager in calls(given.device):
+        for name, call, operator, eager in calls(given.device):
             found[name] = cost = round(microseconds(call, given.device) - least, 1)
+            dispatched[name] = round(microseconds(operator, given.device) - least, 1)
             if eager:
                 beside[name] = round(microseconds(eager, given.device) - least, 1)
             above = "" if cost <= GOAL else "   above the goal"
-            print(f"{cost:6.1f} us, in torch {beside.get(name, '-'):>6}  {name}{above}", flush=True)
+            others = f"by torch.ops {dispatched[name]:4.1f}, in torch {beside.get(name, '-'):>5}"
+            print(f"{cost:6.1f} us, {others}  {name}{above}", flush=True)
     if given.out:
         told = {"unit": "microseconds above torch.empty_like", "torch.empty_like": round(least, 1),
                 "device": _device(given.device), "commit": record.commit(), "torch": torch.__version__,
-                "python": platform.python_version(), "calls": found, "in torch": beside}  # fmt: skip
+                "python": platform.python_version(),
+                "calls": found, "by torch.ops": dispatched, "in torch": beside}  # fmt: skip
         given.out.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
 

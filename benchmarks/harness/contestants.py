@@ -54,7 +54,7 @@ def peers(op: str) -> Mapping[str, Callable[[], Mapping[str, Prepare]]]:
 def contestants(subject: Subject, device: str, wanted: Callable[[str], bool]) -> tuple[dict[str, Prepare], list[str]]:
     """By name; and for each peer that is known but not here, a line that says why."""
     overload, absent = subject.case.overload, []
-    found: dict[str, Prepare] = {OURS: _direct(subject.target())}
+    found: dict[str, Prepare] = {OURS: _direct(subject.call())}
     if wanted(EAGER):
         found[EAGER] = subject.op.eager.get(overload, _direct(subject.overload.reference))
     if wanted(COMPILE):

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from kernelwright import ops
+from kernelwright.ops._direct import calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,6 +51,10 @@ class Subject:
         import torch
 
         return getattr(getattr(torch.ops.kernelwright, self.op.name), self.case.overload)
+
+    def call(self) -> Any:
+        """What `kernelwright.<op>` and derivatives call: the operator, past the dispatcher where nobody watches."""
+        return getattr(getattr(calls, self.op.name), self.case.overload)
 
     def written(self) -> list[int]:
         """Positions of the arguments that it writes to."""

@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernelwright import _files, errors, ops
+from kernelwright.ops._direct import calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -110,7 +111,7 @@ def _operators(device: str, sizes: Sequence[int]) -> tuple[list[float], list[str
             except errors.Unsupported as refused:
                 print(f"{name:44} {refused}")
                 continue
-            target = getattr(getattr(torch.ops.kernelwright, op.name), case.overload)
+            target = getattr(getattr(calls, op.name), case.overload)
             eager = op.eager.get(case.overload)
             prepared = eager(*arguments) if eager else lambda: op.overload(case.overload).reference(*arguments)  # noqa: B023
             ours = _seconds(lambda: target(*arguments), device)  # noqa: B023 - called at once

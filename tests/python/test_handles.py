@@ -175,6 +175,61 @@ def test_views_of_freed_memory(library, device):
     assert _handles._told(library, view._cdata)[1] is None
 
 
+def freed(*shape, dtype=torch.float32, apart=1, offset=0, device="cpu"):
+    """Elements so far apart, in memory that is gone."""
+    count = apart * torch.Size(shape).numel()
+    flat = torch.ones(offset + count, dtype=dtype, device=device)
+    view = flat[offset:].view(*shape, apart)[..., 0]
+    flat.untyped_storage().resize_(0)
+    return view
+
+
+@pytest.mark.parametrize(("apart", "offset"), [(1, 0), (2, 0), (1, 16), (2, 16)])
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_freed_memory_is_not_copied(dtype, apart, offset, device):
+    """What the library does not take is copied, and float64 left to torch: both would read what is not there."""
+
+    def gone(*shape, dtype=dtype):
+        return freed(*shape, dtype=dtype, apart=apart, offset=offset, device=device)
+
+    def here(*shape):
+        return torch.ones(*shape, dtype=dtype, device=device)
+
+    norm, gated = torch.ops.kernelwright.layer_norm, torch.ops.kernelwright.swiglu
+    packed, absmax = kernelwright.quantize_4bit(torch.ones(64, 64, device=device))
+    _, nested = kernelwright.quantize_4bit(torch.ones(64, 64, device=device), double_quant=True)
+    bare = gone(nested.codes.numel(), dtype=torch.uint8)
+    calls = (
+        lambda: kernelwright.rms_norm(gone(4, 8)),
+        lambda: kernelwright.rms_norm(here(4, 8), gone(8)),
+        lambda: kernelwright.rms_norm(gone(4, 8), None, gone(4, 8), inplace=True),
+        lambda: kernelwright.rms_norm(here(4, 8), None, gone(4, 8), inplace=True),
+        lambda: kernelwright.rms_norm(gone(4, 8), None, here(4, 8), inplace=True),
+        lambda: kernelwright.layer_norm(here(4, 8), here(8), gone(8), here(4, 8), inplace=True),
+        lambda: norm.backward(gone(4, 8), here(4, 8), None, None, None, 1e-5, False, False),
+        lambda: norm.backward(here(4, 8), gone(4, 8), None, None, None, 1e-5, False, False),
+        lambda: norm.backward(here(4, 8), here(4, 8), gone(8), None, None, 1e-5, False, False),
+        lambda: norm.backward(here(4, 8), here(4, 8), None, None, gone(4, 8), 1e-5, False, False),
+        lambda: kernelwright.swiglu(gone(4, 8)),
+        lambda: kernelwright.swiglu(here(4, 8), gone(4, 8)),
+        lambda: gated.backward(gone(4, 8), here(4, 8), here(4, 8)),
+        lambda: gated.packed_backward(gone(4, 4), here(4, 8)),
+        lambda: kernelwright.quantize_4bit(gone(4, 64)),
+        lambda: torch.ops.kernelwright.quantize_4bit.absmax(gone(64, dtype=torch.float32), nested.offset, nested.map),
+        lambda: kernelwright.matmul_4bit(gone(3, 64), packed, absmax, 64),
+        lambda: kernelwright.matmul_4bit(gone(300, 64), packed, absmax, 64),  # so many rows torch multiplies
+        lambda: kernelwright.matmul_4bit(here(3, 64), gone(2048, dtype=torch.uint8), absmax, 64),
+        lambda: kernelwright.matmul_4bit(here(3, 64), packed, gone(64, dtype=torch.float32), 64),
+        lambda: kernelwright.matmul_4bit(here(3, 64), packed, absmax, 64, bias=gone(64)),
+        lambda: kernelwright.matmul_4bit(here(3, 64), packed, nested._replace(codes=bare), 64),
+        lambda: kernelwright.dequantize_4bit(gone(2048, dtype=torch.uint8), absmax, (64, 64), dtype=dtype),
+    )
+    for call in calls:
+        with pytest.raises(errors.InvalidArgument, match="no memory"):
+            call()
+
+
 def test_freed_arguments_of_an_empty_batch(device):
     packed, absmax = kernelwright.quantize_4bit(torch.randn(8, 64, device=device))
     weight = torch.ones(64, device=device)

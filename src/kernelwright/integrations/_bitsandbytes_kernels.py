@@ -12,6 +12,7 @@ import torch
 
 from kernelwright.errors import InvalidArgument
 from kernelwright.nn import _four_bit
+from kernelwright.ops._direct import calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +30,7 @@ def quantize(x: Tensor, blocksize: int, quant_type: str, quant_storage: torch.dt
 def dequantize(
     packed: Tensor, absmax: Tensor, blocksize: int, quant_type: str, shape: Sequence[int], dtype: torch.dtype
 ) -> Tensor:
-    op = torch.ops.kernelwright.dequantize_4bit.default
+    op = calls.dequantize_4bit.default
     found: Tensor = op(_four_bit.as_bytes(packed), absmax.float(), shape, blocksize, quant_type, dtype)
     return found
 
@@ -68,7 +69,7 @@ def gemm(
             f"bitsandbytes::gemm_4bit: A has shape {tuple(x.shape)}, but its last dimension must be {shape[1]}, as the "
             f"weight is {list(shape)}"
         )
-    op = torch.ops.kernelwright.matmul_4bit
+    op = calls.matmul_4bit
     rest: tuple[Any, ...] = (bias, shape[0], blocksize, quant_type)
     codes = _four_bit.as_bytes(packed)
     if absmax_8bit is None:

@@ -11,6 +11,7 @@ from kernelwright.errors import InvalidArgument, InvalidDtype
 from kernelwright.nn.quant_state import QuantState, unreadable
 from kernelwright.ops import _four_bit as four_bit
 from kernelwright.ops import _register
+from kernelwright.ops._direct import calls
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -106,7 +107,7 @@ def quantize(
     check_settings(quant_type, blocksize, quant_storage)
     check_dtype("a 4-bit weight", weight.dtype)
     check_storage("a 4-bit weight", weight, quant_storage)
-    op = torch.ops.kernelwright.quantize_4bit
+    op = calls.quantize_4bit
     packed, absmax = op.default(weight.detach(), blocksize, quant_type)
     packed = packed.view(quant_storage).view(-1, 1)
     code = values(quant_type, weight.device)
@@ -119,7 +120,7 @@ def quantize(
 
 
 def dequantize(packed: Tensor, state: QuantState) -> Tensor:
-    op = torch.ops.kernelwright.dequantize_4bit
+    op = calls.dequantize_4bit
     settings = (state.shape, state.blocksize, state.quant_type, state.dtype)
     packed = as_bytes(packed)
     result: Tensor = (op.nested if state.nested else op.default)(packed, *_scales(state), *settings)
@@ -133,7 +134,7 @@ def linear(x: Tensor, packed: Tensor, state: QuantState, bias: Tensor | None) ->
         raise InvalidArgument(
             f"matmul_4bit: x has shape {tuple(x.shape)}, but its last dimension must be {k}: the weight is [{n}, {k}]"
         )
-    op = torch.ops.kernelwright.matmul_4bit
+    op = calls.matmul_4bit
     settings = (bias, n, state.blocksize, state.quant_type)
     result: Tensor = (op.nested if state.nested else op.default)(x, as_bytes(packed), *_scales(state), *settings)
     return result

@@ -162,6 +162,11 @@ def split_scales(op: str, absmax: Any) -> tuple[Any, ...]:
     return absmax
 
 
+def named_scales(scales: Sequence[Tensor]) -> dict[str, Tensor]:
+    """The scales of a weight, by the names that operators have for them."""
+    return dict(zip(("absmax",) if len(scales) == 1 else QuantizedAbsmax._fields, scales, strict=True))
+
+
 # --- what the C functions take ----------------------------------------------------
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kernelwright.ops import _norm_checks as checks
 from kernelwright.ops._handles import refused
 from kernelwright.ops._norm_gradients import gradient_of_backward, gradient_of_default, gradient_of_residual
-from kernelwright.ops._norm_launch import backward_launcher, backward_name, forward_name, launcher
+from kernelwright.ops._norm_launch import backward_launcher, backward_name, forward_name, inplace_launcher, launcher
 from kernelwright.ops._norm_reference import Reference
 from kernelwright.ops._record import Overload
 from kernelwright.ops._tensors import reaches, refuse_freed, rows, span, writable_rows
@@ -50,6 +50,7 @@ class Norm:
             "backward": gradient_of_backward(reference, len(self.parameters)),
         }
         binds = {"residual_": _bind_residual_, "backward": _bind_backward}
+        launches = {"residual_": inplace_launcher, "backward": backward_launcher}
         schemas = {"default": default, "residual": residual, "residual_": residual_, "backward": backward}
         return tuple(
             Overload(
@@ -57,6 +58,9 @@ class Norm:
                 schema=schema,
                 bind=lambda library, key, name=name, order=order: order(
                     binds.get(name, _bind)(self, reference, library, key, name)
+                ),  # type: ignore[misc]
+                launch=lambda library, key, name=name, order=order: order(
+                    launches.get(name, launcher)(self.name, library, key, name)
                 ),  # type: ignore[misc]
                 fake=order(getattr(fake, name)),
                 reference=order(getattr(reference, name)),
@@ -112,15 +116,12 @@ def _like(x: Tensor) -> Tensor:
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-def _copied(norm: Norm, tensors: dict[str, Tensor | None], count: int) -> list[Tensor | None]:
-    """The same as the library takes them: rows that lie evenly. Of freed memory it knows less to say than this does."""
-    found = []
-    for name, tensor in tensors.items():
-        held = tensor if tensor is None else rows(tensor)[0] if name not in norm.parameters else tensor.contiguous()
-        if held is not None and count and name != "x" and not held.data_ptr():
-            refuse_freed(norm.name, name, held)
-        found.append(held)
-    return found
+def _copied(norm: Norm, tensors: dict[str, Tensor | None]) -> list[Tensor | None]:
+    """The same as the library takes them: rows that lie evenly."""
+    return [
+        tensor if tensor is None else tensor.contiguous() if name in norm.parameters else rows(tensor)[0]
+        for name, tensor in tensors.items()
+    ]
 
 
 def _bind(norm: Norm, reference: Reference, library: Library, key: str, overload: str) -> Run:
@@ -132,10 +133,11 @@ def _bind(norm: Norm, reference: Reference, library: Library, key: str, overload
         if found is not None:
             return found
         checks.check(name, norm.parameters, x, residual, parameters, eps)
+        named = {"x": x, "residual": residual, **dict(zip(norm.parameters, parameters, strict=True))}
+        refuse_freed(name, **named)
         if x.dtype is double:
             return by_torch(x, residual, parameters, eps)
-        named = dict(zip(norm.parameters, parameters, strict=True))
-        x, residual, *given = _copied(norm, {"x": x, "residual": residual, **named}, x.numel())
+        x, residual, *given = _copied(norm, named)
         found = launch(x, residual, tuple(given), eps)
         return found if found is not None else refused(library, forward_name(name))
 
@@ -145,19 +147,18 @@ def _bind(norm: Norm, reference: Reference, library: Library, key: str, overload
 def _bind_residual_(norm: Norm, reference: Reference, library: Library, key: str, overload: str) -> Run:
     import torch
 
-    launch = launcher(norm.name, library, key, overload)
+    launch = inplace_launcher(norm.name, library, key, overload)
     again = _bind(norm, reference, library, key, overload)
-    written, inference = torch.autograd.graph.increment_version, torch.is_inference_mode_enabled
+    written = torch.autograd.graph.increment_version
 
     def run(x: Tensor, residual: Tensor, parameters: Parameters, eps: float) -> Any:
-        if not residual.is_inference() or inference():
-            found = launch(x, residual, parameters, eps)
-            if found is not None:
-                written(residual)  # a backward pass that saved it must notice, as after any operator of torch's
-                return found
+        found = launch(x, residual, parameters, eps)
+        if found is not None:
+            return found
         checks.check(norm.name, norm.parameters, x, residual, parameters, eps)
         checks.refuse_inference(norm.name, "residual", residual)
         checks.refuse_overlap(norm.name, "residual", residual)
+        refuse_freed(norm.name, x=x, residual=residual, **dict(zip(norm.parameters, parameters, strict=True)))
         total, _ = writable_rows(residual)
         if total.numel():
             # The kernel may read a row after it wrote another one.
@@ -174,8 +175,8 @@ def _bind_residual_(norm: Norm, reference: Reference, library: Library, key: str
     return run
 
 
-def _bind_backward(norm: Norm, reference: Reference, library: Library, key: str, overload: str) -> Run:  # noqa: ARG001
-    launch, double = backward_launcher(norm.name, library, key), checks.double()
+def _bind_backward(norm: Norm, reference: Reference, library: Library, key: str, overload: str) -> Run:
+    launch, double = backward_launcher(norm.name, library, key, overload), checks.double()
 
     def run(
         grad: Tensor,
@@ -189,11 +190,11 @@ def _bind_backward(norm: Norm, reference: Reference, library: Library, key: str,
         if found is not None:
             return found
         checks.check_backward(norm.name, norm.parameters, grad, h, parameters, grad_sum, eps, wanted)
+        named = {"h": h, "grad": grad, "grad_sum": grad_sum, **dict(zip(norm.parameters, parameters, strict=True))}
+        refuse_freed(norm.name, **named)
         if h.dtype is double:
             return reference.backward(grad, h, parameters, grad_sum, eps, wanted)
-        named = dict(zip(norm.parameters, parameters, strict=True))
-        tensors = {"x": h, "grad": grad, "grad_sum": grad_sum, **named}
-        h, grad, grad_sum, *given = _copied(norm, tensors, h.numel())
+        h, grad, grad_sum, *given = _copied(norm, named)
         found = launch(grad, h, tuple(given), grad_sum, eps, wanted)
         return found if found is not None else refused(library, backward_name(norm.name))
 

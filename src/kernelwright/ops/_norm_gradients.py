@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kernelwright.ops._direct import calls
 from kernelwright.ops._record import Backward
 
 if TYPE_CHECKING:
@@ -21,15 +22,13 @@ def _call(
     op: str, ctx: Any, grad: Tensor, h: Tensor, parameters: tuple[Any, ...], grad_sum: Tensor | None, first: int
 ) -> tuple[Tensor, list[Tensor | None]]:
     """Of h, and of the parameters, which are the arguments from number `first` on."""
-    import torch
-
     needed = ctx.needs_input_grad
     wanted = [
         # The dispatcher may have left arguments out at the end.
         parameter is not None and place < len(needed) and needed[place]
         for place, parameter in enumerate(parameters, first)
     ]
-    backward = getattr(torch.ops.kernelwright, op).backward
+    backward = getattr(calls, op).backward
     to_h, *found = backward(grad, h, *parameters, grad_sum, ctx.eps, *wanted)
     return to_h, [tensor if want else None for tensor, want in zip(found, wanted, strict=True)]
 

@@ -59,7 +59,23 @@ def launcher(norm: str, library: Library, key: str, overload: str) -> Callable[.
     return launch
 
 
-def backward_launcher(norm: str, library: Library, key: str) -> Callable[..., Any]:
+def inplace_launcher(norm: str, library: Library, key: str, overload: str) -> Callable[..., Any]:
+    """The same for the overload that writes to `residual`."""
+    import torch
+
+    launch = launcher(norm, library, key, overload)
+    written, inference = torch.autograd.graph.increment_version, torch.is_inference_mode_enabled
+
+    def launch_inplace(x: Tensor, residual: Tensor, parameters: Parameters, eps: float) -> Any:
+        found = launch(x, residual, parameters, eps) if not residual.is_inference() or inference() else None
+        if found is not None:
+            written(residual)  # a backward pass that saved it must notice, as after any operator of torch's
+        return found
+
+    return launch_inplace
+
+
+def backward_launcher(norm: str, library: Library, key: str, overload: str) -> Callable[..., Any]:  # noqa: ARG001 - as above
     """launch(grad, h, parameters, grad_sum, eps, wanted): the derivatives of h and of each parameter, or None."""
     import torch
 

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from kernelwright import _environment, _library, errors
 from kernelwright.ops._autograd import record_gradients, refuse_gradients, shortcut
+from kernelwright.ops._direct import calls, direct
 from kernelwright.ops._tensors import refuse_inference, unusual
 
 if TYPE_CHECKING:
@@ -73,12 +75,15 @@ def _after(demand: Callable[..., None], function: Callable[..., Any]) -> Callabl
     return run
 
 
-def _explainer(demand: Callable[..., None], fake: Callable[..., Any]) -> Callable[..., None]:
+def _explainer(
+    demand: Callable[..., None], unusual: Callable[..., None], fake: Callable[..., Any]
+) -> Callable[..., None]:
     """A function of an error that a kernel raised and of its arguments, which raises where one of those is wrong: a
     kernel makes its results before it looks at them, and there may be no memory for what a wrong one asks for."""
 
     def explain(error: Exception, *args: Any) -> None:
         demand(*args)
+        unusual(*args)
         if isinstance(error, RuntimeError):
             fake(*args)
 
@@ -146,7 +151,10 @@ def _materialise(torch: Any, target: Any) -> Callable[..., Any]:
     return run
 
 
-def _register_overload(torch: Any, library: Any, op: Op, overload: Overload, native: _library.Library | None) -> None:
+def _register_overload(
+    torch: Any, library: Any, op: Op, overload: Overload, native: _library.Library | None
+) -> Callable[..., Any]:
+    """What to call it by from Python."""
     name = op.qualified(overload)
     library.define(f"{name}{overload.schema}")
     target = getattr(getattr(getattr(torch.ops, NAMESPACE), op.name), overload.name)
@@ -154,13 +162,13 @@ def _register_overload(torch: Any, library: Any, op: Op, overload: Overload, nat
     demand, bare = _demander(torch, target, name), {}
     for key in ("CPU", "CUDA") if torch.backends.cuda.is_built() else ("CPU",):
         bare[key] = overload.bind(native, key) if native else _checked_reference(overload)
-    explain = _explainer(demand, overload.fake)
+    unusual = _refuse_unusual(torch, target, name)
+    explain = _explainer(demand, unusual, overload.fake)
     kernels = {key: _guarded(demand, kernel, explain) for key, kernel in bare.items()}
     for key, kernel in kernels.items():
         library.impl(name, kernel, key)
     qualified = f"{NAMESPACE}::{name}"
     torch.library.register_fake(qualified, _after(demand, overload.fake), lib=library)
-    unusual = _refuse_unusual(torch, target, name)
     others = _after(demand, _refuse_others(torch, name, unusual))
     for key in ("CompositeExplicitAutograd", "NestedTensorCPU", "NestedTensorCUDA"):  # the first has not all of them
         library.impl(name, others, key)
@@ -171,6 +179,9 @@ def _register_overload(torch: Any, library: Any, op: Op, overload: Overload, nat
     library.impl(name, shortcut(torch, target, bare, autograd, explain), "Autograd", with_keyset=True)
     if target._schema.is_mutable:  # noqa: SLF001
         library.impl(name, _materialise(torch, target), "Negative")
+    if native is None or overload.launch is None:
+        return target
+    return direct(torch, target, {key: overload.launch(native, key) for key in bare}, explain)
 
 
 def register(records: Iterable[Op]) -> None:
@@ -188,8 +199,8 @@ def register(records: Iterable[Op]) -> None:
         done = {}
         for op in records:
             if native is None or op.name in native.ops:
-                for overload in op.overloads:
-                    _register_overload(torch, library, op, overload, native)
+                overloads = {o.name: _register_overload(torch, library, op, o, native) for o in op.overloads}
+                setattr(calls, op.name, SimpleNamespace(**overloads))
                 done[op.name] = library
         _registered.update(done)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kernelwright.ops import _swiglu_checks as checks
 from kernelwright.ops import _swiglu_reference as reference
 from kernelwright.ops._handles import caller, handles, refused
-from kernelwright.ops._tensors import placement, rows
+from kernelwright.ops._tensors import placement, refuse_freed, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from kernelwright._library import Library
+
+    Launch = Callable[..., Any]
 
 _FORWARD, _BACKWARD = "kw_swiglu_tensors", "kw_swiglu_backward_tensors"
 
@@ -30,12 +32,12 @@ def empty(shape: tuple[Any, ...], like: Tensor) -> Tensor:
     return like.new_empty(shape)
 
 
-def _launcher(library: Library, key: str, function: str) -> Callable[..., bool]:
-    """launch(*tensors): `function` where the first is; False where the library refuses them. None is left out."""
+def _caller(library: Library, key: str, function: str) -> Callable[..., bool]:
+    """call(*tensors): `function`, where the first is; False where the library refuses them. None is left out."""
     (call, pack, refuse), place = caller(library, function), placement(library, key)
     at: Callable[[Tensor], int] | None = None
 
-    def launch(*tensors: Tensor | None) -> bool:
+    def run(*tensors: Tensor | None) -> bool:
         nonlocal at
         at = at or handles(library)
         given = [0 if tensor is None else at(tensor) for tensor in tensors]
@@ -45,72 +47,102 @@ def _launcher(library: Library, key: str, function: str) -> Callable[..., bool]:
             refuse(status)
         return not status
 
-    return launch
+    return run
 
 
 def _evenly(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(rows(tensor)[0] for tensor in tensors)
 
 
-def bind(library: Library, key: str) -> Callable[..., Tensor]:
+# --- the results, or None where something is to be refused, copied or left to torch ---
+
+
+def launcher(library: Library, key: str) -> Launch:
     import torch
 
-    launch, contiguous = _launcher(library, key, _FORWARD), torch.contiguous_format
+    call, contiguous = _caller(library, key, _FORWARD), torch.contiguous_format
 
-    def run(gate: Tensor, up: Tensor) -> Tensor:
+    def launch(gate: Tensor, up: Tensor) -> Tensor | None:
         y = torch.empty_like(gate, memory_format=contiguous)
-        if up is not None and launch(y, gate, up):  # without up the library would take gate for both
-            return y
-        checks.check(gate, up)
-        if gate.dtype is checks.double():
-            return reference.forward(gate, up)
-        return y if launch(y, *_evenly(gate, up)) else refused(library, _FORWARD)
+        return y if up is not None and call(y, gate, up) else None  # without up the library would take gate for both
 
-    return run
+    return launch
 
 
-def bind_packed(library: Library, key: str) -> Callable[..., Tensor]:
-    launch = _launcher(library, key, _FORWARD)
+def packed_launcher(library: Library, key: str) -> Launch:
+    call = _caller(library, key, _FORWARD)
 
-    def run(x: Tensor) -> Tensor:
+    def launch(x: Tensor) -> Tensor | None:
         shape = x.shape
-        if shape:
-            y = x.new_empty(*shape[:-1], shape[-1] // 2)
-            if launch(y, x, None):
-                return y
-        checks.check_packed(x)
-        if x.dtype is checks.double():
-            return reference.packed(x)
-        return y if launch(y, *_evenly(x), None) else refused(library, _FORWARD)
+        if not shape:
+            return None
+        y = x.new_empty(*shape[:-1], shape[-1] // 2)
+        return y if call(y, x, None) else None
 
-    return run
+    return launch
 
 
-def bind_backward(library: Library, key: str) -> Callable[..., tuple[Tensor, Tensor]]:
-    launch = _launcher(library, key, _BACKWARD)
+def backward_launcher(library: Library, key: str) -> Launch:
+    import torch
 
-    def run(grad: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor]:
-        dgate, dup = empty_like(gate), empty_like(gate)
-        if launch(dgate, dup, grad, gate, up):
-            return dgate, dup
-        checks.check_backward(grad, gate, up)
-        if gate.dtype is checks.double():
-            return reference.backward(grad, gate, up)
-        return (dgate, dup) if launch(dgate, dup, *_evenly(grad, gate, up)) else refused(library, _BACKWARD)
+    call, contiguous = _caller(library, key, _BACKWARD), torch.contiguous_format
 
-    return run
+    def launch(grad: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor] | None:
+        dgate = torch.empty_like(gate, memory_format=contiguous)
+        dup = torch.empty_like(gate, memory_format=contiguous)
+        return (dgate, dup) if call(dgate, dup, grad, gate, up) else None
+
+    return launch
 
 
-def bind_packed_backward(library: Library, key: str) -> Callable[..., Tensor]:
-    launch = _launcher(library, key, _BACKWARD)
+def packed_backward_launcher(library: Library, key: str) -> Launch:
+    import torch
 
-    def run(grad: Tensor, x: Tensor) -> Tensor:
-        dx = empty_like(x)
-        if launch(dx, None, grad, x, None):
-            return dx
-        checks.check_packed_backward(grad, x)
-        if x.dtype is checks.double():
-            return reference.packed_backward(grad, x)
-        return dx if launch(dx, None, *_evenly(grad, x), None) else refused(library, _BACKWARD)
+    call, contiguous = _caller(library, key, _BACKWARD), torch.contiguous_format
 
-    return run
+    def launch(grad: Tensor, x: Tensor) -> Tensor | None:
+        dx = torch.empty_like(x, memory_format=contiguous)
+        return dx if call(dx, None, grad, x, None) else None
+
+    return launch
+
+
+# --- the implementations --------------------------------------------------------------
+
+
+def _implementation(
+    launcher: Callable[[Library, str], Launch],
+    function: str,
+    check: Callable[..., Any],
+    by_torch: Callable[..., Any],
+    names: tuple[str, ...],
+) -> Callable[[Library, str], Launch]:
+    """`bind` of an overload with arguments of these names, the last of which has the element type that it computes."""
+
+    def bind(library: Library, key: str) -> Launch:
+        launch = launcher(library, key)
+
+        def run(*tensors: Tensor) -> Any:
+            found = launch(*tensors)
+            if found is not None:
+                return found
+            check(*tensors)
+            refuse_freed("swiglu", **dict(zip(names, tensors, strict=True)))
+            if tensors[-1].dtype is checks.double():
+                return by_torch(*tensors)
+            found = launch(*_evenly(*tensors))
+            return found if found is not None else refused(library, function)
+
+        return run
+
+    return bind
+
+
+bind = _implementation(launcher, _FORWARD, checks.check, reference.forward, ("gate", "up"))
+bind_packed = _implementation(packed_launcher, _FORWARD, checks.check_packed, reference.packed, ("x",))
+bind_backward = _implementation(
+    backward_launcher, _BACKWARD, checks.check_backward, reference.backward, ("grad", "gate", "up")
+)
+bind_packed_backward = _implementation(
+    packed_backward_launcher, _BACKWARD, checks.check_packed_backward, reference.packed_backward, ("grad", "x")
+)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import InvalidArgument, InvalidDtype, Unsupported
 
@@ -162,12 +162,14 @@ def refuse_inference(op: str, name: str, tensor: Tensor) -> None:
             )
 
 
-def refuse_freed(op: str, name: str, tensor: Tensor) -> NoReturn:
-    """For an argument that may be left out and whose memory is gone: it must not count as left out."""
-    raise InvalidArgument(
-        f"{op}: {name} has shape {tuple(tensor.shape)}, but no memory: its storage was freed "
-        "(untyped_storage().resize_(0), as sharding does with parameters); gather or resize it first"
-    )
+def refuse_freed(op: str, **tensors: Tensor | None) -> None:
+    """Before something is copied or left to torch, which reads freed memory and ends the process."""
+    for name, tensor in tensors.items():
+        if tensor is not None and tensor.numel() and not tensor.untyped_storage().nbytes():
+            raise InvalidArgument(
+                f"{op}: {name} has shape {tuple(tensor.shape)}, but no memory: its storage was freed "
+                "(untyped_storage().resize_(0), as sharding does with parameters); gather or resize it first"
+            )
 
 
 def refuse_overlap(op: str, name: str, tensor: Tensor) -> None:

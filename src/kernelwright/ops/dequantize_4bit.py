@@ -10,9 +10,10 @@ from kernelwright.ops import _four_bit as four_bit
 from kernelwright.ops import _four_bit_cases as cases
 from kernelwright.ops import _four_bit_reference as reference
 from kernelwright.ops import _four_bit_selfcheck as selfcheck
+from kernelwright.ops._direct import calls
 from kernelwright.ops._handles import caller, handles, refused
 from kernelwright.ops._record import Op, Overload
-from kernelwright.ops._tensors import dtype_codes, placement
+from kernelwright.ops._tensors import dtype_codes, placement, refuse_freed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,7 +48,7 @@ def dequantize_4bit(
     """
     import torch
 
-    op = torch.ops.kernelwright.dequantize_4bit
+    op = calls.dequantize_4bit
     scales = four_bit.split_scales(_NAME, absmax)
     function = op.default if len(scales) == 1 else op.nested
     result: Tensor = function(packed, *scales, shape, blocksize, quant_type, dtype or torch.float32)
@@ -90,18 +91,17 @@ def _fake_nested(
 
 
 def _launcher(library: Library, key: str) -> Callable[..., Tensor | None]:
-    """launch(packed, scales, shape, blocksize, quant_type, dtype): the weight; None where there is something to refuse
+    """launch(packed, *scales, shape, blocksize, quant_type, dtype): the weight; None where there is something to refuse
     or to copy."""
     numbers = dtype_codes(library, ("float32", "float16", "bfloat16"))
     types = {name: library.constants[f"KW_{name.upper()}"] for name in four_bit.VALUES}
     (call, pack, refuse), place = caller(library, _FUNCTION), placement(library, key)
     at: Callable[[Tensor], int] | None = None
 
-    def launch(
-        packed: Tensor, scales: Sequence[Tensor], shape: Sequence[int], blocksize: int, quant_type: str, dtype: Any
-    ) -> Tensor | None:
+    def launch(packed: Tensor, *rest: Any) -> Tensor | None:
         nonlocal at
         at = at or handles(library)
+        *scales, shape, blocksize, quant_type, dtype = rest
         kind = types.get(quant_type)
         if dtype not in numbers or kind is None or blocksize not in four_bit.BLOCKSIZES or min((0, *shape)):
             return None
@@ -123,14 +123,15 @@ def _bind(library: Library, key: str) -> Callable[..., Tensor]:
     launch, double = _launcher(library, key), four_bit.dtypes(("float64",))[0]
 
     def run(packed: Tensor, *rest: Any) -> Tensor:
-        *scales, shape, blocksize, quant_type, dtype = rest
-        found = launch(packed, scales, shape, blocksize, quant_type, dtype)
+        found = launch(packed, *rest)
         if found is not None:
             return found
+        *scales, shape, blocksize, quant_type, dtype = rest
         _check(packed, scales, shape, blocksize, quant_type, dtype)
+        refuse_freed(_NAME, packed=packed, **four_bit.named_scales(scales))
         if dtype == double:
             return reference.weight(packed, scales, shape, blocksize, quant_type, dtype)
-        weight = packed.contiguous(), [scale.contiguous() for scale in scales]
+        weight = [tensor.contiguous() for tensor in (packed, *scales)]
         found = launch(*weight, shape, blocksize, quant_type, dtype)
         return found if found is not None else refused(library, _FUNCTION)
 
@@ -147,6 +148,7 @@ OP = Op(
             schema="(Tensor packed, Tensor absmax, SymInt[] shape, int blocksize, str quant_type, ScalarType dtype)"
             " -> Tensor",
             bind=_bind,
+            launch=_launcher,
             fake=_fake,
             reference=reference.dequantize,
             fixed=("packed", "absmax"),
@@ -156,6 +158,7 @@ OP = Op(
             schema="(Tensor packed, Tensor codes, Tensor absmax2, Tensor map, Tensor offset, SymInt[] shape,"
             " int blocksize, str quant_type, ScalarType dtype) -> Tensor",
             bind=_bind,
+            launch=_launcher,
             fake=_fake_nested,
             reference=reference.dequantize_nested,
             fixed=("packed", "codes", "absmax2", "map", "offset"),

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import InvalidArgument
+from kernelwright.ops._direct import calls
 from kernelwright.ops._norm import Norm
 from kernelwright.ops._norm_cases import TOLERANCES, Cases
 from kernelwright.ops._norm_eager import Eager
@@ -48,9 +49,7 @@ def layer_norm(
     >>> y = kernelwright.layer_norm(x, weight, bias)
     >>> y, h = kernelwright.layer_norm(x, weight, bias, residual)
     """
-    import torch
-
-    op = torch.ops.kernelwright.layer_norm
+    op = calls.layer_norm
     if residual is None:
         if inplace:
             raise InvalidArgument("layer_norm: inplace=True writes x + residual into residual, but residual is None")

@@ -12,6 +12,7 @@ from kernelwright.ops import _four_bit as four_bit
 from kernelwright.ops import _four_bit_cases as cases
 from kernelwright.ops import _four_bit_reference as reference
 from kernelwright.ops import _four_bit_selfcheck as selfcheck
+from kernelwright.ops._direct import calls
 from kernelwright.ops._handles import caller, handles, refused
 from kernelwright.ops._record import Backward, Op, Overload
 from kernelwright.ops._scratch import scratch, scratch_bytes
@@ -66,9 +67,7 @@ def matmul_4bit(
     >>> packed, absmax = kernelwright.quantize_4bit(weight)
     >>> y = kernelwright.matmul_4bit(x, packed, absmax, weight.shape[0])
     """
-    import torch
-
-    op = torch.ops.kernelwright.matmul_4bit
+    op = calls.matmul_4bit
     scales = four_bit.split_scales(_NAME, absmax)
     function = op.default if len(scales) == 1 else op.nested
     result: Tensor = function(x, packed, *scales, bias, n, blocksize, quant_type)
@@ -175,24 +174,17 @@ def _planner(library: Library) -> Callable[..., Any]:
 
 
 def _launcher(library: Library, key: str) -> Callable[..., Tensor | None]:
-    """launch(x, packed, scales, bias, n, blocksize, quant_type): the product; None where there is something to refuse
+    """launch(x, packed, *scales, bias, n, blocksize, quant_type): the product; None where there is something to refuse
     or to copy."""
     (call, pack, refuse), plan = caller(library, _FUNCTION), _planner(library)
     place, needed = placement(library, key), scratch_bytes(library, f"kw_{_NAME}_workspace")
     least, many = _many_rows(library, key, needed)
     at: Callable[[Tensor], int] | None = None
 
-    def launch(
-        x: Tensor,
-        packed: Tensor,
-        scales: Sequence[Tensor],
-        bias: Tensor | None,
-        n: int,
-        blocksize: int,
-        quant_type: str,
-    ) -> Tensor | None:
+    def launch(x: Tensor, packed: Tensor, *rest: Any) -> Tensor | None:
         nonlocal at
         at = at or handles(library)
+        *scales, bias, n, blocksize, quant_type = rest
         found = plan(x.shape, x.dtype, n, blocksize, quant_type)
         if found is None or packed.numel() != found[3]:  # a wrong n may ask for more than there is memory
             return None
@@ -201,11 +193,14 @@ def _launcher(library: Library, key: str) -> Callable[..., Tensor | None]:
         if 0 not in sizes[:2]:
             if sizes[0] >= least and sizes[2] and many(x, device, sizes):
                 _check(x, packed, scales, bias, n, blocksize, quant_type)
+                refuse_freed(_NAME, x=x, bias=bias)
                 by_torch(y, x, packed, *scales, bias, n, blocksize, quant_type)
                 return y
             size = needed(device, *sizes)
         _memory, scratch_at = scratch(x, device, size)
-        x = x if x.is_contiguous() else rows(x)[0]
+        if not x.is_contiguous():
+            refuse_freed(_NAME, x=x)
+            x = rows(x)[0]
         weight, bias_at = four_bit.weight_arguments(at, packed, scales), 0 if bias is None else at(bias)
         status = call(pack(stream, at(y), at(x), *weight, bias_at, scratch_at, size, blocksize, kind))
         if status:
@@ -220,18 +215,16 @@ def _bind(library: Library, key: str) -> Callable[..., Tensor]:
     launch = _launcher(library, key)
 
     def run(x: Tensor, packed: Tensor, *rest: Any) -> Tensor:
-        *scales, bias, n, blocksize, quant_type = rest
-        found = launch(x, packed, scales, bias, n, blocksize, quant_type)
+        found = launch(x, packed, *rest)
         if found is not None:
             return found
+        *scales, bias, n, blocksize, quant_type = rest
         _check(x, packed, scales, bias, n, blocksize, quant_type)
+        refuse_freed(_NAME, x=x, packed=packed, **four_bit.named_scales(scales), bias=bias)
         if x.dtype == four_bit.dtypes(("float64",))[0]:
             return reference.product(x, packed, scales, bias, n, blocksize, quant_type)
-        if bias is not None:
-            bias = bias.contiguous()
-            if n and not bias.data_ptr():
-                refuse_freed(_NAME, "bias", bias)
-        weight = packed.contiguous(), [scale.contiguous() for scale in scales]
+        bias = None if bias is None else bias.contiguous()
+        weight = [tensor.contiguous() for tensor in (packed, *scales)]
         found = launch(x, *weight, bias, n, blocksize, quant_type)
         return found if found is not None else refused(library, _FUNCTION)
 
@@ -245,7 +238,7 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG0
     x, packed, *scales, bias, n, blocksize, quant_type = inputs
     for place, scale in enumerate(scales):
         if ctx.needs_input_grad[2 + place]:
-            name = "absmax" if len(scales) == 1 else four_bit.QuantizedAbsmax._fields[place]
+            name = list(four_bit.named_scales(scales))[place]
             raise Unsupported(
                 f"{_NAME}: {name} requires gradients, but only x and bias have them: the weight is frozen; "
                 f"give it without (.detach()), a tensor of shape {tuple(scale.shape)}"
@@ -272,7 +265,7 @@ def _gradients(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     import torch
 
     packed, *scales = ctx.saved_tensors
-    op = torch.ops.kernelwright.dequantize_4bit
+    op = calls.dequantize_4bit
     function = op.default if len(scales) == 1 else op.nested
     by_x = by_bias = None
     if ctx.wanted[0]:
@@ -294,6 +287,7 @@ OP = Op(
             schema="(Tensor x, Tensor packed, Tensor absmax, Tensor? bias, SymInt n, int blocksize, str quant_type)"
             " -> Tensor",
             bind=_bind,
+            launch=_launcher,
             fake=_fake,
             reference=reference.matmul,
             backward=Backward(_save, _gradients),
@@ -305,6 +299,7 @@ OP = Op(
             schema="(Tensor x, Tensor packed, Tensor codes, Tensor absmax2, Tensor map, Tensor offset, Tensor? bias,"
             " SymInt n, int blocksize, str quant_type) -> Tensor",
             bind=_bind,
+            launch=_launcher,
             fake=_fake_nested,
             reference=reference.matmul_nested,
             backward=Backward(_save, _gradients),

@@ -9,8 +9,9 @@ from kernelwright.ops import _four_bit as four_bit
 from kernelwright.ops import _four_bit_cases as cases
 from kernelwright.ops import _four_bit_reference as reference
 from kernelwright.ops import _four_bit_selfcheck as selfcheck
+from kernelwright.ops._direct import calls
 from kernelwright.ops._record import Op, Overload
-from kernelwright.ops._tensors import dtype_codes, placement, require_dtype
+from kernelwright.ops._tensors import dtype_codes, placement, refuse_freed, require_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,9 +41,7 @@ def quantize_4bit(
     >>> packed, absmax = kernelwright.quantize_4bit(weight)
     >>> packed, absmax = kernelwright.quantize_4bit(weight, 64, "nf4", double_quant=True)
     """
-    import torch
-
-    op = torch.ops.kernelwright.quantize_4bit
+    op = calls.quantize_4bit
     packed, absmax = op.default(x, blocksize, quant_type)
     if not double_quant:
         return packed, absmax
@@ -105,6 +104,7 @@ def _bind(library: Library, key: str) -> Callable[..., tuple[Tensor, Tensor]]:
 
     def run(x: Tensor, blocksize: int, quant_type: str) -> tuple[Tensor, Tensor]:
         packed, absmax = _fake(x, blocksize, quant_type)
+        refuse_freed(_NAME, x=x)
         code, count = codes.get(x.dtype), x.numel()
         if code is None:  # float64
             x, code = x.float(), codes[absmax.dtype]
@@ -126,6 +126,7 @@ def _bind_absmax(library: Library, key: str) -> Callable[..., tuple[Tensor, Tens
 
     def run(absmax: Tensor, offset: Tensor, map: Tensor) -> tuple[Tensor, Tensor]:  # noqa: A002 - the schema's
         codes, absmax2 = _fake_absmax(absmax, offset, map)
+        refuse_freed(_NAME, absmax=absmax, offset=offset, map=map)
         count = codes.numel()
         if count:
             absmax, table = absmax.contiguous(), map.contiguous()

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import InvalidArgument
+from kernelwright.ops._direct import calls
 from kernelwright.ops._norm import Norm
 from kernelwright.ops._norm_cases import TOLERANCES, Cases
 from kernelwright.ops._norm_eager import Eager
@@ -40,9 +41,7 @@ def rms_norm(
     >>> y = kernelwright.rms_norm(x, weight)
     >>> y, h = kernelwright.rms_norm(x, weight, residual)
     """
-    import torch
-
-    op = torch.ops.kernelwright.rms_norm
+    op = calls.rms_norm
     if residual is None:
         if inplace:
             raise InvalidArgument("rms_norm: inplace=True writes x + residual into residual, but residual is None")

@@ -9,6 +9,7 @@ from kernelwright.ops import _swiglu_cases as cases
 from kernelwright.ops import _swiglu_checks as checks
 from kernelwright.ops import _swiglu_launch as kernels
 from kernelwright.ops import _swiglu_reference as reference
+from kernelwright.ops._direct import calls
 from kernelwright.ops._record import Backward, Op, Overload
 
 if TYPE_CHECKING:
@@ -28,9 +29,7 @@ def swiglu(gate: Tensor, up: Tensor | None = None) -> Tensor:
     >>> y = kernelwright.swiglu(gate, up)
     >>> y = kernelwright.swiglu(linear(x))  # one matrix for both
     """
-    import torch
-
-    op = torch.ops.kernelwright.swiglu
+    op = calls.swiglu
     return op.packed(gate) if up is None else op.default(gate, up)
 
 
@@ -64,16 +63,12 @@ def _save(ctx: Any, inputs: tuple[Tensor, ...], output: Any) -> None:  # noqa: A
 
 
 def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-    import torch
-
-    found: tuple[Tensor, Tensor] = torch.ops.kernelwright.swiglu.backward(grad, *ctx.saved_tensors)
+    found: tuple[Tensor, Tensor] = calls.swiglu.backward(grad, *ctx.saved_tensors)
     return found
 
 
 def _gradients_packed(ctx: Any, grad: Tensor) -> tuple[Tensor]:
-    import torch
-
-    return (torch.ops.kernelwright.swiglu.packed_backward(grad, *ctx.saved_tensors),)
+    return (calls.swiglu.packed_backward(grad, *ctx.saved_tensors),)
 
 
 def _second(ctx: Any, to_gate: Tensor, to_up: Tensor) -> tuple[Tensor, ...]:
@@ -93,6 +88,7 @@ OP = Op(
             name="default",
             schema="(Tensor gate, Tensor up) -> Tensor",
             bind=kernels.bind,
+            launch=kernels.launcher,
             fake=_fake,
             reference=reference.forward,
             backward=Backward(_save, _gradients),
@@ -101,6 +97,7 @@ OP = Op(
             name="packed",
             schema="(Tensor x) -> Tensor",
             bind=kernels.bind_packed,
+            launch=kernels.packed_launcher,
             fake=_fake_packed,
             reference=reference.packed,
             backward=Backward(_save, _gradients_packed),
@@ -109,6 +106,7 @@ OP = Op(
             name="backward",
             schema="(Tensor grad, Tensor gate, Tensor up) -> (Tensor, Tensor)",
             bind=kernels.bind_backward,
+            launch=kernels.backward_launcher,
             fake=_fake_backward,
             reference=reference.backward,
             backward=Backward(_save, _second),
@@ -118,6 +116,7 @@ OP = Op(
             name="packed_backward",
             schema="(Tensor grad, Tensor x) -> Tensor",
             bind=kernels.bind_packed_backward,
+            launch=kernels.packed_backward_launcher,
             fake=_fake_packed_backward,
             reference=reference.packed_backward,
             backward=Backward(_save, _second_packed),
