@@ -2,8 +2,9 @@
 """Times operators on the CPU over numbers of rows: `python benchmarks/cpu_rows.py --ops rms_norm --out FILE`.
 
 Every overload that the records time, in every element type, beside torch eager and a copy (new memory, filled from
-other memory, as many bytes in all), in turns, freed memory kept by the process; all results are checked first. `copy`
-and `eager` in the result are how many times as fast as these a case is.
+other memory, as many bytes in all), in turns, freed memory kept by the process; all results are checked first. Beside
+them a loop that reads the inputs, writes the results and computes nothing, without fetches and with some 2 KiB ahead.
+`copy`, `eager` and `loop` (the faster of the two) in the result are how many times as fast as these a case is.
 """
 
 from __future__ import annotations
@@ -35,8 +36,13 @@ def _cases(op: Any, rows: list[int], cols: list[int]) -> Iterator[Any]:
 
 def _entry(result: Any) -> dict[str, Any]:
     us = {name: float(f"{value:.4g}") for name, value in result.us.items()}
-    eager = result.against("eager")
-    return {"copy": round(result.share, 3), "eager": None if eager is None else round(eager, 2), "us": us}
+    eager, loops = result.against("eager"), [took for name, took in result.us.items() if name.startswith("loop")]
+    return {
+        "copy": round(result.share, 3),
+        "eager": None if eager is None else round(eager, 2),
+        "loop": round(min(loops) / result.ours, 3) if loops else None,
+        "us": us,
+    }
 
 
 def _numbers(text: str) -> list[int]:
@@ -53,7 +59,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--commit", metavar="TEXT", help="what to record where the tree is not under git")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="cases measured before stay in it")
     options = parser.parse_args(arguments)
-    from benchmarks.harness import cpu, measure, record, subject
+    from benchmarks.harness import cpu, cpu_loop, measure, record, subject
     from kernelwright import ops
 
     ops.register()
@@ -63,7 +69,8 @@ def main(arguments: list[str]) -> int:
     for op in map(ops.record, options.ops.split(",")):
         for case in _cases(op, options.rows, options.cols):
             one = subject.Subject(op, case)
-            result = measure.measure(one, device, lambda name: name == "eager", quick=False)
+            idle = cpu_loop.contestants(one, device.threads)
+            result = measure.measure(one, device, lambda name: name == "eager", quick=False, idle=idle)
             known[one.name] = _entry(result)
             print(f"{one.name:60} {known[one.name]}", flush=True)
     about = record.facts(device, options.commit)

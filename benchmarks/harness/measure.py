@@ -15,7 +15,7 @@ from benchmarks.harness.contestants import COPY, OURS, contestants
 from kernelwright.errors import Unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from benchmarks.harness.contestants import Prepare
     from benchmarks.harness.subject import Subject
@@ -103,8 +103,15 @@ def _time_all(
         return device.times(entries, rounds)
 
 
-def measure(subject: Subject, device: Any, wanted: Callable[[str], bool], *, quick: bool) -> Result:
-    """Raises WrongResult if ours computes something else."""
+def measure(
+    subject: Subject,
+    device: Any,
+    wanted: Callable[[str], bool],
+    *,
+    quick: bool,
+    idle: Mapping[str, Prepare] | None = None,
+) -> Result:
+    """Raises WrongResult if ours computes something else. `idle` takes turns too, and is not asked for results."""
     result = Result(subject)
     if CHECK_BYTES * subject.bytes > device.memory():
         result.notes.append(f"needs {CHECK_BYTES * subject.bytes >> 20} MB, {device.memory() >> 20} MB are free")
@@ -118,6 +125,7 @@ def measure(subject: Subject, device: Any, wanted: Callable[[str], bool], *, qui
         result.notes.append(str(error))
         return result
     device.clean()
+    known |= idle or {}
     result.us, said = _time_all(subject, device, known, arguments, QUICK_ROUNDS if quick else ROUNDS)
     result.notes += [f"{name}: {why}" for name, why in said.items()]
     result.limit = _limit(subject, result.us[COPY], device)
