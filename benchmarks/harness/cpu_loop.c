@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Reads streams and writes streams, all of the same length, and computes nothing: the least that a kernel with these
-// inputs and results takes. By the threads of the OpenMP that torch has loaded, so that no second one spins beside it.
+// inputs and results takes, but for what is left over from whole lines. By the threads of the OpenMP that torch has loaded, so that no second one spins beside it.
 #include <stddef.h>
 #include <stdint.h>
 
 #define MOST 4
 
-typedef long long Line __attribute__((vector_size(64), aligned(16)));
+typedef long long Line __attribute__((vector_size(64), aligned(1)));
 
 struct Streams {
   const char* in[MOST];

@@ -32,11 +32,12 @@ _MOST = 4
 
 class _Streams(ctypes.Structure):
     _fields_ = (
-        ("ins", ctypes.c_void_p * _MOST),
-        ("outs", ctypes.c_void_p * _MOST),
+        ("read", ctypes.c_void_p * _MOST),
+        ("written", ctypes.c_void_p * _MOST),
         ("bytes", ctypes.c_int64),
         ("ahead", ctypes.c_int64),
-        ("counts", ctypes.c_int32 * 2),
+        ("reads", ctypes.c_int32),
+        ("writes", ctypes.c_int32),
         ("threads", ctypes.c_int32),
     )
 
@@ -58,7 +59,10 @@ def _loop() -> Callable[[Any], None]:
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder, "loop.so")
         flags = _FLAGS if os.uname().machine == "x86_64" else [f for f in _FLAGS if "vector-width" not in f]
-        subprocess.run([compiler, *flags, "-o", made, _SOURCE], check=True)
+        try:
+            subprocess.run([compiler, *flags, "-o", made, _SOURCE], check=True)
+        except subprocess.CalledProcessError as error:
+            raise OSError(f"{compiler} does not make {_SOURCE.name}") from error
         library = ctypes.CDLL(str(made))
     runtime = _openmp()
     addresses = (
@@ -81,21 +85,21 @@ def _tensors(values: Any) -> list[Any]:
 
 
 def _prepare(subject: Subject, threads: int, ahead: int) -> Prepare:
-    loop, least = _loop(), subject.rows * subject.cols // 2  # elements of what counts: weights do not
+    loop, weight = _loop(), subject.cols  # elements: what has no more is no part of the loop
 
     def prepared(*arguments: Any) -> Callable[[], Any]:
         fakes = subject.overload.fake(*arguments)
-        results = [t for t in (fakes if isinstance(fakes, tuple) else (fakes,)) if t.numel() >= least]
-        given = [t for t in _tensors(arguments) if t.numel() >= least]
+        results = [t for t in (fakes if isinstance(fakes, tuple) else (fakes,)) if t.numel() > weight]
+        given = [t for t in _tensors(arguments) if t.numel() > weight]
         size = min(t.nbytes for t in (*given, *results))
         ins = [address for tensor in given for address in _parts(tensor, size)]
         written = [address for place in subject.written() for address in _parts(arguments[place], size)]
         offsets = [range(0, tensor.nbytes, size) for tensor in results]
         count = len(written) + sum(map(len, offsets))
-        streams = _Streams(bytes=size, ahead=ahead, counts=(len(ins), count), threads=threads)
-        streams.ins[: len(ins)] = ins
-        streams.outs[: len(written)] = written
-        at, outs, first = ctypes.addressof(streams), streams.outs, len(written)
+        streams = _Streams(bytes=size, ahead=ahead, reads=len(ins), writes=count, threads=threads)
+        streams.read[: len(ins)] = ins
+        streams.written[: len(written)] = written
+        at, outs, first = ctypes.addressof(streams), streams.written, len(written)
 
         def call(_kept: Any = (streams, arguments)) -> Any:
             made = [torch.empty_like(tensor) for tensor in results]
@@ -113,5 +117,5 @@ def _prepare(subject: Subject, threads: int, ahead: int) -> Prepare:
 
 
 def contestants(subject: Subject, threads: int) -> dict[str, Prepare]:
-    """By name; OSError where it cannot be made here."""
+    """By name, for norms and gated activations of more than two rows; OSError where it cannot be made here."""
     return {f"loop {ahead}": _prepare(subject, threads, ahead) for ahead in AHEAD}

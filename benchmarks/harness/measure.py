@@ -109,9 +109,9 @@ def measure(
     wanted: Callable[[str], bool],
     *,
     quick: bool,
-    idle: Mapping[str, Prepare] | None = None,
+    unchecked: Mapping[str, Prepare] | None = None,
 ) -> Result:
-    """Raises WrongResult if ours computes something else. `idle` takes turns too, and is not asked for results."""
+    """Raises WrongResult if ours computes something else. `unchecked` take turns too, and are not asked for results."""
     result = Result(subject)
     if CHECK_BYTES * subject.bytes > device.memory():
         result.notes.append(f"needs {CHECK_BYTES * subject.bytes >> 20} MB, {device.memory() >> 20} MB are free")
@@ -125,7 +125,7 @@ def measure(
         result.notes.append(str(error))
         return result
     device.clean()
-    known |= idle or {}
+    known |= unchecked or {}
     result.us, said = _time_all(subject, device, known, arguments, QUICK_ROUNDS if quick else ROUNDS)
     result.notes += [f"{name}: {why}" for name, why in said.items()]
     result.limit = _limit(subject, result.us[COPY], device)

@@ -7,6 +7,7 @@ import dataclasses
 import shutil
 from functools import reduce
 from operator import xor
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +28,7 @@ def streams(tensors, size):
 
 
 @pytest.mark.skipif(not any(map(shutil.which, ("gcc", "cc"))), reason="needs a C compiler on PATH")
+@pytest.mark.skipif("libgomp" not in Path("/proc/self/maps").read_text(), reason="this torch does not use libgomp")
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize(("name", "overload"), OVERLOADS)
 def test_it_reads_and_writes_what_the_case_does(name, overload, threads):

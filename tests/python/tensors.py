@@ -149,6 +149,16 @@ def changed(op: Any, overload: str, args: Any, change: Any) -> list[Any]:
     return [change(a) if of_any and isinstance(a, torch.Tensor) else a for a, of_any in pairs]
 
 
+def freed(
+    *shape: int, dtype: Any = torch.float32, apart: int = 1, offset: int = 0, device: str = "cpu"
+) -> torch.Tensor:
+    """A tensor whose memory is gone, as sharding leaves them; its elements were so far apart, and so far in."""
+    flat = torch.ones(offset + apart * math.prod(shape), dtype=dtype, device=device)
+    view = flat[offset:].view(*shape, apart)[..., 0]
+    flat.untyped_storage().resize_(0)
+    return view
+
+
 def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Also where NaN is equal to nothing."""
     bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[a.element_size()]

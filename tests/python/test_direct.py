@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import weakref
 
 import pytest
@@ -55,9 +57,11 @@ def same_refusal(call, target, args):
 
 
 def test_every_operator_has_a_way():
-    ops.register()
     for op, overload in OVERLOADS:
         assert callable(straight(op, overload))
+        types = [str(argument.type) for argument in tensors.target(op, overload.name)._schema.arguments]
+        assert "Tensor" in types[0]
+        assert types == sorted(types, key=lambda name: "Tensor" not in name), "tensors come first"
     # quantize_4bit is for loading a model, not for using it
     assert {op.name for op, overload in OVERLOADS if not overload.launch} == {"quantize_4bit"}
 
@@ -95,6 +99,37 @@ def test_plain_calls_need_no_operator(op, overload, dtype, device):
         assert all(map(tensors.same_bits, tensors.outputs(call(*wanting)), expected))
     with torch.inference_mode():
         assert all(map(tensors.same_bits, tensors.outputs(call(*copies(args))), expected))
+
+
+FAILS = """
+import kernelwright
+from kernelwright import ops
+from kernelwright.ops import _direct, _register
+
+register, count = _register._register_overload, 0
+
+def failing(*args):
+    global count
+    count += 1
+    if count == 4:
+        raise RuntimeError("the fourth overload")
+    return register(*args)
+
+_register._register_overload = failing
+try:
+    ops.register()
+    raise SystemExit("registered")
+except RuntimeError as error:
+    assert str(error) == "the fourth overload"
+assert not vars(_direct.calls), vars(_direct.calls)
+ops.register()
+assert len(vars(_direct.calls)) == len(ops.names())
+"""
+
+
+def test_nothing_can_be_called_that_was_not_registered():
+    done = subprocess.run([sys.executable, "-c", FAILS], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_versions_count_what_is_written(device):
@@ -243,16 +278,11 @@ ODD = {
     "integers": lambda: torch.ones(3, 8, dtype=torch.int64),
     "complex": lambda: torch.ones(3, 8, dtype=torch.complex64),
     "no dimension": lambda: torch.ones(()),
-    "freed": lambda: freed(torch.ones(3, 8)),
+    "freed": lambda: tensors.freed(3, 8),
     "a list": lambda: [1.0],
     "nothing": lambda: None,
     "a number": lambda: 2.5,
 }
-
-
-def freed(tensor):
-    tensor.untyped_storage().resize_(0)
-    return tensor
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -262,7 +292,9 @@ def test_what_is_refused_is_refused_alike(op, overload, kind):
     call, target = straight(op, overload), tensors.target(op, overload.name)
     case = next(c for c in op.cases if (c.overload, c.dtype) == (overload.name, "float32") and 0 not in c.shape)
     args = op.make(case, "cpu", tensors.generator(2, "cpu"))
-    same_refusal(call, target, [ODD[kind](), *args[1:]])
+    for place, argument in enumerate(args):
+        if isinstance(argument, torch.Tensor):
+            same_refusal(call, target, [*args[:place], ODD[kind](), *args[place + 1 :]])
 
 
 def test_meta_tensors_have_no_values():

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import kernelwright
+from kernelwright.ops import _direct
 from tests.python.tensors import torch
 
 pytestmark = pytest.mark.torch
@@ -151,6 +152,15 @@ def test_watchers_see_the_operator(watch):
     kernelwright.rms_norm(torch.ones(3, 8))  # what the first call does is not theirs
     seen = watch(lambda x=None: kernelwright.rms_norm(torch.ones(3, 8) if x is None else x))
     assert any(name.partition(".")[0] == SEEN for name in seen), seen
+
+
+def test_the_profiler_is_seen_without_torchs_own_function(monkeypatch):
+    """Where libtorch_cpu.so has none by that name Python is asked."""
+    monkeypatch.setattr(_direct, "_HAS_CALLBACKS", "no_such_function")
+    observed = _direct._observed(torch)
+    assert not observed()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+        assert observed()
 
 
 def test_backward_passes_are_seen_too():

@@ -175,15 +175,6 @@ def test_views_of_freed_memory(library, device):
     assert _handles._told(library, view._cdata)[1] is None
 
 
-def freed(*shape, dtype=torch.float32, apart=1, offset=0, device="cpu"):
-    """Elements so far apart, in memory that is gone."""
-    count = apart * torch.Size(shape).numel()
-    flat = torch.ones(offset + count, dtype=dtype, device=device)
-    view = flat[offset:].view(*shape, apart)[..., 0]
-    flat.untyped_storage().resize_(0)
-    return view
-
-
 @pytest.mark.parametrize(("apart", "offset"), [(1, 0), (2, 0), (1, 16), (2, 16)])
 @pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -191,7 +182,7 @@ def test_freed_memory_is_not_copied(dtype, apart, offset, device):
     """What the library does not take is copied, and float64 left to torch: both would read what is not there."""
 
     def gone(*shape, dtype=dtype):
-        return freed(*shape, dtype=dtype, apart=apart, offset=offset, device=device)
+        return tensors.freed(*shape, dtype=dtype, apart=apart, offset=offset, device=device)
 
     def here(*shape):
         return torch.ones(*shape, dtype=dtype, device=device)

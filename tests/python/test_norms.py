@@ -7,19 +7,12 @@ import pytest
 
 import kernelwright
 from kernelwright import errors, ops
-from tests.python.tensors import torch
+from tests.python.tensors import freed, torch
 
 pytestmark = pytest.mark.torch
 
 NORMS = ("rms_norm", "layer_norm")
 each_norm = pytest.mark.parametrize("norm", NORMS)
-
-
-def freed(*shape, device):
-    """Of this shape, but without memory: what is left of a parameter that was sharded."""
-    tensor = torch.randn(*shape, device=device)
-    tensor.untyped_storage().resize_(0)
-    return tensor
 
 
 @each_norm

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Between 4-bit layers and the operators: weights with a QuantState in, calls of torch.ops.kernelwright out."""
+"""Between 4-bit layers and the operators: weights with a QuantState in, calls of operators out."""
 
 from __future__ import annotations
 

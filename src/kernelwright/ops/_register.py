@@ -76,14 +76,14 @@ def _after(demand: Callable[..., None], function: Callable[..., Any]) -> Callabl
 
 
 def _explainer(
-    demand: Callable[..., None], unusual: Callable[..., None], fake: Callable[..., Any]
+    demand: Callable[..., None], refuse_unusual: Callable[..., None], fake: Callable[..., Any]
 ) -> Callable[..., None]:
     """A function of an error that a kernel raised and of its arguments, which raises where one of those is wrong: a
     kernel makes its results before it looks at them, and there may be no memory for what a wrong one asks for."""
 
     def explain(error: Exception, *args: Any) -> None:
         demand(*args)
-        unusual(*args)
+        refuse_unusual(*args)
         if isinstance(error, RuntimeError):
             fake(*args)
 
@@ -154,7 +154,7 @@ def _materialise(torch: Any, target: Any) -> Callable[..., Any]:
 def _register_overload(
     torch: Any, library: Any, op: Op, overload: Overload, native: _library.Library | None
 ) -> Callable[..., Any]:
-    """What to call it by from Python."""
+    """Returns the function that Python code calls."""
     name = op.qualified(overload)
     library.define(f"{name}{overload.schema}")
     target = getattr(getattr(getattr(torch.ops, NAMESPACE), op.name), overload.name)
@@ -162,20 +162,20 @@ def _register_overload(
     demand, bare = _demander(torch, target, name), {}
     for key in ("CPU", "CUDA") if torch.backends.cuda.is_built() else ("CPU",):
         bare[key] = overload.bind(native, key) if native else _checked_reference(overload)
-    unusual = _refuse_unusual(torch, target, name)
-    explain = _explainer(demand, unusual, overload.fake)
+    refuse_unusual = _refuse_unusual(torch, target, name)
+    explain = _explainer(demand, refuse_unusual, overload.fake)
     kernels = {key: _guarded(demand, kernel, explain) for key, kernel in bare.items()}
     for key, kernel in kernels.items():
         library.impl(name, kernel, key)
     qualified = f"{NAMESPACE}::{name}"
     torch.library.register_fake(qualified, _after(demand, overload.fake), lib=library)
-    others = _after(demand, _refuse_others(torch, name, unusual))
+    others = _after(demand, _refuse_others(torch, name, refuse_unusual))
     for key in ("CompositeExplicitAutograd", "NestedTensorCPU", "NestedTensorCUDA"):  # the first has not all of them
         library.impl(name, others, key)
     if overload.backward:
-        autograd = record_gradients(torch, target, overload.backward, unusual, kernels)
+        autograd = record_gradients(torch, target, overload.backward, refuse_unusual, kernels)
     else:
-        autograd = refuse_gradients(torch, target, qualified, unusual, kernels)
+        autograd = refuse_gradients(torch, target, qualified, refuse_unusual, kernels)
     library.impl(name, shortcut(torch, target, bare, autograd, explain), "Autograd", with_keyset=True)
     if target._schema.is_mutable:  # noqa: SLF001
         library.impl(name, _materialise(torch, target), "Negative")
@@ -196,12 +196,12 @@ def register(records: Iterable[Op]) -> None:
         if native:
             native.share_openmp()
         library = torch.library.Library(NAMESPACE, "DEF")
-        done = {}
+        done, ready = {}, {}
         for op in records:
             if native is None or op.name in native.ops:
                 overloads = {o.name: _register_overload(torch, library, op, o, native) for o in op.overloads}
-                setattr(calls, op.name, SimpleNamespace(**overloads))
-                done[op.name] = library
+                done[op.name], ready[op.name] = library, SimpleNamespace(**overloads)
+        vars(calls).update(ready)
         _registered.update(done)
 
 

@@ -22,18 +22,8 @@ if TYPE_CHECKING:
 _FORWARD, _BACKWARD = "kw_swiglu_tensors", "kw_swiglu_backward_tensors"
 
 
-def empty_like(tensor: Tensor) -> Tensor:
-    import torch
-
-    return torch.empty_like(tensor, memory_format=torch.contiguous_format)
-
-
-def empty(shape: tuple[Any, ...], like: Tensor) -> Tensor:
-    return like.new_empty(shape)
-
-
-def _caller(library: Library, key: str, function: str) -> Callable[..., bool]:
-    """call(*tensors): `function`, where the first is; False where the library refuses them. None is left out."""
+def _bound(library: Library, key: str, function: str) -> Callable[..., bool]:
+    """call(*tensors) is `function`, where the first is; False where the library refuses them. None is left out."""
     (call, pack, refuse), place = caller(library, function), placement(library, key)
     at: Callable[[Tensor], int] | None = None
 
@@ -60,7 +50,7 @@ def _evenly(*tensors: Tensor) -> tuple[Tensor, ...]:
 def launcher(library: Library, key: str) -> Launch:
     import torch
 
-    call, contiguous = _caller(library, key, _FORWARD), torch.contiguous_format
+    call, contiguous = _bound(library, key, _FORWARD), torch.contiguous_format
 
     def launch(gate: Tensor, up: Tensor) -> Tensor | None:
         y = torch.empty_like(gate, memory_format=contiguous)
@@ -70,7 +60,7 @@ def launcher(library: Library, key: str) -> Launch:
 
 
 def packed_launcher(library: Library, key: str) -> Launch:
-    call = _caller(library, key, _FORWARD)
+    call = _bound(library, key, _FORWARD)
 
     def launch(x: Tensor) -> Tensor | None:
         shape = x.shape
@@ -85,7 +75,7 @@ def packed_launcher(library: Library, key: str) -> Launch:
 def backward_launcher(library: Library, key: str) -> Launch:
     import torch
 
-    call, contiguous = _caller(library, key, _BACKWARD), torch.contiguous_format
+    call, contiguous = _bound(library, key, _BACKWARD), torch.contiguous_format
 
     def launch(grad: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor] | None:
         dgate = torch.empty_like(gate, memory_format=contiguous)
@@ -98,7 +88,7 @@ def backward_launcher(library: Library, key: str) -> Launch:
 def packed_backward_launcher(library: Library, key: str) -> Launch:
     import torch
 
-    call, contiguous = _caller(library, key, _BACKWARD), torch.contiguous_format
+    call, contiguous = _bound(library, key, _BACKWARD), torch.contiguous_format
 
     def launch(grad: Tensor, x: Tensor) -> Tensor | None:
         dx = torch.empty_like(x, memory_format=contiguous)

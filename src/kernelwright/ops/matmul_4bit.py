@@ -124,7 +124,7 @@ def by_torch(y: Tensor, x: Tensor, packed: Tensor, *rest: Any) -> None:
     import torch
 
     *scales, bias, n, blocksize, quant_type = rest
-    op = torch.ops.kernelwright.dequantize_4bit
+    op = calls.dequantize_4bit
     function = op.default if len(scales) == 1 else op.nested
     weight = function(packed, *scales, (n, x.shape[-1]), blocksize, quant_type, x.dtype)
     matrices = x.reshape(-1, x.shape[-1]), weight.t()
@@ -174,8 +174,8 @@ def _planner(library: Library) -> Callable[..., Any]:
 
 
 def _launcher(library: Library, key: str) -> Callable[..., Tensor | None]:
-    """launch(x, packed, *scales, bias, n, blocksize, quant_type): the product; None where there is something to refuse
-    or to copy."""
+    """launch(x, packed, *scales, bias, n, blocksize, quant_type): the product; None where there is something to refuse,
+    or to copy but x."""
     (call, pack, refuse), plan = caller(library, _FUNCTION), _planner(library)
     place, needed = placement(library, key), scratch_bytes(library, f"kw_{_NAME}_workspace")
     least, many = _many_rows(library, key, needed)

@@ -36,23 +36,29 @@ def swiglu(gate: Tensor, up: Tensor | None = None) -> Tensor:
 # --- without values ---------------------------------------------------------------
 
 
+def _empty_like(tensor: Tensor) -> Tensor:
+    import torch
+
+    return torch.empty_like(tensor, memory_format=torch.contiguous_format)
+
+
 def _fake(gate: Tensor, up: Tensor) -> Tensor:
     checks.check(gate, up)
-    return kernels.empty_like(gate)
+    return _empty_like(gate)
 
 
 def _fake_packed(x: Tensor) -> Tensor:
-    return kernels.empty(checks.check_packed(x), x)
+    return x.new_empty(checks.check_packed(x))
 
 
 def _fake_backward(grad: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor]:
     checks.check_backward(grad, gate, up)
-    return kernels.empty_like(gate), kernels.empty_like(gate)
+    return _empty_like(gate), _empty_like(gate)
 
 
 def _fake_packed_backward(grad: Tensor, x: Tensor) -> Tensor:
     checks.check_packed_backward(grad, x)
-    return kernels.empty_like(x)
+    return _empty_like(x)
 
 
 # --- gradients --------------------------------------------------------------------
