@@ -22,7 +22,6 @@ sys.path.insert(0, str(ROOT))
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LOOPED = ("layer_norm", "rms_norm", "swiglu")
 DTYPES = ("float32", "float16", "bfloat16")
 
 
@@ -47,10 +46,10 @@ def _entry(result: Any) -> dict[str, Any]:
 
 
 def _loops(op: Any, one: Any, threads: int) -> dict[str, Any]:
-    """Beside what reads and writes rows alone, and where a compiler is at hand."""
+    """Beside what reads and writes rows of one type alone, and where a compiler is at hand."""
     from benchmarks.harness import cpu_loop
 
-    if op.name not in LOOPED or one.rows <= 2:
+    if any(overload.fixed for overload in op.overloads) or one.rows <= 2:
         return {}
     try:
         return cpu_loop.contestants(one, threads)

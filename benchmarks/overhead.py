@@ -95,8 +95,9 @@ def main() -> None:
             print(f"{cost:6.1f} us, {others}  {name}{above}", flush=True)
     if given.out:
         told = {"unit": "microseconds above torch.empty_like", "torch.empty_like": round(least, 1),
-                "device": _device(given.device), "commit": record.commit(), "torch": torch.__version__,
-                "python": platform.python_version(),
+                "device": _device(given.device), "commit": record.commit(),
+                "command": f"python benchmarks/overhead.py --device {given.device} OUT.json",
+                "torch": torch.__version__, "python": platform.python_version(),
                 "calls": found, "by torch.ops": dispatched, "in torch": beside}  # fmt: skip
         given.out.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 

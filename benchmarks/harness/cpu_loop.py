@@ -92,6 +92,8 @@ def _prepare(subject: Subject, threads: int, ahead: int) -> Prepare:
         results = [t for t in (fakes if isinstance(fakes, tuple) else (fakes,)) if t.numel() > weight]
         given = [t for t in _tensors(arguments) if t.numel() > weight]
         size = min(t.nbytes for t in (*given, *results))
+        if any(t.nbytes % size for t in (*given, *results)):
+            raise ValueError(f"no loop for {subject.name}: its tensors are not whole multiples of the smallest")
         ins = [address for tensor in given for address in _parts(tensor, size)]
         written = [address for place in subject.written() for address in _parts(arguments[place], size)]
         offsets = [range(0, tensor.nbytes, size) for tensor in results]
@@ -117,5 +119,5 @@ def _prepare(subject: Subject, threads: int, ahead: int) -> Prepare:
 
 
 def contestants(subject: Subject, threads: int) -> dict[str, Prepare]:
-    """By name, for norms and gated activations of more than two rows; OSError where it cannot be made here."""
+    """By name, for what reads and writes rows, more than two; OSError where it cannot be made here."""
     return {f"loop {ahead}": _prepare(subject, threads, ahead) for ahead in AHEAD}

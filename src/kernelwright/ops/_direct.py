@@ -2,7 +2,7 @@
 """Calls that nothing watches, from Python to a kernel past torch's dispatcher.
 
 With all arguments by position, `calls.rms_norm.residual(...)` does what `torch.ops.kernelwright.rms_norm.residual(...)`
-does, sooner: the way through the dispatcher and back into Python takes 2 to 4 microseconds, and 5 to 15 where the
+does, sooner: the way through the dispatcher and back into Python takes 2 to 5 microseconds, and 5 to 40 where the
 tensors of a call have pushed torch's own code out of the caches, as they do in programs. So a call with plain tensors,
 of which no gradient is wanted, goes straight to the kernel, unless something in this thread has to do with operators: a
 mode, a transform, a tracer, a profiler, torch.compile. All other calls go to the operator, and so do those that a

@@ -6,6 +6,7 @@
 
 #include <initializer_list>
 
+#include "broken_descriptions.h"
 #include "check.h"
 
 namespace {
@@ -110,20 +111,8 @@ void refuse_one(Function f, int i, const char* words, Break breaks) {
   refuse(f, i >= kCodes && i <= kOffset, all, [&](Call& c) { breaks(c, c.described[i]); });
 }
 
-template <class T>
-T* moved(T* p, uintptr_t bytes) {
-  return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(p) + bytes);
-}
-
 void check_description(Function f, int i) {
-  refuse_one(f, i, "is at", [=](Call& c, kw_tensor& t) { c.given[i] = moved(&t, 4); });
-  refuse_one(f, i, "is no kw_tensor (kind is 0)", [](Call&, kw_tensor& t) { t.kind = 0; });
-  refuse_one(f, i, "has -1 dimensions", [](Call&, kw_tensor& t) { t.dims = -1; });
-  refuse_one(f, i, "has 9223372036854775807 dimensions", [](Call&, kw_tensor& t) { t.dims = INT64_MAX; });
-  refuse_one(f, i, "has ", [](Call&, kw_tensor& t) { t.sizes = nullptr; });
-  refuse_one(f, i, "has ", [](Call&, kw_tensor& t) { t.strides = nullptr; });
-  refuse_one(f, i, "is on device -2", [](Call&, kw_tensor& t) { t.device = -2; });
-  refuse_one(f, i, "has no memory", [](Call&, kw_tensor& t) { t.data = nullptr; });  // was freed
+  check_broken_descriptions(i, [=](const char* words, auto breaks) { refuse_one(f, i, words, breaks); });
   if (f != kMatmul || i != kY)
     refuse_one(f, i, "has negative sizes", [=](Call& c, kw_tensor&) { c.sizes[i][0] = -c.sizes[i][0]; });
   if (kAll[i].dtype != KW_UINT8) refuse_one(f, i, "is at", [](Call&, kw_tensor& t) { t.data = moved(t.data, 2); });

@@ -7,6 +7,7 @@
 
 #include <initializer_list>
 
+#include "broken_descriptions.h"
 #include "check.h"
 
 namespace {
@@ -143,20 +144,8 @@ void refuse_one(Function f, int i, const char* words, Break breaks) {
   refuse(f, all, [&](Call& c) { breaks(c, c.described[i]); });
 }
 
-template <class T>
-T* moved(T* p, uintptr_t bytes) {
-  return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(p) + bytes);
-}
-
 void check_description(Function f, int i) {
-  refuse_one(f, i, "is at", [=](Call& c, kw_tensor& t) { c.given[i] = moved(&t, 4); });
-  refuse_one(f, i, "is no kw_tensor (kind is 0)", [](Call&, kw_tensor& t) { t.kind = 0; });
-  refuse_one(f, i, "has -1 dimensions", [](Call&, kw_tensor& t) { t.dims = -1; });
-  refuse_one(f, i, "has 9223372036854775807 dimensions", [](Call&, kw_tensor& t) { t.dims = INT64_MAX; });
-  refuse_one(f, i, "has ", [](Call&, kw_tensor& t) { t.sizes = nullptr; });
-  refuse_one(f, i, "has ", [](Call&, kw_tensor& t) { t.strides = nullptr; });
-  refuse_one(f, i, "is on device -2", [](Call&, kw_tensor& t) { t.device = -2; });
-  refuse_one(f, i, "has no memory", [](Call&, kw_tensor& t) { t.data = nullptr; });
+  check_broken_descriptions(i, [=](const char* words, auto breaks) { refuse_one(f, i, words, breaks); });
   if (kArguments[f][i].kind != kBase)
     refuse_one(f, i, "is on device 0, others on -1", [](Call&, kw_tensor& t) { t.device = 0; });
   if (f != kLayerBackward || i != 7)  // a bias that is only looked at
