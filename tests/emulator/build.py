@@ -135,7 +135,12 @@ def build_image(
 
 def headers() -> list[Path]:
     """What every .cu may include."""
-    return sorted(path for path in (ROOT / "csrc/cuda/include").iterdir() if path.suffix in (".h", ".cuh"))
+    return sorted(
+        path
+        for folder in ("csrc/cuda/include", "csrc/device/ptx")
+        for path in (ROOT / folder).iterdir()
+        if path.suffix in (".h", ".cuh")
+    )
 
 
 def build_operators(manifest: Mapping[str, Any], codes: Iterable[str], driver: Path, to: Path) -> None:

@@ -20,7 +20,7 @@ using kw::u64;
 #ifdef KW_HAS_TMA
 constexpr u32 kColumn = 8, kRow = 4, kBytes = 8 * 4 * 4;
 
-template <bool kWaits = true>
+template <bool kWaits = true, bool kAgain = false>
 __device__ __forceinline__ void box(const void* map, u32* out, u32 column, u32 row, u32 bytes, u32 off = 0) {
   __shared__ __align__(128) u32 kept[64];
   __shared__ u64 barrier;
@@ -35,7 +35,12 @@ __device__ __forceinline__ void box(const void* map, u32* out, u32 column, u32 r
     kw::copy_box(kw::shared_address(kept) + off, map, column, row, at);
   }
   if (kWaits) kw::barrier_wait(at, 0);
+  if (kAgain) __syncthreads();
   out[threadIdx.x] = kept[threadIdx.x];
+  if (!kAgain || threadIdx.x != 0) return;
+  kw::barrier_expect(at, bytes);
+  kw::copy_box(kw::shared_address(kept), map, column, row, at);
+  kw::barrier_wait(at, 1);
 }
 BOX_KERNEL(right_box) { box(&p.floats, p.out, kColumn, kRow, kBytes); }
 BOX_KERNEL(copies_the_box_beside) { box(&p.floats, p.out, kColumn + 4, kRow, kBytes); }
@@ -47,6 +52,7 @@ BOX_KERNEL(copies_a_box_off_128_bytes) { box(&p.floats, p.out, kColumn, kRow, kB
 BOX_KERNEL(expects_more_of_a_box) { box(&p.floats, p.out, kColumn, kRow, kBytes + 16); }
 BOX_KERNEL(expects_less_of_a_box) { box(&p.floats, p.out, kColumn, kRow, kBytes - 16); }
 BOX_KERNEL(does_not_wait_for_a_box) { box<false>(&p.floats, p.out, kColumn, kRow, kBytes); }
+BOX_KERNEL(copies_a_box_over_what_others_read) { box<true, true>(&p.floats, p.out, kColumn, kRow, kBytes); }
 BOX_KERNEL(copies_a_box_of_nothing_described) { box(&p.out, p.out, kColumn, kRow, kBytes); }
 
 // Of eight rows, the words at one place of each of four: 16 bytes lie where the row's number says.
