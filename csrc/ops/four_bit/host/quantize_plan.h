@@ -11,7 +11,7 @@ namespace kw::quantize_4bit_plan {
 // As in csrc/ops/four_bit/device/quantize*.cuh.
 constexpr int kThreads = 128;
 constexpr int64_t kUnits = 4 * kThreads;  // of 16 bytes that a block of threads takes at once
-constexpr int64_t kResident = 8;  // blocks of a multiprocessor at once, as quantize_4bit.cu bounds them
+constexpr int64_t kResident = 8;          // blocks of a multiprocessor at once, as quantize_4bit.cu bounds them
 constexpr int kAbsmaxThreads = 256;
 
 constexpr float kNf4Bounds[] = {KW_NF4_BOUNDS};
