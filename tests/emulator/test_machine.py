@@ -16,12 +16,7 @@ from toolchain.targets import ROOT
 
 pytestmark = pytest.mark.slow
 CODE = "sm_90a"
-PRODUCTS = {
-    f"{kernel}_{kind}": threads
-    for kernel, threads in (("product", 32), ("group_product", 128))
-    for kind in ("float16", "bfloat16")
-}
-
+PRODUCTS = {f"product_{kind}": 32 for kind in ("float16", "bfloat16")}
 RIGHT = ("right_", "wgmma_")
 
 # What the emulator says of each faulty kernel; "other numbers" where the fault shows in the result alone.

@@ -47,7 +47,7 @@ HEAD = """\
 // kernel is compiled: a run-time one serialises all products (C7515); clear d and always add instead.
 #pragma once
 
-#include "types.cuh"
+#include "device/types.cuh"
 
 // clang-format off
 
@@ -109,13 +109,48 @@ def text(of: Type, *, shared: bool) -> str:
     return "\n".join([*lines, "#endif", "", "}  // namespace kw", ""])
 
 
+WAITS = """\
+// SPDX-License-Identifier: MIT
+// Made by toolchain/device/wgmma.py: waits for products, for whose sums compilers then know that they have changed.
+#pragma once
+
+// clang-format off
+
+namespace kw {
+
+#ifdef KW_HAS_WGMMA
+
+// Until at most the last kLeft groups are on their way: then d, which is of the others, may be read.
+"""
+
+
+def waits() -> str:
+    """One function for each number of sums."""
+    lines = [WAITS.rstrip()]
+    for count in (columns // 2 for columns in COLUMNS):
+        outputs = _filled([f'"+f"(d[{i}])' for i in range(count)], " " * 8, "")
+        lines += [
+            "template <int kLeft>",
+            f"__device__ __forceinline__ void wgmma_wait(float (&d)[{count}]) {{",
+            f'  asm volatile("wgmma.wait_group.sync.aligned %{count};"',
+            "      : " + outputs[0].lstrip(),
+            *outputs[1:],
+            '      : "n"(kLeft)',
+            '      : "memory");',
+            "}",
+            "",
+        ]
+    return "\n".join([*lines, "#endif", "", "}  // namespace kw", ""])
+
+
 def files() -> dict[str, str]:
     """Name -> text."""
-    return {
+    products = {
         f"wgmma_{of.name}_{'shared' if shared else 'registers'}.cuh": text(of, shared=shared)
         for of in TYPES
         for shared in (True, False)
     }
+    return {**products, "wgmma_wait.cuh": waits()}
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 // kernel with __launch_bounds__(threads, 1), each role in one branch.
 #pragma once
 
-#include "types.cuh"
+#include "device/types.cuh"
 
 namespace kw {
 

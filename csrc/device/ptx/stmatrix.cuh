@@ -2,7 +2,7 @@
 // Matrices from a warp's registers to shared memory (stmatrix): the way back of ldmatrix. They came with TMA.
 #pragma once
 
-#include "types.cuh"
+#include "device/types.cuh"
 
 namespace kw {
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Boxes of tensors of 2 to 5 dimensions between global and shared memory (TMA), one wrapper an instruction. The driver
 // has described the tensor and the box's size in `map`; `at` are the coordinates of the box's first element, the
-// fastest dimension's first. What lies outside the tensor is zero in shared memory and is not stored.
+// fastest dimension's first. What lies outside the tensor is zero in shared memory and is not stored. Stores end as
+// those of bulk.cuh do.
 #pragma once
 
-#include "types.cuh"
+#include "device/types.cuh"
 
 namespace kw {
 
@@ -134,32 +135,10 @@ __device__ __forceinline__ void tma_reduce_add(const void* map, const u32 (&at)[
       : "memory");
 }
 
-// So many bytes, a multiple of 16, from shared to global memory, both on 16 bytes.
-__device__ __forceinline__ void bulk_store(void* to, u32 from, u32 bytes) {
-  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes)
+// Has L2 bring a box.
+__device__ __forceinline__ void tma_prefetch(const void* map, const u32 (&at)[2]) {
+  asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global [%0, {%1, %2}];" ::"l"(map), "r"(at[0]), "r"(at[1])
                : "memory");
-}
-
-// Floats, added to what is there.
-__device__ __forceinline__ void bulk_reduce_add(float* to, u32 from, u32 bytes) {
-  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to), "r"(from),
-               "r"(bytes)
-               : "memory");
-}
-
-// Ends a group of this thread's stores.
-__device__ __forceinline__ void bulk_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-
-// Until of all but the last kLeft groups shared memory has been read: it may be written again, or the block end.
-template <int kLeft>
-__device__ __forceinline__ void bulk_wait_read() {
-  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kLeft) : "memory");
-}
-
-// Until they are in global memory, too.
-template <int kLeft>
-__device__ __forceinline__ void bulk_wait() {
-  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kLeft) : "memory");
 }
 
 // The kernel's parameter is on its way to the cache of descriptors.

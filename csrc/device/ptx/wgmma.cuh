@@ -4,7 +4,7 @@
 // 4 j + 3 columns 8 j + lane % 4 * 2 and the next, of row lane / 4, then of row lane / 4 + 8.
 #pragma once
 
-#include "types.cuh"
+#include "device/types.cuh"
 
 namespace kw {
 
@@ -14,17 +14,20 @@ namespace kw {
 // a product meet in a bank. As TMA writes them under the swizzle of the same name.
 enum class Swizzle : u32 { kNone = 0, k128 = 1, k64 = 2, k32 = 3 };
 
-// All of a descriptor but where its matrix begins. `stride`: bytes from eight rows to the next eight (of k, where the
-// matrix lies with k as its slower dimension). `leading`: from the columns of one swizzle to the next, which counts
-// only without a swizzle or where k is the slower dimension.
-constexpr __device__ __forceinline__ u64 smem_descriptor(Swizzle swizzle, u32 stride, u32 leading = 16) {
-  return u64{static_cast<u32>(swizzle)} << 62 | u64{stride >> 4} << 32 | u64{leading >> 4} << 16;
+// How a matrix lies, the upper half of a descriptor. `stride`: bytes from eight rows to the next eight (of k, where the
+// matrix lies with k as its slower dimension).
+constexpr __device__ __forceinline__ u64 smem_layout(Swizzle swizzle, u32 stride) {
+  return u64{static_cast<u32>(swizzle)} << 62 | u64{stride >> 4} << 32;
 }
 
-// The whole: a matrix at this address of shared memory, a multiple of eight rows of the swizzle; k may be counted in.
-__device__ __forceinline__ u64 smem_descriptor_at(u64 descriptor, u32 address) {
-  return descriptor | (address >> 4 & 0x3fff);
+// Where it begins, the lower half: an address of shared memory, a multiple of eight rows of the swizzle, or k further;
+// one more here is 16 bytes further. `leading`: bytes from the columns of one swizzle to the next, which counts only
+// without a swizzle or where k is the slower dimension.
+constexpr __device__ __forceinline__ u32 smem_matrix(u32 address, u32 leading = 16) {
+  return leading >> 4 << 16 | address >> 4;
 }
+
+__device__ __forceinline__ u64 smem_descriptor(u64 layout, u32 matrix) { return layout | matrix; }
 
 // Before the first product, and again after other instructions wrote its registers.
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }

@@ -4,7 +4,7 @@
 // kernel is compiled: a run-time one serialises all products (C7515); clear d and always add instead.
 #pragma once
 
-#include "types.cuh"
+#include "device/types.cuh"
 
 // clang-format off
 

@@ -2,10 +2,11 @@
 // Copies of boxes of matrices that the driver was told of (cp.async.bulk.tensor): 24 rows of 16 floats in boxes of 8
 // rows of 4, and 24 rows of 128 bytes in boxes of 8 whole rows, swizzled. A kernel gives the box at a place of the
 // first, or the bytes of one of the second, four a word. Those named after a fault have it, and nothing else wrong.
-#include "four_bit_params.h"
-#include "ptx_bulk.cuh"
-#include "ptx_shared.cuh"
-#include "reduce.cuh"
+#include "device/ptx/bulk.cuh"
+#include "device/ptx/shared.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/reduce.cuh"
+#include "device/tensor_map.h"
 
 struct BoxParams {
   KwTensorMap floats, bytes;
@@ -32,14 +33,14 @@ __device__ __forceinline__ void box(const void* map, u32* out, u32 column, u32 r
   __syncthreads();
   if (threadIdx.x == 0) {
     kw::barrier_expect(at, bytes);
-    kw::copy_box(kw::shared_address(kept) + off, map, column, row, at);
+    kw::tma_load(kw::shared_address(kept) + off, map, {column, row}, at);
   }
   if (kWaits) kw::barrier_wait(at, 0);
   if (kAgain) __syncthreads();
   out[threadIdx.x] = kept[threadIdx.x];
   if (!kAgain || threadIdx.x != 0) return;
   kw::barrier_expect(at, bytes);
-  kw::copy_box(kw::shared_address(kept), map, column, row, at);
+  kw::tma_load(kw::shared_address(kept), map, {column, row}, at);
   kw::barrier_wait(at, 1);
 }
 BOX_KERNEL(right_box) { box(&p.floats, p.out, kColumn, kRow, kBytes); }
@@ -68,7 +69,7 @@ __device__ __forceinline__ void swizzled_box(const BoxParams& p) {
   __syncthreads();
   if (threadIdx.x == 0) {
     kw::barrier_expect(at, sizeof kept);
-    kw::copy_box(kw::shared_address(kept), &p.bytes, 0, kRow, at);
+    kw::tma_load(kw::shared_address(kept), &p.bytes, {0, kRow}, at);
   }
   kw::barrier_wait(at, 0);
   p.out[threadIdx.x] = kept[row][(2 ^ (kSwizzled ? row : 0)) * 4 + word];

@@ -2,20 +2,20 @@
 // Products by a warpgroup (wgmma): D = A * B + C of 64 x k and k x n elements, k being one instruction's, which lie
 // with k as the faster dimension in memory and in shared memory as each kernel says. And those with a fault, which they
 // are named after; these have two groups, of which the second adds the same product once more.
-#include "fence.cuh"
-#include "ptx_bulk.cuh"
-#include "ptx_memory.cuh"
-#include "ptx_shared.cuh"
-#include "registers.cuh"
-#include "wgmma.cuh"
-#include "wgmma_bf16_registers.cuh"
-#include "wgmma_bf16_shared.cuh"
-#include "wgmma_e4m3_registers.cuh"
-#include "wgmma_e4m3_shared.cuh"
-#include "wgmma_f16_registers.cuh"
-#include "wgmma_f16_shared.cuh"
-#include "wgmma_s8_registers.cuh"
-#include "wgmma_s8_shared.cuh"
+#include "device/ptx/bulk.cuh"
+#include "device/ptx/fence.cuh"
+#include "device/ptx/memory.cuh"
+#include "device/ptx/registers.cuh"
+#include "device/ptx/shared.cuh"
+#include "device/ptx/wgmma.cuh"
+#include "device/ptx/wgmma_bf16_registers.cuh"
+#include "device/ptx/wgmma_bf16_shared.cuh"
+#include "device/ptx/wgmma_e4m3_registers.cuh"
+#include "device/ptx/wgmma_e4m3_shared.cuh"
+#include "device/ptx/wgmma_f16_registers.cuh"
+#include "device/ptx/wgmma_f16_shared.cuh"
+#include "device/ptx/wgmma_s8_registers.cuh"
+#include "device/ptx/wgmma_s8_shared.cuh"
 
 struct ProductParams {
   const unsigned char *a, *b;
@@ -66,9 +66,9 @@ __device__ __forceinline__ u32 left_at() {
 }
 __device__ __forceinline__ u32 right_at() { return left_at() + 64 * 128; }
 
-__device__ __forceinline__ u64 descriptor_of(Swizzle swizzle, u32 wide, bool transposed) {
-  if (wide == 16) return kw::smem_descriptor(swizzle, 256, 128);
-  return kw::smem_descriptor(swizzle, 8 * wide, transposed ? 16 * wide : 16);
+__device__ __forceinline__ u64 descriptor_of(u32 at, Swizzle swizzle, u32 wide, bool transposed) {
+  const u32 leading = wide == 16 ? 128 : transposed ? 16 * wide : 16;
+  return kw::smem_descriptor(kw::smem_layout(swizzle, wide == 16 ? 256 : 8 * wide), kw::smem_matrix(at, leading));
 }
 
 // Both matrices to shared memory, by ordinary stores of 16 bits.
@@ -116,10 +116,10 @@ __device__ __forceinline__ void product(const ProductParams& p) {
   put<Of::kSize>(right_at(), p.b, kColumns, kWide, kRight != 0);
   kw::fence_proxy_async();
   __syncthreads();
-  const u64 b = kw::smem_descriptor_at(descriptor_of(kSwizzle, kWide, kRight != 0), right_at());
+  const u64 b = descriptor_of(right_at(), kSwizzle, kWide, kRight != 0);
   kw::wgmma_fence();
   if constexpr (kShared) {
-    const u64 a = kw::smem_descriptor_at(descriptor_of(kSwizzle, kWide, kLeft != 0), left_at());
+    const u64 a = descriptor_of(left_at(), kSwizzle, kWide, kLeft != 0);
     Of::template multiply<kLeft, kRight>(sums.d, a, b);
   } else {
     u32 a[4];
@@ -195,8 +195,8 @@ __device__ __forceinline__ void twice(const ProductParams& p) {
   put<2>(right_at(), p.b, 16, 128, false);
   if (kFault != kNoProxyFence && kFault != kEarlyProxyFence) kw::fence_proxy_async();
   if (kFault != kNoBarrier) __syncthreads();
-  const u64 a = kw::smem_descriptor_at(kw::smem_descriptor(Swizzle::k128, 1024), left_at());
-  const u64 b = kw::smem_descriptor_at(kw::smem_descriptor(Swizzle::k128, 1024), right_at());
+  const u64 a = descriptor_of(left_at(), Swizzle::k128, 128, false);
+  const u64 b = descriptor_of(right_at(), Swizzle::k128, 128, false);
   if (kFault != kNoWgmmaFence) kw::wgmma_fence();
   kw::wgmma_bf16(sums.d, a, b, 1);
   kw::wgmma_commit();

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT
 // TMA on its way back and to other blocks, and what goes with it: boxes of tensors of floats of 2 to 5 dimensions from
 // `from` to the same place of `to`, partly outside both. Those named after a fault have it, and nothing else wrong.
-#include "fence.cuh"
-#include "four_bit_params.h"
-#include "mbarrier_cluster.cuh"
-#include "ptx_bulk.cuh"
-#include "ptx_matrix.cuh"
-#include "ptx_memory.cuh"
-#include "ptx_shared.cuh"
-#include "ptx_sync.cuh"
-#include "registers.cuh"
-#include "stmatrix.cuh"
-#include "tma.cuh"
+#include "device/ptx/bulk.cuh"
+#include "device/ptx/fence.cuh"
+#include "device/ptx/matrix.cuh"
+#include "device/ptx/memory.cuh"
+#include "device/ptx/registers.cuh"
+#include "device/ptx/shared.cuh"
+#include "device/ptx/stmatrix.cuh"
+#include "device/ptx/sync.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/tensor_map.h"
 
 struct StoreParams {
   KwTensorMap from, to;
