@@ -24,10 +24,11 @@ __device__ __forceinline__ void barrier_arrive(u32 barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-// The same at a barrier of another block, whose address address_in_cluster() gave; those wait with
-// barrier_wait_cluster().
+// The same at a barrier of another block, whose address address_in_cluster() gave: for what this thread and its
+// products have read, after which TMA may write there again. For what it wrote it would have to be a release to the
+// whole cluster, which waits for its stores to global memory, too.
 __device__ __forceinline__ void barrier_arrive_cluster(u32 barrier) {
-  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
 // One arrival, of a phase that ends when `bytes` more have been written.
@@ -42,18 +43,6 @@ __device__ __forceinline__ void barrier_wait(u32 barrier, u32 parity) {
   do {
     asm volatile(
         "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-        : "=r"(done)
-        : "r"(barrier), "r"(parity)
-        : "memory");
-  } while (done == 0);
-}
-
-// The same where threads of other blocks arrive.
-__device__ __forceinline__ void barrier_wait_cluster(u32 barrier, u32 parity) {
-  u32 done;
-  do {
-    asm volatile(
-        "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
         : "=r"(done)
         : "r"(barrier), "r"(parity)
         : "memory");

@@ -175,7 +175,7 @@ __device__ __forceinline__ void to_both(const StoreParams& p) {
   if (threadIdx.x == 0 && rank == 1 && kTells) {
     kw::barrier_arrive_cluster(kw::address_in_cluster(kw::shared_address(&empty), 0));
   }
-  if (rank == 0) kw::barrier_wait_cluster(kw::shared_address(&empty), 0);
+  if (rank == 0) kw::barrier_wait(kw::shared_address(&empty), 0);
 }
 PAIR_KERNEL(right_multicast) { to_both<true, 3, true>(p); }
 PAIR_KERNEL(expects_its_own_copy_alone) { to_both<false, 3, true>(p); }

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// A linear layer with its activation. Names: linear_<columns of a tile>[_pair]_<type>; pair: two blocks share columns.
+#include "ops/linear/device/kernel.cuh"
+
+#ifdef KW_HAS_WGMMA
+
+#define LINEAR_KERNEL(name, T, columns, cluster)                     \
+  extern "C" __global__ void __launch_bounds__(KW_LINEAR_THREADS, 1) \
+      linear_##name(const __grid_constant__ KwLinearParams p) {      \
+    kw::Linear<kw::T, columns, cluster>(p).run();                    \
+  }
+#define LINEAR_KERNELS(columns)                                \
+  LINEAR_KERNEL(columns##_bfloat16, BFloat16, columns, 1)      \
+  LINEAR_KERNEL(columns##_float16, Float16, columns, 1)        \
+  LINEAR_KERNEL(columns##_pair_bfloat16, BFloat16, columns, 2) \
+  LINEAR_KERNEL(columns##_pair_float16, Float16, columns, 2)
+LINEAR_KERNELS(128)
+LINEAR_KERNELS(192)
+LINEAR_KERNELS(256)
+
+#endif

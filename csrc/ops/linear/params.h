@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* What the launcher of linear hands to its kernels, laid out alike on host and device. */
+#ifndef KW_LINEAR_PARAMS_H
+#define KW_LINEAR_PARAMS_H
+
+#include "device/tensor_map.h"
+
+/* Of a tile: a block's rows of x, and k of a stage, which is 128 bytes. */
+enum { KW_LINEAR_ROWS = 128, KW_LINEAR_DEPTH = 64, KW_LINEAR_THREADS = 384 };
+
+/* Stages: as many as fit into a block's 227 KB beside the epilogue's 20. */
+#define KW_LINEAR_STAGE_BYTES(columns) ((KW_LINEAR_ROWS + (columns)) * 128)
+#define KW_LINEAR_STAGES(columns) (204 * 1024 / KW_LINEAR_STAGE_BYTES(columns))
+#define KW_LINEAR_EPILOGUE_BYTES (8 * 16 * 160)
+
+/* Dynamic shared memory: up to 1024 bytes go where stages begin on a multiple of 1024. */
+#define KW_LINEAR_SHARED(columns) \
+  (1024 + KW_LINEAR_STAGES(columns) * KW_LINEAR_STAGE_BYTES(columns) + KW_LINEAR_EPILOGUE_BYTES + 256)
+
+struct KwLinearParams {
+  struct KwTensorMap x;      /* boxes of KW_LINEAR_ROWS rows of 64 elements, 128 bytes swizzled */
+  struct KwTensorMap weight; /* the same of a tile's columns, or of a block's share of them in a cluster */
+  char* y;
+  const char* bias;
+  long long y_pitch;
+  unsigned m, n;
+  unsigned steps;                /* of k */
+  unsigned rows, columns, group; /* tiles of all blocks, and how many rows of them a group has */
+  int activation;
+  int vectors;
+};
+
+#endif
