@@ -28,16 +28,18 @@ struct Epilogue {
   const EpilogueParams& p;
   u32 room;  // shared memory of the warp, on 16 bytes
 
-  // The sums of columns 32 i to 32 i + 31, as wgmma leaves them.
-  template <u32 kCount>
-  __device__ __forceinline__ void put(const float (&d)[kCount], u32 slice) const {
+  // The sums of 32 columns, as wgmma leaves them: slices of the first 64 rows' columns, then of the next.
+  template <u32 kHalves, u32 kCount>
+  __device__ __forceinline__ void put(const float (&d)[kHalves][kCount], u32 slice) const {
     const u32 lane = threadIdx.x % 32, to = room + lane / 4 * kPitch + lane % 4 * 8;
 #pragma unroll
-    for (u32 s = 0; s < kCount / 16; ++s) {
+    for (u32 s = 0; s < kHalves * kCount / 16; ++s) {
       if (s != slice) continue;
+      const float (&half)[kCount] = d[s / (kCount / 16)];
+      const u32 first = s % (kCount / 16) * 16;
 #pragma unroll
       for (u32 i = 0; i < 8; ++i) {
-        const u32 word[2] = {bits_of_float(d[s * 16 + i * 2]), bits_of_float(d[s * 16 + i * 2 + 1])};
+        const u32 word[2] = {bits_of_float(half[first + i * 2]), bits_of_float(half[first + i * 2 + 1])};
         store_shared<8>(to + i % 2 * (8 * kPitch) + i / 2 * 32, word);
       }
     }
@@ -97,15 +99,16 @@ struct Epilogue {
     }
   }
 
-  // All columns of the warp's rows.
-  template <u32 kCount>
-  __device__ __forceinline__ void run(const float (&d)[kCount], u32 first_row, u32 first_column) const {
+  // All columns of the warp's rows: 16 from first_row on and, of two halves, 16 from the 64th after it on.
+  template <u32 kHalves, u32 kCount>
+  __device__ __forceinline__ void run(const float (&d)[kHalves][kCount], u32 first_row, u32 first_column) const {
+    constexpr u32 kSlices = kCount / 16;
 #pragma unroll 1
-    for (u32 i = 0; i < kCount / 16; ++i) {
+    for (u32 i = 0; i < kHalves * kSlices; ++i) {
       __syncwarp();  // all have read the slice before
       put(d, i);
       __syncwarp();
-      slice(first_row, first_column + i * kSlice + threadIdx.x % 8 * 4);
+      slice(first_row + i / kSlices * 64, first_column + i % kSlices * kSlice + threadIdx.x % 8 * 4);
     }
   }
 };

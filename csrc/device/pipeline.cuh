@@ -17,6 +17,13 @@ struct PipelineStage {
   __device__ __forceinline__ void advance() {
     if (++index == kStages) index = 0, phase ^= 1;
   }
+
+  // Past stages of somebody else.
+  __device__ __forceinline__ void skip(u32 count) {
+    index += count;
+    phase ^= index / kStages & 1;
+    index %= kStages;
+  }
 };
 
 template <u32 kStages, u32 kStageBytes>

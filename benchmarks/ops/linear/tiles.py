@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 ROWS, THREADS, EPILOGUE = 128, 384, 20480
-COLUMNS, PAIRS = (128, 192, 256), (False, True)
+COLUMNS, PAIRS = (128, 256), (False, True)
 SHAPES = ((4096, 4096, 4096), (8192, 8192, 8192), (2048, 14336, 4096), (256, 28672, 8192), (256, 4096, 14336))
 CHECKED = ((300, 780, 1000), (257, 1031, 72), (100, 513, 8), (1, 128, 4096), (640, 2048, 2048))
 ACTIVATIONS = (
@@ -136,7 +136,7 @@ def check(kernels: Kernels) -> None:
             worst = ((y.double() - expected).abs() / bound).max().item()
             if not worst <= 1.0:
                 raise SystemExit(f"{m}x{n}x{k} {dtype} columns {columns} pair {pair} activation {act}: {worst} times")
-    print(json.dumps({"checked": len(CHECKED) * 12}), flush=True)
+    print(json.dumps({"checked": len(CHECKED) * 8}), flush=True)
 
 
 def graph_of(calls: list[Any]) -> Any:
@@ -179,8 +179,8 @@ def timed(kernels: Kernels, shape: tuple[int, int, int], groups: list[int]) -> d
     for variant in itertools.product(COLUMNS, PAIRS, groups):
         name = f"{variant[0]}{' pair' if variant[1] else ''} group {variant[2]}"
         graphs[name] = graph_of([prepared(kernels, y, x, w, None, variant, 0) for w in weights])
-    variant = (256, m > ROWS, groups[-1])
-    graphs["256 silu bias"] = graph_of([prepared(kernels, y, x, w, bias, variant, SILU) for w in weights])
+        name += " silu bias"
+        graphs[name] = graph_of([prepared(kernels, y, x, w, bias, variant, SILU) for w in weights])
     return times(graphs, count)
 
 

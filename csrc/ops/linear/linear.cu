@@ -15,7 +15,6 @@
   LINEAR_KERNEL(columns##_pair_bfloat16, BFloat16, columns, 2) \
   LINEAR_KERNEL(columns##_pair_float16, Float16, columns, 2)
 LINEAR_KERNELS(128)
-LINEAR_KERNELS(192)
 LINEAR_KERNELS(256)
 
 #endif

@@ -29,6 +29,8 @@ struct Linear {
   static constexpr u32 kRows = KW_LINEAR_ROWS, kDepth = KW_LINEAR_DEPTH, kWarps = 8;  // those that multiply
   static constexpr u32 kLeftBytes = kRows * kDepth * 2, kStages = KW_LINEAR_STAGES(kColumns);
   static constexpr u32 kStageBytes = KW_LINEAR_STAGE_BYTES(kColumns), kShare = kColumns / kCluster;
+  static constexpr bool kInTurn = kColumns <= 128;
+  static constexpr u32 kHalves = kInTurn ? 2 : 1;  // of 64 rows, that a warpgroup has
   using Stages = Pipeline<kStages, kStageBytes>;
   using End = Epilogue<T>;
   static_assert(End::kWarpBytes * kWarps == KW_LINEAR_EPILOGUE_BYTES, "params.h says how much there is");
@@ -68,31 +70,40 @@ struct Linear {
     }
   }
 
-  __device__ __forceinline__ void multiply(float (&d)[kColumns / 2], u32 stage, u32 group) const {
+  // Where a warpgroup waits until the other one has issued its tile's products: before, stages are not its own, and a
+  // parity may be that of an earlier phase.
+  __device__ __forceinline__ u32 turn(u32 group) const { return stages.barriers + Stages::kBarrierBytes + group * 8; }
+
+  using Sums = float[kHalves][kColumns / 2];
+
+  // `left`: the first of the warpgroup's rows.
+  __device__ __forceinline__ void multiply(Sums& d, u32 left, u32 right) const {
     constexpr u64 kLayout = smem_layout(Swizzle::k128, 1024);
-    const u32 left = smem_matrix(stage + group * (kLeftBytes / 2)), right = smem_matrix(stage + kLeftBytes);
     wgmma_fence();
 #pragma unroll
-    for (u32 i = 0; i < kDepth / 16; ++i) {
-      const u64 a = smem_descriptor(kLayout, left + i * 2), b = smem_descriptor(kLayout, right + i * 2);
+    for (u32 i = 0; i < kDepth / 16 * kHalves; ++i) {
+      const u32 half = i % kHalves, k = i / kHalves * 2;
+      const u64 a = smem_descriptor(kLayout, left + half * (kLeftBytes / 32) + k);
+      const u64 b = smem_descriptor(kLayout, right + k);
       if constexpr (T::kIsHalf) {
-        wgmma_f16(d, a, b, 1);
+        wgmma_f16(d[half], a, b, 1);
       } else {
-        wgmma_bf16(d, a, b, 1);
+        wgmma_bf16(d[half], a, b, 1);
       }
     }
     wgmma_commit();
   }
 
-  // The sums of a tile's 64 rows. A stage is left when the next one's products have been issued.
-  __device__ __forceinline__ void sum(float (&d)[kColumns / 2], typename Stages::Stage& stage, u32 group) const {
+  // The sums of a tile. A stage is left when the next one's products have been issued.
+  __device__ __forceinline__ void sum(Sums& d, typename Stages::Stage& stage, u32 group) const {
 #pragma unroll
-    for (u32 i = 0; i < kColumns / 2; ++i) d[i] = 0.0f;
+    for (u32 i = 0; i < kHalves * (kColumns / 2); ++i) d[i / (kColumns / 2)][i % (kColumns / 2)] = 0.0f;
     typename Stages::Stage before = stage;
 #pragma unroll 1
     for (u32 step = 0; step < p.steps; ++step) {
       stages.wait(stage);
-      multiply(d, stages.at(stage), group);
+      const u32 at = stages.at(stage);
+      multiply(d, smem_matrix(at + (kInTurn ? 0 : group * (kLeftBytes / 2))), smem_matrix(at + kLeftBytes));
       if (step > 0) {
         wgmma_wait<1>();
         stages.template leave<kCluster>(before);
@@ -100,7 +111,9 @@ struct Linear {
       before = stage;
       stage.advance();
     }
-    wgmma_wait<0>(d);
+    if (kInTurn && threadIdx.x % 32 == 0) barrier_arrive(turn(1 - group));
+#pragma unroll
+    for (u32 half = 0; half < kHalves; ++half) wgmma_wait<0>(d[half]);
     stages.template leave<kCluster>(before);
   }
 
@@ -108,19 +121,29 @@ struct Linear {
     const u32 warp = same_in_warp(threadIdx.x / 32) - 4, group = warp / 4;
     const EpilogueParams of = {p.y, p.bias, p.y_pitch, p.m, p.n, p.activation, p.vectors != 0};
     const End end = {of, end_room() + warp * End::kWarpBytes};
+    const u32 first = kInTurn ? warp % 4 * End::kRows : warp * End::kRows;
+    const u32 every = gridDim.x / kCluster * kHalves;
     typename Stages::Stage stage;
+    u32 parity = 1 - group;  // of the warpgroup's turn: the first has its first one at once
+    if (kInTurn && group == 1) stage.skip(p.steps);
 #pragma unroll 1
-    for (u32 i = blockIdx.x / kCluster; i < tiles.count(); i += gridDim.x / kCluster) {
+    for (u32 i = blockIdx.x / kCluster + (kInTurn ? group * (every / 2) : 0); i < tiles.count(); i += every) {
       const Tile tile = tiles.at(i);
-      float d[kColumns / 2];
+      Sums d;
+      if (kInTurn) barrier_wait(turn(group), parity);
       sum(d, stage, group);
-      end.run(d, (tile.row * kCluster + rank) * kRows + warp * End::kRows, tile.column * kColumns);
+      if (kInTurn) stage.skip(p.steps), parity ^= 1;
+      end.run(d, (tile.row * kCluster + rank) * kRows + first, tile.column * kColumns);
     }
   }
 
   __device__ __forceinline__ void run() const {
     allow_next_kernel();
-    if (threadIdx.x == 0) stages.init(kWarps * kCluster);
+    if (threadIdx.x == 0) {
+      barrier_init(turn(0), 4);
+      barrier_init(turn(1), 4);
+      stages.init(kWarps / kHalves * kCluster);
+    }
     meet();
     wait_for_previous_kernel();
     if (threadIdx.x < 128) {
