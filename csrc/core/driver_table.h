@@ -56,7 +56,11 @@ enum ProcAddressResult : int {
   CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT = 2,
 };
 
-enum TensorMapDataType : int { CU_TENSOR_MAP_DATA_TYPE_UINT8 = 0, CU_TENSOR_MAP_DATA_TYPE_FLOAT32 = 7 };
+enum TensorMapDataType : int {
+  CU_TENSOR_MAP_DATA_TYPE_UINT8 = 0,
+  CU_TENSOR_MAP_DATA_TYPE_UINT16 = 1,
+  CU_TENSOR_MAP_DATA_TYPE_FLOAT32 = 7,
+};
 
 enum TensorMapInterleave : int { CU_TENSOR_MAP_INTERLEAVE_NONE = 0 };
 

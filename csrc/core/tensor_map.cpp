@@ -5,6 +5,12 @@
 
 namespace kw {
 
+// Of elements that are only copied.
+static TensorMapDataType type_of(int64_t element) {
+  if (element == 1) return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+  return element == 2 ? CU_TENSOR_MAP_DATA_TYPE_UINT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+}
+
 kw_status describe(const Context& context, const Boxes& boxes, void* map) {
   const Driver* table = nullptr;
   KW_TRY(driver(&table));
@@ -12,11 +18,11 @@ kw_status describe(const Context& context, const Boxes& boxes, void* map) {
   const Current current(*table, device);
   KW_TRY(current.status());
   const uint64_t sizes[] = {static_cast<uint64_t>(boxes.columns), static_cast<uint64_t>(boxes.rows)};
-  const uint64_t pitches[] = {sizes[0] * static_cast<uint64_t>(boxes.element)};
+  const uint64_t pitches[] = {static_cast<uint64_t>(boxes.pitch)};
   const uint32_t box[] = {static_cast<uint32_t>(boxes.box_columns), static_cast<uint32_t>(boxes.box_rows)};
   const uint32_t every[] = {1, 1};
   KW_CUDA(*table, cuTensorMapEncodeTiled,
-          (map, boxes.element == 1 ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2,
+          (map, type_of(boxes.element), 2,
            const_cast<void*>(boxes.from), sizes, pitches, box, every, CU_TENSOR_MAP_INTERLEAVE_NONE,
            boxes.swizzled ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
            boxes.swizzled ? CU_TENSOR_MAP_L2_PROMOTION_L2_128B : CU_TENSOR_MAP_L2_PROMOTION_NONE,

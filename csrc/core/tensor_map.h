@@ -10,7 +10,8 @@ namespace kw {
 struct Boxes {
   const void* from;  // on 16 bytes
   int64_t rows, columns;
-  int64_t element;  // bytes: 1, or 4 for floats; those of a row are a multiple of 16
+  int64_t element;  // bytes: 1, 2, or 4 for floats
+  int64_t pitch;    // bytes from one row to the next, a multiple of 16
   int64_t box_rows, box_columns;
   bool swizzled;  // 16 bytes of a box's row of 128 lie where their number and the last bits of the row's differ
 };

@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: MIT
 // A linear layer with its activation. Names: linear_<columns of a tile>[_pair]_<type>; pair: two blocks share columns.
+#include "ops/linear/device/any.cuh"
 #include "ops/linear/device/kernel.cuh"
+
+#define LINEAR_ANY_KERNEL(name, T)                                                                 \
+  extern "C" __global__ void __launch_bounds__(256) linear_any_##name(const KwLinearAnyParams p) { \
+    kw::LinearAny<kw::T>(p).run();                                                                 \
+  }
+LINEAR_ANY_KERNEL(float32, Float32)
+LINEAR_ANY_KERNEL(float16, Float16)
+LINEAR_ANY_KERNEL(bfloat16, BFloat16)
 
 #ifdef KW_HAS_WGMMA
 

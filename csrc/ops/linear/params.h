@@ -30,4 +30,16 @@ struct KwLinearParams {
   int vectors;
 };
 
+/* The general kernel: csrc/ops/linear/device/any.cuh */
+struct KwLinearAnyParams {
+  char* y;
+  const char* x;
+  const char* weight;
+  const char* bias;
+  long long y_pitch, x_pitch, weight_pitch; /* bytes */
+  long long m, n, k;
+  unsigned columns; /* of tiles */
+  int activation;
+};
+
 #endif

@@ -135,7 +135,7 @@ kw_status run_panel_sum(const Context& context, void* stream, const Matmul4bit& 
 
 // Boxes of a warp's step. Scales have some where each is for 64 elements and rows of them are whole vectors.
 kw_status describe_panel(const Context& context, const Matmul4bit& a, KwMatmul4bitPanelParams* p) {
-  const Boxes codes = {a.packed, a.n, a.k / 2, 1, kPanelWarpRows, kPanelStep / 2, true};
+  const Boxes codes = {a.packed, a.n, a.k / 2, 1, a.k / 2, kPanelWarpRows, kPanelStep / 2, true};
   KW_TRY(describe(context, codes, &p->codes));
   const int64_t slices = a.k / kPanelSlice;
   const char* const absmax = p->scales.absmax;
@@ -144,7 +144,7 @@ kw_status describe_panel(const Context& context, const Matmul4bit& a, KwMatmul4b
   if (absmax == nullptr) return KW_OK;
   if (a.blocksize == kPanelSlice && aligned_to(absmax, kVectorBytes) && slices * 4 % kVectorBytes == 0) {
     p->boxed_scales = 1;
-    const Boxes scales = {absmax, a.n, slices, 4, kPanelWarpRows / 2, kPanelStep / kPanelSlice, false};
+    const Boxes scales = {absmax, a.n, slices, 4, slices * 4, kPanelWarpRows / 2, kPanelStep / kPanelSlice, false};
     return describe(context, scales, &p->float_scales);
   }
   p->scales.codes = p->scales.absmax2 = p->scales.map = p->scales.offset = absmax;

@@ -17,6 +17,8 @@
 #include "device/scheduler.cuh"
 #include "ops/linear/params.h"
 
+#ifdef KW_HAS_WGMMA
+
 namespace kw {
 
 __device__ __forceinline__ char* linear_shared() {
@@ -168,3 +170,5 @@ struct Linear {
 };
 
 }  // namespace kw
+
+#endif
