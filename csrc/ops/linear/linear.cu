@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A linear layer with its activation. Names: linear_<columns of a tile>[_pair]_<type>; pair: two blocks share columns.
+// A linear layer with its activation: on any GPU; and by warpgroups, where blocks of a pair share columns.
 #include "ops/linear/device/any.cuh"
 #include "ops/linear/device/kernel.cuh"
 
@@ -13,17 +13,14 @@ LINEAR_ANY_KERNEL(bfloat16, BFloat16)
 
 #ifdef KW_HAS_WGMMA
 
-#define LINEAR_KERNEL(name, T, columns, cluster)                     \
+#define LINEAR_KERNEL(name, T, cluster)                              \
   extern "C" __global__ void __launch_bounds__(KW_LINEAR_THREADS, 1) \
       linear_##name(const __grid_constant__ KwLinearParams p) {      \
-    kw::Linear<kw::T, columns, cluster>(p).run();                    \
+    kw::Linear<kw::T, cluster>(p).run();                             \
   }
-#define LINEAR_KERNELS(columns)                                \
-  LINEAR_KERNEL(columns##_bfloat16, BFloat16, columns, 1)      \
-  LINEAR_KERNEL(columns##_float16, Float16, columns, 1)        \
-  LINEAR_KERNEL(columns##_pair_bfloat16, BFloat16, columns, 2) \
-  LINEAR_KERNEL(columns##_pair_float16, Float16, columns, 2)
-LINEAR_KERNELS(128)
-LINEAR_KERNELS(256)
+LINEAR_KERNEL(single_float16, Float16, 1)
+LINEAR_KERNEL(single_bfloat16, BFloat16, 1)
+LINEAR_KERNEL(pair_float16, Float16, 2)
+LINEAR_KERNEL(pair_bfloat16, BFloat16, 2)
 
 #endif

@@ -5,17 +5,17 @@
 
 #include "device/tensor_map.h"
 
-/* Of a tile: a block's rows of x, and k of a stage, which is 128 bytes. */
-enum { KW_LINEAR_ROWS = 128, KW_LINEAR_DEPTH = 64, KW_LINEAR_THREADS = 384 };
+/* Of a tile: rows of x, rows of the weight; and k of a stage, which is 128 bytes of each. */
+enum { KW_LINEAR_ROWS = 128, KW_LINEAR_COLUMNS = 128, KW_LINEAR_DEPTH = 64, KW_LINEAR_THREADS = 384 };
 
-/* Stages: as many as fit into a block's 227 KB beside the epilogue's 20. */
-#define KW_LINEAR_STAGE_BYTES(columns) ((KW_LINEAR_ROWS + (columns)) * 128)
-#define KW_LINEAR_STAGES(columns) (204 * 1024 / KW_LINEAR_STAGE_BYTES(columns))
-#define KW_LINEAR_EPILOGUE_BYTES (8 * 16 * 160)
-
-/* Dynamic shared memory: up to 1024 bytes go where stages begin on a multiple of 1024. */
-#define KW_LINEAR_SHARED(columns) \
-  (1024 + KW_LINEAR_STAGES(columns) * KW_LINEAR_STAGE_BYTES(columns) + KW_LINEAR_EPILOGUE_BYTES + 256)
+/* What fits into a block's 227 KB: stages, 16 rows of 32 sums for each of eight warps, barriers. Up to 1024 bytes go
+ * where stages begin on a multiple of as many. */
+enum {
+  KW_LINEAR_STAGES = 6,
+  KW_LINEAR_STAGE_BYTES = (KW_LINEAR_ROWS + KW_LINEAR_COLUMNS) * 128,
+  KW_LINEAR_EPILOGUE_BYTES = 8 * 16 * 160,
+  KW_LINEAR_SHARED = 1024 + KW_LINEAR_STAGES * KW_LINEAR_STAGE_BYTES + KW_LINEAR_EPILOGUE_BYTES + 256
+};
 
 struct KwLinearParams {
   struct KwTensorMap x;      /* boxes of KW_LINEAR_ROWS rows of 64 elements, 128 bytes swizzled */

@@ -26,13 +26,13 @@ __device__ __forceinline__ char* linear_shared() {
   return room;
 }
 
-template <class T, u32 kColumns, u32 kCluster>
+template <class T, u32 kCluster>
 struct Linear {
-  static constexpr u32 kRows = KW_LINEAR_ROWS, kDepth = KW_LINEAR_DEPTH, kWarps = 8;  // those that multiply
-  static constexpr u32 kLeftBytes = kRows * kDepth * 2, kStages = KW_LINEAR_STAGES(kColumns);
-  static constexpr u32 kStageBytes = KW_LINEAR_STAGE_BYTES(kColumns), kShare = kColumns / kCluster;
-  static constexpr bool kInTurn = kColumns <= 128;
-  static constexpr u32 kHalves = kInTurn ? 2 : 1;  // of 64 rows, that a warpgroup has
+  static constexpr u32 kRows = KW_LINEAR_ROWS, kColumns = KW_LINEAR_COLUMNS, kDepth = KW_LINEAR_DEPTH;
+  static constexpr u32 kWarps = 8, kStages = KW_LINEAR_STAGES;  // those that multiply
+  static constexpr u32 kLeftBytes = kRows * kDepth * 2, kStageBytes = KW_LINEAR_STAGE_BYTES;
+  static constexpr u32 kShare = kColumns / kCluster;
+  static constexpr u32 kHalves = 2;  // of 64 rows each, a tile's products
   using Stages = Pipeline<kStages, kStageBytes>;
   using End = Epilogue<T>;
   static_assert(End::kWarpBytes * kWarps == KW_LINEAR_EPILOGUE_BYTES, "params.h says how much there is");
@@ -78,7 +78,6 @@ struct Linear {
 
   using Sums = float[kHalves][kColumns / 2];
 
-  // `left`: the first of the warpgroup's rows.
   __device__ __forceinline__ void multiply(Sums& d, u32 left, u32 right) const {
     constexpr u64 kLayout = smem_layout(Swizzle::k128, 1024);
     wgmma_fence();
@@ -105,7 +104,7 @@ struct Linear {
     for (u32 step = 0; step < p.steps; ++step) {
       stages.wait(stage);
       const u32 at = stages.at(stage);
-      multiply(d, smem_matrix(at + (kInTurn ? 0 : group * (kLeftBytes / 2))), smem_matrix(at + kLeftBytes));
+      multiply(d, smem_matrix(at), smem_matrix(at + kLeftBytes));
       if (step > 0) {
         wgmma_wait<1>();
         stages.template leave<kCluster>(before);
@@ -113,7 +112,7 @@ struct Linear {
       before = stage;
       stage.advance();
     }
-    if (kInTurn && threadIdx.x % 32 == 0) barrier_arrive(turn(1 - group));
+    if (threadIdx.x % 32 == 0) barrier_arrive(turn(1 - group));
 #pragma unroll
     for (u32 half = 0; half < kHalves; ++half) wgmma_wait<0>(d[half]);
     stages.template leave<kCluster>(before);
@@ -123,18 +122,18 @@ struct Linear {
     const u32 warp = same_in_warp(threadIdx.x / 32) - 4, group = warp / 4;
     const EpilogueParams of = {p.y, p.bias, p.y_pitch, p.m, p.n, p.activation, p.vectors != 0};
     const End end = {of, end_room() + warp * End::kWarpBytes};
-    const u32 first = kInTurn ? warp % 4 * End::kRows : warp * End::kRows;
-    const u32 every = gridDim.x / kCluster * kHalves;
+    const u32 first = warp % 4 * End::kRows, every = gridDim.x / kCluster;
     typename Stages::Stage stage;
     u32 parity = 1 - group;  // of the warpgroup's turn: the first has its first one at once
-    if (kInTurn && group == 1) stage.skip(p.steps);
+    if (group == 1) stage.skip(p.steps);
 #pragma unroll 1
-    for (u32 i = blockIdx.x / kCluster + (kInTurn ? group * (every / 2) : 0); i < tiles.count(); i += every) {
+    for (u32 i = blockIdx.x / kCluster + group * every; i < tiles.count(); i += 2 * every) {
       const Tile tile = tiles.at(i);
       Sums d;
-      if (kInTurn) barrier_wait(turn(group), parity);
+      barrier_wait(turn(group), parity);
       sum(d, stage, group);
-      if (kInTurn) stage.skip(p.steps), parity ^= 1;
+      stage.skip(p.steps);
+      parity ^= 1;
       end.run(d, (tile.row * kCluster + rank) * kRows + first, tile.column * kColumns);
     }
   }
@@ -144,7 +143,7 @@ struct Linear {
     if (threadIdx.x == 0) {
       barrier_init(turn(0), 4);
       barrier_init(turn(1), 4);
-      stages.init(kWarps / kHalves * kCluster);
+      stages.init(kWarps / 2 * kCluster);
     }
     meet();
     wait_for_previous_kernel();

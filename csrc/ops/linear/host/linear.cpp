@@ -2,7 +2,7 @@
 // kw_linear: checks its arguments, then runs on the CPU or plans a launch of csrc/ops/linear/linear.cu.
 #include "ops/linear/api/linear.h"
 
-#include "core/error.h"
+#include "core/checks.h"
 #include "core/tensor.h"
 #include "core/tensor_map.h"
 #include "device/activation.h"
@@ -13,7 +13,6 @@ namespace {
 
 using namespace linear_plan;
 
-constexpr int64_t kMaxElements = int64_t{1} << 57;  // more than there are addresses; far from an overflow
 constexpr int64_t kAnyTile = 64, kAnyThreads = 256, kMaxBlocks = 0x7fffffff;
 
 static_assert(KW_NO_ACTIVATION == int{KW_ACTIVATION_NONE} && KW_RELU == int{KW_ACTIVATION_RELU} &&
@@ -24,26 +23,12 @@ static_assert(KW_NO_ACTIVATION == int{KW_ACTIVATION_NONE} && KW_RELU == int{KW_A
 #define KW_TYPES(name) {{name "_float16"}, {name "_bfloat16"}}
 
 Module module{"linear"};
-Kernel kernels[kWidths][2][2] = {{KW_TYPES("linear_128"), KW_TYPES("linear_128_pair")},
-                                 {KW_TYPES("linear_256"), KW_TYPES("linear_256_pair")}};
+Kernel kernels[2][2] = {KW_TYPES("linear_single"), KW_TYPES("linear_pair")};
 Kernel any_kernels[3] = {{"linear_any_float32"}, {"linear_any_float16"}, {"linear_any_bfloat16"}};
 
-int64_t size_of(int32_t dtype) { return dtype == KW_FLOAT32 ? 4 : 2; }
-
-kw_status check_size(const char* name, const char* argument, int64_t size) {
-  if (size < 0 || size > kMaxElements)
-    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: %s is %lld; 0 to %lld are supported", name, argument, (long long)size,
-                (long long)kMaxElements);
-  return KW_OK;
-}
-
 kw_status check_numbers(const char* name, int32_t device, const Linear& a) {
-  if (device < KW_CPU)
-    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: device is %d; it must be KW_CPU (-1) or the number of a GPU", name,
-                device);
-  if (a.dtype != KW_FLOAT32 && a.dtype != KW_FLOAT16 && a.dtype != KW_BFLOAT16)
-    return fail(KW_ERROR_INVALID_ARGUMENT,
-                "%s: dtype is %d; it must be KW_FLOAT32 (0), KW_FLOAT16 (1) or KW_BFLOAT16 (2)", name, a.dtype);
+  KW_TRY(check_device(name, device));
+  KW_TRY(check_float_type(name, a.dtype));
   if (a.activation < KW_NO_ACTIVATION || a.activation > KW_GELU_TANH)
     return fail(KW_ERROR_INVALID_ARGUMENT,
                 "%s: activation is %d; it must be one from KW_NO_ACTIVATION (0) to KW_GELU_TANH (%d)", name,
@@ -59,24 +44,12 @@ kw_status check_numbers(const char* name, int32_t device, const Linear& a) {
   return KW_OK;
 }
 
-kw_status check_pointer(const char* name, const char* argument, const void* data, int64_t size) {
-  if (data == nullptr) return fail(KW_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", name, argument);
-  if (reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(size) != 0)
-    return fail(KW_ERROR_INVALID_ARGUMENT,
-                "%s: %s is at %p; its elements of %lld bytes need an address that is a multiple of %lld", name,
-                argument, data, (long long)size, (long long)size);
-  return KW_OK;
-}
-
 kw_status check(const char* name, int32_t device, const Linear& a) {
   KW_TRY(check_numbers(name, device, a));
   if (a.m == 0 || a.n == 0) return KW_OK;
-  const int64_t size = size_of(a.dtype), distance = a.y_stride < 0 ? -a.y_stride : a.y_stride;
+  const unsigned size = size_of(a.dtype);
   KW_TRY(check_pointer(name, "y", a.y, size));
-  if (a.m > 1 && distance < a.n)
-    return fail(KW_ERROR_INVALID_ARGUMENT,
-                "%s: y_stride is %lld; rows of %lld elements that are written must not overlap", name,
-                (long long)a.y_stride, (long long)a.n);
+  KW_TRY(check_apart(name, "y", a.y_stride, a.m, a.n));
   if (a.bias != nullptr) KW_TRY(check_pointer(name, "bias", a.bias, size));
   if (a.k == 0) return KW_OK;
   KW_TRY(check_pointer(name, "x", a.x, size));
@@ -84,19 +57,18 @@ kw_status check(const char* name, int32_t device, const Linear& a) {
 }
 
 // A factor's boxes: all of the rows that it has, 64 of k.
-kw_status describe_factor(const Context& context, const void* from, int64_t rows, int64_t stride, int64_t k,
-                          int64_t box, void* map) {
+kw_status encode_factor(const Context& context, const void* from, int32_t dtype, int64_t rows, int64_t stride,
+                        int64_t k, int64_t box, void* map) {
   const int64_t pitch = rows > 1 ? stride * 2 : ratio_up(k * 2, kAlignment) * kAlignment;
-  const Boxes boxes = {from, rows, k, 2, pitch, box, KW_LINEAR_DEPTH, true};
-  return describe(context, boxes, map);
+  return encode(context, matrix_map(from, dtype, rows, k, pitch, box, KW_LINEAR_DEPTH, Swizzle::k128), map);
 }
 
 kw_status run_tiles(const Context& context, void* stream, const Linear& a) {
   const Plan plan = plan_for(a, *context.device);
-  const int columns = kColumns[plan.width];
   KwLinearParams p{};
-  KW_TRY(describe_factor(context, a.x, a.m, a.x_stride, a.k, KW_LINEAR_ROWS, &p.x));
-  KW_TRY(describe_factor(context, a.weight, a.n, a.weight_stride, a.k, columns / plan.cluster, &p.weight));
+  KW_TRY(encode_factor(context, a.x, a.dtype, a.m, a.x_stride, a.k, KW_LINEAR_ROWS, &p.x));
+  KW_TRY(encode_factor(context, a.weight, a.dtype, a.n, a.weight_stride, a.k, KW_LINEAR_COLUMNS / plan.cluster,
+                       &p.weight));
   p.y = static_cast<char*>(a.y);
   p.bias = static_cast<const char*>(a.bias);
   p.y_pitch = a.y_stride * 2;
@@ -105,14 +77,14 @@ kw_status run_tiles(const Context& context, void* stream, const Linear& a) {
   p.steps = static_cast<unsigned>(ratio_up(a.k, KW_LINEAR_DEPTH));
   p.rows = static_cast<unsigned>(plan.rows);
   p.columns = static_cast<unsigned>(plan.columns);
-  p.group = plan.group;
+  p.group = kGroup;
   p.activation = a.activation;
   p.vectors = a.n % 4 == 0 && reinterpret_cast<uintptr_t>(a.y) % 8 == 0 && (a.m == 1 || a.y_stride % 4 == 0);
   Launch how{static_cast<uint32_t>(plan.grid), KW_LINEAR_THREADS};
-  how.shared = static_cast<uint32_t>(KW_LINEAR_SHARED(columns));
+  how.shared = KW_LINEAR_SHARED;
   how.cluster = static_cast<uint32_t>(plan.cluster);
   how.overlap = true;
-  Kernel& kernel = kernels[plan.width][plan.cluster - 1][a.dtype - KW_FLOAT16];
+  Kernel& kernel = kernels[plan.cluster - 1][a.dtype - KW_FLOAT16];
   return launch(context, kernel, how, stream, &p, sizeof p);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/launch.h"
+#include "core/sizes.h"
 #include "ops/linear/host/linear.h"
 #include "ops/linear/params.h"
 
@@ -10,10 +11,7 @@ namespace kw::linear_plan {
 
 constexpr int64_t kMaxRows = int64_t{1} << 31;  // that a coordinate of a box counts
 constexpr int64_t kAlignment = 16;              // bytes: of addresses and rows that boxes are copied of
-constexpr int kColumns[] = {128, 256};
-constexpr int kWidths = 2;
-
-inline int64_t ratio_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr unsigned kGroup = 4;                  // rows of tiles, or of pairs of them, that are computed together
 
 // The largest power of two, up to 16, that the addresses and rows of both factors are multiples of, in bytes.
 inline int64_t alignment_of(const Linear& a) {
@@ -31,26 +29,19 @@ inline bool fits(const Linear& a, int64_t alignment, uint32_t features) {
 }
 
 struct Plan {
-  int width;     // of kColumns
-  int cluster;   // blocks that share columns
-  int64_t rows;  // tiles, and those of columns
-  int64_t columns;
-  int64_t grid;
-  unsigned group;
+  int cluster;                  // blocks that share columns
+  int64_t rows, columns, grid;  // tiles, and blocks
 };
 
-// Tiles of 128 columns leave fewer multiprocessors idle at the end, and hide the epilogue; wide ones copy less. A pair
-// needs two rows of tiles to share.
+// A pair needs two rows of tiles to share.
 inline Plan plan_for(const Linear& a, const Device& device) {
   Plan plan{};
   plan.rows = ratio_up(a.m, KW_LINEAR_ROWS);
+  plan.columns = ratio_up(a.n, KW_LINEAR_COLUMNS);
   plan.cluster = plan.rows > 1 ? 2 : 1;
   plan.rows = ratio_up(plan.rows, plan.cluster) * plan.cluster;
-  plan.width = 0;
-  plan.columns = ratio_up(a.n, kColumns[plan.width]);
-  const int64_t pairs = plan.rows / plan.cluster * plan.columns, room = device.multiprocessors / plan.cluster;
-  plan.grid = (pairs < room ? pairs : room) * plan.cluster;
-  plan.group = 4;
+  const int64_t tiles = plan.rows / plan.cluster * plan.columns, room = device.multiprocessors / plan.cluster;
+  plan.grid = (tiles < room || room == 0 ? tiles : room) * plan.cluster;
   return plan;
 }
 
