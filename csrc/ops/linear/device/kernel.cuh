@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // y = activation(x * weight^T + bias) by warpgroups: one copies boxes of x and of the weight to stages of shared
-// memory, two multiply, 64 rows of x each. Two blocks of a cluster have the same columns: each copies half of the
-// weight's rows to both.
+// memory, two take tiles in turn, so that one multiplies while the other brings its sums to memory. Two blocks of a
+// cluster have the same columns: each copies half of the weight's rows to both.
 #pragma once
 
 #include "device/epilogue.cuh"

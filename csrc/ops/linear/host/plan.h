@@ -45,6 +45,12 @@ inline Plan plan_for(const Linear& a, const Device& device) {
   return plan;
 }
 
+// One launch is all that such a call takes.
+inline bool small(const Linear& a) {
+  constexpr int64_t kMostDeep = 128, kMostResults = 65536;
+  return a.k <= kMostDeep && a.n <= kMostResults && a.m <= kMostResults && a.m * a.n <= kMostResults;
+}
+
 // Whether three of four multiprocessors have a tile.
 inline bool fills(const Linear& a, const Device& device) {
   const Plan plan = plan_for(a, device);
