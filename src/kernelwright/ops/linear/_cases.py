@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from kernelwright.ops._selfcheck import Place
 
 _DTYPES = ("float32", "float16", "bfloat16")
-# Half a unit in the last place of the result; of the terms what sums in float32 lose, and the rounding of the sums where
-# torch multiplies.
+# Half a unit in the last place of the result; of the terms what sums in float32 lose, and the rounding of the sums
+# where torch multiplies.
 TOLERANCES = {
     "float64": Tolerance(1e-12, 1e-14, 1e-14),
     "float32": Tolerance(2e-6, 1e-7, 2e-6),

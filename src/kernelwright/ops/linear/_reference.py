@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from kernelwright.ops._tensors import settled, without_autocast
@@ -55,8 +56,6 @@ def terms(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> tu
 
 def slope(z: Tensor, activation: str) -> Tensor:
     """The derivative of the activation, in float32 or float64."""
-    import torch
-
     if activation == "relu":
         return (z > 0).to(z.dtype)
     if activation == "squared_relu":
@@ -65,7 +64,7 @@ def slope(z: Tensor, activation: str) -> Tensor:
         s = z.sigmoid()
         return s * (1 + z * (1 - s))
     if activation == "gelu":
-        return 0.5 * (1 + torch.erf(z * 0.5**0.5)) + z * torch.exp(-0.5 * z * z) * (2 * torch.pi) ** -0.5
-    factor = (2 / torch.pi) ** 0.5
-    t = torch.tanh(factor * (z + 0.044715 * z**3))
+        return 0.5 * (1 + (z * 0.5**0.5).erf()) + z * (-0.5 * z * z).exp() * (2 * math.pi) ** -0.5
+    factor = (2 / math.pi) ** 0.5
+    t = (factor * (z + 0.044715 * z**3)).tanh()
     return 0.5 * (1 + t) + 0.5 * z * (1 - t * t) * factor * (1 + 3 * 0.044715 * z * z)
