@@ -143,7 +143,7 @@ kw_status read(const char* name, const kw_tensor* y, const kw_tensor* x, const k
     return fail(KW_ERROR_INVALID_ARGUMENT,
                 "%s: weight must be [%lld, %lld], of the type of x and where x is; it has %d dimensions, %lld rows of "
                 "%lld elements of type %d, on device %d",
-                name, (long long)results.cols, (long long)rows.cols, of.dims, (long long)columns.count,
+                name, (long long)results.cols, (long long)rows.cols, (int)of.dims, (long long)columns.count,
                 (long long)columns.cols, of.dtype, of.device);
   if (bias != nullptr) {
     kw_tensor found;
