@@ -79,9 +79,16 @@ def _rows(built: Built) -> tuple[Row, ...]:
 
     return tuple(
         Row(
-            i.code, i.op, len(i.data), i.registers, i.spilled if isinstance(i.facts, Cubin) else None, i.seconds, i.peak
+            code=image.code,
+            op=image.op,
+            size=len(image.data),
+            registers=image.registers,
+            spilled=image.spilled if isinstance(image.facts, Cubin) else None,
+            seconds=image.seconds,
+            peak=image.peak,
+            served_by=image.served_by,
         )
-        for i in built.images
+        for image in built.images
     )
 
 

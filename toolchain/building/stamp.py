@@ -25,6 +25,7 @@ class Row:
     spilled: int | None  # None where there is no machine code yet
     seconds: float
     peak: int  # bytes of the compiler's largest process; as `seconds`, when the image was compiled
+    served_by: str = ""  # the code whose equal image is packed in its place
 
 
 @dataclass(frozen=True)

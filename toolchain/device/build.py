@@ -12,6 +12,7 @@ from toolchain.device import child
 from toolchain.device.cache import Cache, key_of
 from toolchain.device.compiler import INCLUDE, Job
 from toolchain.device.environment import cache_dir, job_limit
+from toolchain.device.equal import with_equals
 from toolchain.device.image import Image, finish
 from toolchain.device.memory import available
 from toolchain.device.progress import Progress
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Built:
-    """Images sorted by op, then in the table's order of codes; `note` says how many ran at once and why."""
+    """Images sorted by op, then in the table's order of codes, also those that are left out of a wheel; `note` says how
+    many ran at once and why.
+    """
 
     images: tuple[Image, ...]
     seconds: float
@@ -119,5 +122,5 @@ def build_images(
             shown.close()
     for said in cache.notes:
         shown.say(said)
-    images = tuple(builder.images[index] for index in range(len(todo)))
+    images = with_equals(request, (builder.images[index] for index in range(len(todo))))
     return Built(images, time.monotonic() - started, note)

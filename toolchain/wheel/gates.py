@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from toolchain.cubin import check
+from toolchain.cubin import check, loaded
+from toolchain.device.equal import may_serve
 from toolchain.errors import GateError
 from toolchain.locking.wanted import lock_of
 from toolchain.providers import pip
 from toolchain.request import Request, label
-from toolchain.targets import ROOT
+from toolchain.targets import ROOT, Code
 from toolchain.wheel.elf import Needs, defined, parse
 
 LIBRARY = "kernelwright/lib/libkernelwright.so"
@@ -69,19 +70,41 @@ def exports(data: bytes, library: str) -> None:
         raise GateError(f"{library} exports nothing; a C ABI of {', '.join(EXPORTED)} was expected")
 
 
+def _equal(what: str, served_by: Mapping[str, str], file: bytes, code: Code, request: Request) -> None:
+    """An image that was left out: asked for by nobody by name, and all that is loaded is in the file that serves."""
+    instead = next((one for one in request.codes if one.name == served_by["code"]), None)
+    if instead is None or not may_serve(code, instead) or not request.is_default_codes or request.debug:
+        raise GateError(
+            f"{what} was left out for the image of {served_by['code']}, which may not serve in its place: only default "
+            "sets leave images out, for one that runs wherever they do, and never where the row says `always`"
+        )
+    check(file, instead)
+    if (found := loaded(file)) != served_by["loaded"]:
+        raise GateError(
+            f"{what} was left out for the image of {instead.name}, which loads something else: {found}, and what was "
+            f"left out {served_by['loaded']}; remove the build directory and build again"
+        )
+
+
 def images(members: Mapping[str, bytes], request: Request) -> None:
-    """Each operator is there for each code that was asked for, and each image is for the code it claims."""
-    listed = {(image["op"], image["code"]): image["path"] for image in json.loads(members[MANIFEST])["images"]}
+    """Each operator is there for each code that was asked for, and each image is for the code it claims, or for another
+    of which the same is loaded.
+    """
+    listed = {(image["op"], image["code"]): image for image in json.loads(members[MANIFEST])["images"]}
     for code in request.codes:
         for op in request.ops:
-            path = f"kernelwright/{listed.get((op, code.name), f'kernels/{code.name}/{op}.{code.suffix}')}"
+            row = listed.get((op, code.name), {"path": f"kernels/{code.name}/{op}.{code.suffix}"})
+            path = f"kernelwright/{row['path']}"
             if (op, code.name) not in listed or path not in members:
                 have = sorted({name for _, name in listed})
                 raise GateError(
                     f"the wheel lacks {op} for {code.name} ({path}); it has {', '.join(have) or 'no image'}"
                 )
-            check(members[path], code)
-    lying = {f"kernelwright/{path}" for path in listed.values()}
+            if row.get("served_by"):
+                _equal(f"{op} for {code.name}", row["served_by"], members[path], code, request)
+            else:
+                check(members[path], code)
+    lying = {f"kernelwright/{row['path']}" for row in listed.values()}
     stray = [n for n in members if n.startswith("kernelwright/kernels/") and n not in lying]
     if stray:
         raise GateError(f"the wheel holds {stray[0]}, which its manifest does not name; remove the build directory")
