@@ -22,7 +22,7 @@ def test_an_image_that_was_left_out_is_the_one_that_serves(monkeypatch: pytest.M
         made[code] = sorted(path.stem for path in kernels)
 
     monkeypatch.setattr(build, "build_image", build_image)
-    ops = ("one", "two")
-    rows = [*(row(op, "sm_86") for op in ops), row("one", "sm_89", "sm_86"), row("two", "sm_89")]
+    ops = ("rms_norm", "swiglu")
+    rows = [*(row(op, "sm_86") for op in ops), row("rms_norm", "sm_89", "sm_86"), row("swiglu", "sm_89")]
     build.build_operators({"images": rows}, ["sm_89"], tmp_path / "libcuda.so.1", tmp_path)
-    assert made == {"sm_86": ["one", "two"], "sm_89": ["two"]}
+    assert made == {"sm_86": ["rms_norm", "swiglu"], "sm_89": ["swiglu"]}
