@@ -61,6 +61,8 @@ def build_driver(to: Path) -> Path:
         *PLAIN,
         *STRICT,
         "-O2",
+        "-I",
+        CSRC,
         "-shared",
         "-Wl,-soname,libcuda.so.1",
         *sources,
