@@ -6,22 +6,22 @@ from __future__ import annotations
 import fnmatch
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from toolchain.cubin import check, loaded
 from toolchain.device.equal import may_serve
 from toolchain.errors import GateError
+from toolchain.families import COMMON, MOST
 from toolchain.locking.wanted import lock_of
 from toolchain.providers import pip
 from toolchain.request import Request, label
 from toolchain.targets import ROOT, Code
 from toolchain.wheel.elf import Needs, defined, parse
+from toolchain.wheel.shares import LIBRARY, Share, over
 
-LIBRARY = "kernelwright/lib/libkernelwright.so"
 MANIFEST = "kernelwright/manifest.json"
-LARGEST = 5_000_000  # bytes of a released wheel; people fetch it on a Jetson's wireless
 LARGEST_CODE = 1_000_000  # what a code may add where somebody asks for more codes than a release has
 EXPORTED = ("kw_*",)
 _MADE = (".so", ".cubin", ".ptx", ".json", ".cmake", "/WHEEL")  # by a compiler or this toolchain; the others are copies
@@ -127,13 +127,25 @@ def names_no_machine(members: Mapping[str, bytes]) -> None:
                 )
 
 
-def size(name: str, packed: bytes, request: Request) -> None:
-    """A label tells that a wheel is no release's: it may have more codes. Debug builds may be as big as they like."""
-    largest = max(LARGEST, LARGEST_CODE * len(request.codes)) if label(request) else LARGEST
-    if len(packed) > largest and not request.debug:
+def size(name: str, packed: bytes, shares: Sequence[Share], request: Request) -> None:
+    """A released wheel by its families' budgets. A label tells that it is none: it may have more codes and operators.
+
+    Debug builds may be as big as they like.
+    """
+    if request.debug:
+        return
+    released = not label(request)
+    for share in shares if released else ():
+        if share.size > share.limit:
+            what = f"its images ({share.images:,}) and its part of the library ({share.library:,})"
+            if share.family == COMMON:
+                what = f"its part of the library ({share.library:,}) and all that is no image ({share.rest:,})"
+            raise over(share.family, share.size, share.limit, what, ROOT)
+    largest = MOST if released else max(MOST, LARGEST_CODE * len(request.codes))
+    if len(packed) > largest:
         raise GateError(
-            f"{name} has {len(packed):,} bytes, more than {largest:,}; `python -m kernelwright` lists what its images "
-            "take. Leave codes or operators out, or make kernels share code"
+            f"{name} has {len(packed):,} bytes, more than {largest:,}; `python -m kernelwright xray` lists what its "
+            "codes take. Leave codes or operators out, or make kernels share code"
         )
 
 
