@@ -5,9 +5,9 @@
 file(GLOB kw_device_sources CONFIGURE_DEPENDS csrc/cuda/*.cu csrc/cuda/include/* csrc/include/kernelwright/*.h)
 file(GLOB_RECURSE kw_toolchain CONFIGURE_DEPENDS toolchain/*.py)
 
-# PYTHONSAFEPATH hides the working directory, where the toolchain is.
-set(kw_device_command "${CMAKE_COMMAND}" -E env --unset=PYTHONSAFEPATH --)
-list(APPEND kw_device_command "${KW_PYTHON_COMMAND}" -m toolchain device --out "${KW_PACKAGE}")
+# With -I nothing is imported that only happens to lie somewhere; the tree is then named.
+set(kw_device_command "${KW_PYTHON_COMMAND}" -I "${PROJECT_SOURCE_DIR}/toolchain/start.py" "${PROJECT_SOURCE_DIR}")
+list(APPEND kw_device_command toolchain device --out "${KW_PACKAGE}")
 list(APPEND kw_device_command --provider "${KW_PROVIDER}")
 foreach(option TARGET TOOLKIT ARCHS OPS LABEL)
   if(KW_${option})

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from toolchain import providers
+from toolchain import providers, start
 from toolchain.errors import KwError, RequestError
 from toolchain.providers import environment, host, nvrtc, pip
 from toolchain.request import AUTO, Request, label, resolve
@@ -138,6 +138,7 @@ def make(
             del os.environ[name]
         os.environ["CMAKE_GENERATOR"] = "Ninja"  # make links the same objects in another order
         _be_patient()
+    os.environ.setdefault(start.MODULES, start.joined(start.importable()))  # for the toolchain that CMake starts
     for name in ("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"):  # zig makes a C library once; not in people's homes
         os.environ.setdefault(name, str(ROOT / ".kw" / "cache" / "zig"))
     given = {f"cmake.define.{key}": value for key, value in defines(table, request, jobs).items()}
