@@ -11,6 +11,7 @@ from pathlib import Path
 
 from toolchain import start
 from toolchain.errors import GateError, ProvisionError
+from toolchain.files import make_private
 from toolchain.providers.pip import run_pip
 from toolchain.request import Request
 from toolchain.targets import ROOT
@@ -20,8 +21,9 @@ def environment() -> dict[str, str]:
     """This one, without what would let other modules in or change how environments are made."""
     dropped = ("PYTHON", "VIRTUALENV_", "PIP_", "KERNELWRIGHT_")
     env = {key: value for key, value in os.environ.items() if not key.startswith(dropped)}
-    app_data = str(ROOT / ".kw" / "cache" / "virtualenv")
-    return {**env, "VIRTUALENV_CONFIG_FILE": os.devnull, "VIRTUALENV_OVERRIDE_APP_DATA": app_data}
+    app_data = ROOT / ".kw" / "cache" / "virtualenv"
+    make_private(app_data)
+    return {**env, "VIRTUALENV_CONFIG_FILE": os.devnull, "VIRTUALENV_OVERRIDE_APP_DATA": str(app_data)}
 
 
 def make(place: Path, python: str | None = None) -> Path:

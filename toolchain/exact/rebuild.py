@@ -16,6 +16,7 @@ from toolchain import leftovers, source, start
 from toolchain.device.environment import cache_dir
 from toolchain.errors import CompileError
 from toolchain.exact.conditions import SCRIPT, Conditions, Python, faketime
+from toolchain.files import about_trust, make_private
 from toolchain.providers import environment, host, machine_of, pip
 from toolchain.providers.host import HostTools
 from toolchain.targets import ROOT, load
@@ -105,7 +106,7 @@ def lay_out(tree: Path, place: Path, tools: Sequence[Path], conditions: Conditio
     for tool in tools:
         shutil.copytree(tool, copy / ".kw" / "tools" / tool.name, symlinks=True, copy_function=_link)
     for name in ("home", "temporary", "cache", "patch"):
-        (place / conditions.user / name).mkdir(parents=True)
+        make_private(place / conditions.user / name)
     if conditions.other_zlib:
         (place / conditions.user / "patch" / "other_zlib.py").write_text(_OTHER_ZLIB, encoding="utf-8")
     return copy
@@ -113,7 +114,7 @@ def lay_out(tree: Path, place: Path, tools: Sequence[Path], conditions: Conditio
 
 def _environment(copy: Path, conditions: Conditions, tools: HostTools, cached: bool) -> dict[str, str]:
     own = copy.parent / conditions.user
-    cache = cache_dir() if cached else own / "cache"
+    cache = cache_dir() if cached and not about_trust(cache_dir()) else own / "cache"
     env = {name: os.environ[name] for name in _PASSED if name in os.environ}
     modules = [own / "patch", *tools.modules]
     programs = [*tools.programs, env.get("PATH", os.defpath)]
