@@ -36,6 +36,14 @@ def test_import_loads_nothing():
     assert statistics.median(seconds) < 0.050, f"import kernelwright took {seconds} s"
 
 
+def test_the_library_guards_its_stack():
+    """Functions of the C library that end the process where an array on the stack is written past its end."""
+    if _files.read("manifest.json")["debug"]:
+        pytest.skip("a debug build has no FORTIFY, which needs optimised code")
+    names = set(_files.whole_library().read_bytes().split(b"\0"))
+    assert {b"__stack_chk_fail", b"__memcpy_chk", b"__vsnprintf_chk"} <= names
+
+
 def test_names():
     assert {"rms_norm", "ops", "nn", "errors", "__version__"} <= set(dir(kernelwright))
     assert kernelwright.__version__ == _files.read("manifest.json")["version"]
