@@ -16,7 +16,7 @@ using Handle = const void* const*;  // AtenTensorHandle
 using Status = int32_t;             // AOTITorchError: 0, or what an exception became
 using Constant = int32_t (*)();
 
-constexpr int32_t kTypes = KW_UINT8 + 1;
+constexpr int32_t kTypes = KW_FLOAT8_E4M3FN + 1;
 
 struct Functions {
   Status (*data)(Handle, void**);
@@ -59,6 +59,9 @@ bool find_all(void* library, Functions* f) {
          find(library, "aoti_torch_dtype_bfloat16", &f->types[KW_BFLOAT16]) &&
          find(library, "aoti_torch_dtype_float64", &f->types[KW_FLOAT64]) &&
          find(library, "aoti_torch_dtype_uint8", &f->types[KW_UINT8]) &&
+         find(library, "aoti_torch_dtype_int8", &f->types[KW_INT8]) &&
+         find(library, "aoti_torch_dtype_int32", &f->types[KW_INT32]) &&
+         find(library, "aoti_torch_dtype_float8_e4m3fn", &f->types[KW_FLOAT8_E4M3FN]) &&
          find(library, "aoti_torch_device_type_cpu", &f->cpu) && find(library, "aoti_torch_device_type_cuda", &f->cuda);
 }
 

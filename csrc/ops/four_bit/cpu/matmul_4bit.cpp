@@ -55,7 +55,7 @@ static bool product_by_tiles(Product& p) {
 }
 
 static bool tiled(const Matmul4bit& a) {
-  return a.m >= kFewestTiled && a.k % kTileMultiple == 0 && a.dtype == KW_BFLOAT16 && has_tiles();
+  return a.m >= kFewestTiled && a.k > 0 && a.k % kTileMultiple == 0 && a.dtype == KW_BFLOAT16 && has_tiles();
 }
 
 kw_status matmul_4bit(const Matmul4bit& args) {

@@ -41,7 +41,7 @@ kw_status run_on_device(int32_t device, void* stream, const Dequantize4bit& a) {
 
 kw_status check(const char* name, int32_t device, const Dequantize4bit& a) {
   KW_TRY(check_device(name, device));
-  KW_TRY(check_dtype(name, a.dtype));
+  KW_TRY(check_float_type(name, a.dtype));
   KW_TRY(check_blocksize(name, a.blocksize));
   KW_TRY(check_quant_type(name, a.quant_type));
   KW_TRY(check_size(name, "count", a.count));

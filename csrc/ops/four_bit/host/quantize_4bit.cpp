@@ -50,7 +50,7 @@ kw_status run_on_device(const char* name, int32_t device, void* stream, const Qu
 
 kw_status check(const char* name, int32_t device, const Quantize4bit& a) {
   KW_TRY(check_device(name, device));
-  KW_TRY(check_dtype(name, a.dtype));
+  KW_TRY(check_float_type(name, a.dtype));
   KW_TRY(check_blocksize(name, a.blocksize));
   KW_TRY(check_quant_type(name, a.quant_type));
   KW_TRY(check_size(name, "count", a.count));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The 4-bit operators on the CPU: codes nearest to what they stand for, the way back to the bit, products against
 // double; scales quantized once more; nothing written outside. On every instruction set.
-#include <kernelwright/dequantize_4bit.h>
-#include <kernelwright/matmul_4bit.h>
+#include "ops/four_bit/api/dequantize_4bit.h"
+#include "ops/four_bit/api/matmul_4bit.h"
 
 #include "../../../cpp/cpu/check.h"
 

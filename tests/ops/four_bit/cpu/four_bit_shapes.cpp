@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The 4-bit operators where vectors do not fit, element by element, for every instruction set: sizes that nothing
 // divides, blocks that cross rows, addresses of any alignment, inputs that end where the process's memory ends.
-#include <kernelwright/dequantize_4bit.h>
-#include <kernelwright/matmul_4bit.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "ops/four_bit/api/dequantize_4bit.h"
+#include "ops/four_bit/api/matmul_4bit.h"
 
 #include "../../../cpp/cpu/check.h"
 #include "ops/four_bit/values.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What the 4-bit functions of tensors refuse: the message begins with the function and names the argument, and nothing
 // was written.
-#include <kernelwright/dequantize_4bit.h>
-#include <kernelwright/matmul_4bit.h>
+#include "ops/four_bit/api/dequantize_4bit.h"
+#include "ops/four_bit/api/matmul_4bit.h"
 
 #include <initializer_list>
 

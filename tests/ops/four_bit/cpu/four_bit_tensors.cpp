@@ -2,8 +2,8 @@
 // The 4-bit operators of tensors write what those of addresses write for the same memory, bit for bit: however rows
 // lie, in whatever shape the weight is given, with either kind of scales. What those write, other tests compare with
 // the book.
-#include <kernelwright/dequantize_4bit.h>
-#include <kernelwright/matmul_4bit.h>
+#include "ops/four_bit/api/dequantize_4bit.h"
+#include "ops/four_bit/api/matmul_4bit.h"
 
 #include <initializer_list>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Products by the matrix unit: every number of row groups, several spans, blocks that cross rows, last tiles that are
 // not full, against double; and what the unit would get wrong comes out as without it, bit for bit.
-#include <kernelwright/matmul_4bit.h>
+#include "ops/four_bit/api/matmul_4bit.h"
 
 #include "../../../cpp/cpu/check.h"
 #include "ops/four_bit/values.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // kw_swiglu and kw_swiglu_backward on the CPU against long double: every type, length, in-place form and misalignment;
 // nothing written outside. Whole ranges of gates, and their ends.
-#include <kernelwright/swiglu.h>
+#include "ops/gated/api/swiglu.h"
 
 #include "../../../cpp/cpu/check.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // kw_layer_norm on the CPU against long double: every type, length, in-place form and misalignment; means far larger
 // than the deviations; nothing written outside.
-#include <kernelwright/layer_norm.h>
+#include "ops/norm/api/layer_norm.h"
 
 #include "../../../cpp/cpu/rows.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What the norms' C functions refuse, and that they name themselves and the argument.
-#include <kernelwright/layer_norm.h>
-#include <kernelwright/rms_norm.h>
+#include "ops/norm/api/layer_norm.h"
+#include "ops/norm/api/rms_norm.h"
 
 #include "../../../cpp/cpu/check.h"
 

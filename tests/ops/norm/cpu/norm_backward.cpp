@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // kw_rms_norm_backward and kw_layer_norm_backward on the CPU against double: every type, length, number of rows and
 // misalignment, with and without what is optional; the same bits for any number of threads; nothing written outside.
-#include <kernelwright/layer_norm.h>
-#include <kernelwright/rms_norm.h>
+#include "ops/norm/api/layer_norm.h"
+#include "ops/norm/api/rms_norm.h"
 
 #include "../../../cpp/cpu/rows.h"
 

@@ -2,7 +2,7 @@
 // The sums over rows of a norm's backward pass have the same bits whoever adds them and when. Threads that run as they
 // like seldom take the schedules that are hard; here a range of chunks runs at once, in any order, on any of three
 // "threads", as they may steal from each other. The code is the library's own, its threads and pages are this file's.
-#include <kernelwright/rms_norm.h>
+#include "ops/norm/api/rms_norm.h"
 
 #include "../../../cpp/cpu/check.h"
 #include "ops/norm/cpu/chunks.h"
