@@ -185,14 +185,6 @@ def test_a_list_that_is_none_is_refused(get, shelf, text):
         get(shelf)
 
 
-@pytest.mark.parametrize(("name", "what"), [("nowhere", "does not exist"), ("file", "is not a directory")])
-def test_a_path_that_is_no_directory_is_refused_at_once(get, tmp_path, name, what):
-    (tmp_path / "file").touch()
-    with pytest.raises(RequestError, match=rf"--from \S+{name}: {tmp_path}/{name} {what}\. Name the directory"):
-        get(tmp_path / name)
-    assert not (tmp_path / "dist").exists()  # nothing is built
-
-
 def test_what_is_not_there_is_built_and_the_reason_said(get, shelf, server, tmp_path, capsys):
     reasons = {}
     (tmp_path / "empty").mkdir()
