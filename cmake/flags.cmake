@@ -28,7 +28,7 @@ target_compile_options(
     "-ffile-prefix-map=${PROJECT_BINARY_DIR}=build"
 )
 target_include_directories(
-  kw_flags INTERFACE "${PROJECT_SOURCE_DIR}/csrc/include" "${PROJECT_SOURCE_DIR}/csrc" "${PROJECT_SOURCE_DIR}/csrc/host"
+  kw_flags INTERFACE "${PROJECT_SOURCE_DIR}/csrc/include" "${PROJECT_SOURCE_DIR}/csrc"
 )
 # Named without looking: glibc has all three on every floor (empty ones since 2.34), and what is not used is dropped.
 target_link_libraries(kw_flags INTERFACE pthread dl m)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The files that describe a set of images: manifest.json, kw_images.inc, targets.json, report.json.
 
-docs/architecture.md has their form; src/kernelwright and csrc/host read them.
+docs/architecture.md has their form; src/kernelwright and csrc/core read them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 PROJECT = "kernelwright"
-FEATURE_BITS = 32  # csrc/host keeps them in a uint32_t
+FEATURE_BITS = 32  # csrc/core keeps them in a uint32_t
 
 
 def base_version(root: Path) -> str:

@@ -15,7 +15,7 @@ from toolchain.targets import ROOT, Code, Table, Target, Toolkit
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-SOURCES = Path("csrc/cuda")
+SOURCES = Path("csrc/ops")
 DEFAULT_PROVIDER = "pip"
 AUTO = "auto"  # whoever has the providers replaces this before a label is made
 
@@ -75,11 +75,11 @@ def label(request: Request) -> str:
 
 
 def find_ops(root: Path = ROOT) -> tuple[str, ...]:
-    """The stems of csrc/cuda/*.cu: the ops there are."""
-    found = tuple(sorted(path.stem for path in (root / SOURCES).glob("*.cu")))
+    """The stems of csrc/ops/<family>/*.cu: the ops there are."""
+    found = sorted(path.stem for path in (root / SOURCES).glob("*/*.cu"))
     if not found:
-        raise RequestError(f"no device source *.cu in {root / SOURCES}: is this the root of the tree?")
-    return found
+        raise RequestError(f"no device source <family>/*.cu in {root / SOURCES}: is this the root of the tree?")
+    return tuple(found)
 
 
 def find_target(table: Table, name: str | None = None, machine: str | None = None) -> Target:
@@ -173,7 +173,7 @@ def _ops(found: tuple[str, ...], asked: str | None) -> tuple[str, ...]:
     ops = sorted(set(_words(asked, "--ops")))
     unknown = [op for op in ops if op not in found]
     if unknown:
-        raise RequestError(f"op {unknown[0]!r} has no {SOURCES}/{unknown[0]}.cu; there are {', '.join(found)}")
+        raise RequestError(f"op {unknown[0]!r} has no {SOURCES}/<family>/{unknown[0]}.cu; there are {', '.join(found)}")
     return tuple(ops)
 
 

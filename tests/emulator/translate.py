@@ -9,6 +9,7 @@ order of its operands too. An instruction without such a function is an error of
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -144,9 +145,9 @@ def translated(text: str) -> str:
     return _SHARED.sub(_shared, "".join([*parts, text[end:]]))
 
 
-def translate(sources: list[Path], to: Path) -> None:
-    """Each file under its own name in `to`; the compiler's messages name the original."""
-    to.mkdir(parents=True, exist_ok=True)
-    for source in sources:
+def translate(sources: Mapping[Path, Path], to: Path) -> None:
+    """Each file under the relative path that is given for it in `to`; the compiler's messages name the original."""
+    for source, place in sources.items():
         text = translated(source.read_text(encoding="utf-8"))
-        (to / source.name).write_text(f'#line 1 "{source}"\n{text}', encoding="utf-8")
+        (to / place).parent.mkdir(parents=True, exist_ok=True)
+        (to / place).write_text(f'#line 1 "{source}"\n{text}', encoding="utf-8")

@@ -21,7 +21,7 @@ from toolchain.request import resolve
 @pytest.fixture
 def root(tmp_path):
     place = tree(tmp_path / "root", first='#include "shared.cuh"\nint a;', second="int b;")
-    (place / "csrc/cuda/include/shared.cuh").write_text("// one\n")
+    (place / "csrc/ops/toy/shared.cuh").write_text("// one\n")
     return place
 
 
@@ -87,12 +87,12 @@ def test_images_come_in_the_tables_order(build):
 def test_a_changed_source_is_compiled_again_and_so_is_a_changed_header(build, root):
     compiler = FakeCompiler()
     build(compiler)
-    (root / "csrc/cuda/second.cu").write_text("int c;")
+    (root / "csrc/ops/toy/second.cu").write_text("int c;")
     assert build(compiler)[0] == every("sm_80", "sm_89", ops=("second",))
-    (root / "csrc/cuda/include/shared.cuh").write_text("// two\n")
+    (root / "csrc/ops/toy/shared.cuh").write_text("// two\n")
     assert build(compiler)[0] == every("sm_80", "sm_89", ops=("first",))
-    os.utime(root / "csrc/cuda/first.cu", (1, 1))
-    (root / "csrc/cuda/include/unused.cuh").write_text("// nobody includes it\n")
+    os.utime(root / "csrc/ops/toy/first.cu", (1, 1))
+    (root / "csrc/ops/toy/unused.cuh").write_text("// nobody includes it\n")
     assert build(compiler)[0] == []
 
 
@@ -106,7 +106,7 @@ def test_what_decides_the_output_is_in_the_key(build, root):
 
 def test_a_key_holds_no_place(table, root, tmp_path):
     other = tree(tmp_path / "elsewhere", first='#include "shared.cuh"\nint a;')
-    (other / "csrc/cuda/include/shared.cuh").write_text("// one\n")
+    (other / "csrc/ops/toy/shared.cuh").write_text("// one\n")
     jobs = [Job(place, "first", table.codes["sm_80"]) for place in (root, other)]
     keys = {key_of(job, FakeCompiler(), read_sources(job.root, job.source)) for job in jobs}
     assert len(keys) == 1
@@ -123,7 +123,7 @@ def test_a_damaged_entry_is_said_and_compiled_again(build, tmp_path, where):
     asked, shown, (image,) = build(compiler, archs="80", ops="first")
     assert asked == every("sm_80", ops=("first",))
     assert image.data == expected
-    assert f"cache: the entry of csrc/cuda/first.cu for sm_80 is damaged ({entry})" in shown
+    assert f"cache: the entry of csrc/ops/toy/first.cu for sm_80 is damaged ({entry})" in shown
     assert build(compiler, archs="80", ops="first")[0] == []
 
 
@@ -180,8 +180,8 @@ def test_the_compiler_sees_what_the_key_covers_and_nothing_else(build, root, tmp
         def compile(self, job):
             assert job.root != root
             names = sorted(p.relative_to(job.root).as_posix() for p in job.root.rglob("*.cu*") if p.is_file())
-            assert names == ["csrc/cuda/first.cu", "csrc/cuda/include/shared.cuh"]
-            (root / "csrc/cuda/first.cu").write_text("int edited;")
+            assert names == ["csrc/ops/toy/first.cu", "csrc/ops/toy/shared.cuh"]
+            (root / "csrc/ops/toy/first.cu").write_text("int edited;")
             return super().compile(job)
 
     compiler = Editor()

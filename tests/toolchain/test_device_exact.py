@@ -41,7 +41,7 @@ CODES = ("sm_80", "sm_90a", "compute_90")
 
 def place(path: Path) -> Path:
     root = tree(path, exact=SOURCE)
-    (root / "csrc/cuda/include/parts.cuh").write_text(PART)
+    (root / "csrc/ops/toy/parts.cuh").write_text(PART)
     return root
 
 

@@ -20,9 +20,9 @@ def table():
 
 @pytest.fixture
 def root(tmp_path):
-    (tmp_path / "csrc/cuda").mkdir(parents=True)
+    (tmp_path / "csrc/ops/toy").mkdir(parents=True)
     for stem in ("rms_norm", "swiglu"):
-        (tmp_path / f"csrc/cuda/{stem}.cu").write_text("")
+        (tmp_path / f"csrc/ops/toy/{stem}.cu").write_text("")
     return tmp_path
 
 

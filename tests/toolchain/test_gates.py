@@ -28,8 +28,8 @@ GOOD = '__attribute__((visibility("default"))) int kw_add(int a) { return a + 1;
 
 
 def image(tmp_path: Path, code: str) -> bytes:
-    (tmp_path / "csrc/cuda").mkdir(parents=True, exist_ok=True)
-    (tmp_path / f"csrc/cuda/{OP}.cu").write_text("", encoding="utf-8")
+    (tmp_path / "csrc/ops/toy").mkdir(parents=True, exist_ok=True)
+    (tmp_path / f"csrc/ops/toy/{OP}.cu").write_text("", encoding="utf-8")
     return FakeCompiler().compile(Job(tmp_path, OP, TABLE.codes[code])).image
 
 

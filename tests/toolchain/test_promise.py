@@ -87,7 +87,7 @@ def test_what_breaks_a_program_is_shown_unless_the_number_is_raised(tree, old, n
         with pytest.raises(GateError, match=r"the C ABI 3 of 1\.0\.0 is not kept") as told:
             tree.check()
         assert said in str(told.value)
-        assert "raise the number in csrc/host/version.cpp" in str(told.value)
+        assert "raise the number in csrc/core/version.cpp" in str(told.value)
         tree.write()  # recording it for 1.1.0 does not make it right
     tree.number(4)
     tree.check()

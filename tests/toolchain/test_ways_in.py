@@ -19,13 +19,14 @@ from pathlib import Path
 import pytest
 
 from toolchain.building.package import _environment
+from toolchain.device.compiler import source_of
 from toolchain.providers import host
 from toolchain.request import find_ops
 from toolchain.targets import ROOT, load
 
 pytestmark = pytest.mark.slow
 
-OP = min(find_ops(), key=lambda name: (ROOT / f"csrc/cuda/{name}.cu").stat().st_size)
+OP = min(find_ops(), key=lambda name: (ROOT / source_of(ROOT, name)).stat().st_size)
 SETTINGS = json.dumps({"provider": "pip", "ops": OP})
 HOOK = """
 import json, sys

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from toolchain.request import Request
     from toolchain.targets import Table
 
-HEADERS = Path("csrc/include/kernelwright")
 SUFFIXES = (".cubin", ".ptx", ".h")
 
 
@@ -75,7 +74,7 @@ def write_outputs(
 ) -> None:
     """Fills `out`; what an earlier request left there goes."""
     version = manifest.build_version(root, request, given_label)
-    headers = abi.read_headers(root / HEADERS)
+    headers = abi.read_headers(*abi.header_directories(root))
     files = {manifest.image_path(image, request): image.data for image in built.images}
     files |= {
         "manifest.json": manifest.manifest(request, compiler, version, built.images),

@@ -2,7 +2,7 @@
 // Two sets of threads that wait awake for their next job take the cores from each other: beside a program's OpenMP
 // threads (torch's) those of the pool start late, and the program's after them. So a program that has an OpenMP runtime
 // can have its threads do our work too.
-#include "team.h"
+#include "cpu/runtime/team.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -11,9 +11,9 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include "../../host/error.h"
-#include "../pool.h"
-#include "fork_mark.h"
+#include "core/error.h"
+#include "cpu/pool.h"
+#include "cpu/runtime/fork_mark.h"
 
 namespace kw::cpu {
 namespace {

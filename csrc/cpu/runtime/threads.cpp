@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../host/error.h"
-#include "../pool.h"
+#include "core/error.h"
+#include "cpu/pool.h"
 
 namespace kw::cpu {
 namespace {

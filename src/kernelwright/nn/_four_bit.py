@@ -10,9 +10,9 @@ import torch
 from kernelwright.errors import InvalidArgument, InvalidDtype
 from kernelwright.nn import _frozen_linear
 from kernelwright.nn.quant_state import QuantState, unreadable
-from kernelwright.ops import _four_bit as four_bit
 from kernelwright.ops import _register
 from kernelwright.ops._direct import calls
+from kernelwright.ops.four_bit import _shared as four_bit
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -15,7 +15,7 @@ import torch
 
 from kernelwright.ops._direct import calls
 from kernelwright.ops._tensors import without_autocast
-from kernelwright.ops.matmul_4bit import _MANY_ROWS_BY_GROUPS, _make_current
+from kernelwright.ops.four_bit.matmul_4bit import _MANY_ROWS_BY_GROUPS, _make_current
 
 if TYPE_CHECKING:
     from collections.abc import Callable

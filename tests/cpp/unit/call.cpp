@@ -4,7 +4,7 @@
 #include <limits.h>
 
 #include "../check.h"
-#include "error.h"
+#include "core/error.h"
 
 static bool same(double a, double b) { return a == b; }
 

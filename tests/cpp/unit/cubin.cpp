@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What is read from a cubin's header. The e_flags are those of real cubins, of NVRTC 12.2 and 12.9 and nvcc 13.0.
-#include "cubin.h"
+#include "core/cubin.h"
 
 #include <elf.h>
 

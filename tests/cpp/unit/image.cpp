@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Which image a device gets: a table of capabilities and answers, also for devices that nobody has heard of.
-#include "image.h"
+#include "core/image.h"
 
 #include "../check.h"
 

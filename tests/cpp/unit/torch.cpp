@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "../check.h"
-#include "tensor.h"
+#include "core/tensor.h"
 
 namespace {
 

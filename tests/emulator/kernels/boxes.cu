@@ -2,10 +2,10 @@
 // Copies of boxes of matrices that the driver was told of (cp.async.bulk.tensor): 24 rows of 16 floats in boxes of 8
 // rows of 4, and 24 rows of 128 bytes in boxes of 8 whole rows, swizzled. A kernel gives the box at a place of the
 // first, or the bytes of one of the second, four a word. Those named after a fault have it, and nothing else wrong.
-#include "four_bit_params.h"
-#include "ptx_bulk.cuh"
-#include "ptx_shared.cuh"
-#include "reduce.cuh"
+#include "device/ptx/bulk.cuh"
+#include "device/ptx/shared.cuh"
+#include "device/reduce.cuh"
+#include "ops/four_bit/params.h"
 
 struct BoxParams {
   KwTensorMap floats, bytes;

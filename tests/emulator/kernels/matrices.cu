@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The instructions on matrices by themselves: one warp, A of 16 x 16 and B of 16 x 8 in rows, D = A * B + C; and one
 // warpgroup, A of 64 x 16 and B of 16 x 32.
-#include "ptx_memory.cuh"
-#include "ptx_shared.cuh"
-#include "ptx_wgmma.cuh"
+#include "device/ptx/memory.cuh"
+#include "device/ptx/shared.cuh"
+#include "device/ptx/wgmma.cuh"
 
 struct MatrixParams {
   const unsigned short *a, *b;

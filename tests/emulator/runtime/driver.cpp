@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // An EMULATOR of NVIDIA's driver, for tests: a libcuda.so.1 whose device is the CPU. The kernels it runs are those of
-// the cubin it is given, by name; their code is csrc/cuda compiled for the host (build.py), in the image of the cubin's
+// the cubin it is given, by name; their code is csrc/ops compiled for the host (build.py), in the image of the cubin's
 // architecture. It is stricter than a GPU, and says in the words of an error what a kernel did wrong.
 //
 //   KW_EMULATOR_DEVICES=9.0/132/50,…   capability, multiprocessors and MiB of L2 (0.25, say) of each device
@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../../csrc/host/driver_table.h"
 #include "../../cpp/standin/real_image.h"
+#include "core/driver_table.h"
 #include "machine.h"
 
 namespace {
