@@ -42,7 +42,7 @@ def test_its_functions(bnb, under, seed, dtype, quant_type, double):
     here = bnb.functional.dequantize_4bit(packed, state)
     if dtype == torch.float16 and here.device.type == "cpu":
         # The CPU code within its CUDA library rounds halves away from zero, its library for CPUs to even.
-        from tests.peers.bitsandbytes_4bit import halves_away
+        from tests.ops.four_bit.bitsandbytes_4bit import halves_away
 
         product = bnb.functional.dequantize_4bit(packed, with_type(state, torch.float32))
         assert torch.equal(here, product.half())
