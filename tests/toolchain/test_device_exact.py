@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -152,10 +153,15 @@ def test_a_digest_is_taken_again_when_a_file_changes_and_only_then(tmp_path):
     for note in (tmp_path / "memo/tools").iterdir():
         note.write_text('{"files": [["nowhere", 1, 2]], "facts": {"digest": "stale"}}')
     assert remembered(tmp_path / "memo", "tool", find)["digest"] == digest_of([tool])
+    size, time = tool.stat().st_size, tool.stat().st_mtime_ns
+    for note in (tmp_path / "memo/tools").iterdir():  # right but for the digest, where everybody may write
+        note.write_text(json.dumps({"files": [[str(tool), size, time]], "facts": {"digest": "forged"}}))
+        note.chmod(0o666)
+    assert remembered(tmp_path / "memo", "tool", find)["digest"] == digest_of([tool])
     tool.unlink()
     with pytest.raises(FileNotFoundError):
         remembered(tmp_path / "memo", "tool", find)
-    assert asked == [b"one", b"two", b"two"]
+    assert asked == [b"one", b"two", b"two", b"two"]
 
 
 def test_a_digest_is_of_bytes_not_of_places(tmp_path):
