@@ -32,6 +32,8 @@ def by_torch(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) ->
     """In the type of x: torch's product, then the activation of what that has rounded."""
     from torch.nn import functional
 
+    if x.device.type == "cpu":
+        x = x.contiguous()  # between rows may be NaN, and torch's product by a matrix unit multiplies that by 0
     with without_autocast(x.device):
         return activated(functional.linear(x, weight, bias), activation)
 

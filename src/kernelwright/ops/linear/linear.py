@@ -49,7 +49,7 @@ def _gradients(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     import torch
 
     x, weight, bias = ctx.saved_tensors
-    by_x, by_weight, by_bias, _ = ctx.needs_input_grad
+    by_x, by_weight, by_bias = ctx.needs_input_grad[:3]
     with without_autocast(grad.device):  # backward() may be called within it
         if ctx.activation != "none":
             wide = torch.float64 if grad.dtype == torch.float64 else torch.float32
