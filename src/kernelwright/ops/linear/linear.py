@@ -55,10 +55,10 @@ def _gradients(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
             wide = torch.float64 if grad.dtype == torch.float64 else torch.float32
             z = torch.nn.functional.linear(x, weight, bias).to(wide)
             grad = (grad.to(wide) * reference.slope(z, ctx.activation)).to(grad.dtype)
-        rows = grad.reshape(-1, grad.shape[-1])
+        rows, inputs = reference.matrix(grad), reference.matrix(x)
         return (
             torch.matmul(grad, weight) if by_x else None,
-            torch.matmul(rows.t(), x.reshape(-1, x.shape[-1])) if by_weight else None,
+            torch.matmul(rows.t(), inputs) if by_weight else None,
             rows.sum(0) if by_bias else None,
             None,
         )
