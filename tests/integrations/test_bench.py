@@ -43,6 +43,7 @@ def test_all_of_it_on_a_tiny_model(bnb, transformers, peft, accelerate, tmp_path
     assert 0.02 < _report.difference(after["quantizer"], after["bf16"]) < 1
     assert _report.difference(after["quantizer"], after["bitsandbytes"]) < 0.03
     assert _report.difference(after["under"], after["bitsandbytes"]) < 0.03
+    assert _report.difference(after["optimize"], after["quantizer"]) < 0.03
     for measured in ways.values():
         if "train-2x16" in measured:
             assert measured["train-2x16"]["last_loss"] < measured["train-2x16"]["loss"]
@@ -63,7 +64,7 @@ def test_each_way_is_what_its_name_says(bnb, transformers, accelerate, tmp_path,
 
     _models.save(TINY, tmp_path, "cpu")
     kinds = {"bf16": torch.nn.Linear, "bitsandbytes": bnb.nn.Linear4bit, "under": bnb.nn.Linear4bit}
-    kinds |= {"quantizer": nn.Linear4bit, "floor": _models.Nothing}
+    kinds |= {"quantizer": nn.Linear4bit, "optimize": nn.Linear4bit, "floor": _models.Nothing}
     try:
         for way, kind in kinds.items():
             _models.prepare(way)
@@ -73,7 +74,8 @@ def test_each_way_is_what_its_name_says(bnb, transformers, accelerate, tmp_path,
             assert {type(layer) for layer in layers} == {kind}, way
             assert type(model.lm_head) is torch.nn.Linear
             assert under.enabled() == (way == "under")
-            assert quantizer.enabled() == (way == "quantizer")
+            assert quantizer.enabled() == (way in ("quantizer", "optimize"))
+            assert ("forward" in vars(model.model.norm)) == (way == "optimize")
             under.disable()
             quantizer.disable()
     finally:
@@ -130,7 +132,7 @@ def test_every_way_has_a_color_and_a_request_survives_json():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--ways", "bf16,int8"], "no such name int8; there are bf16, bitsandbytes, under, quantizer"),
+        (["--ways", "bf16,int8"], "no such name int8; there are bf16, bitsandbytes, under, quantizer, optimize"),
         (["--steps", "sleep"], "no such name sleep; there are load, eager, prefill, static, train"),
         (["--layers", "0"], "argument --layers: invalid positive number value: '0'"),
         (["--plot", "found.png"], "the picture is an SVG"),
@@ -149,7 +151,7 @@ def test_what_fails_is_told_and_the_next_step_measured(transformers, accelerate,
 
     _models.save(TINY, tmp_path, "cpu")
 
-    def fails(_model, _rank):
+    def fails(_way, _model, _rank):
         raise RuntimeError("no adapter today")
 
     monkeypatch.setattr(_models, "adapted", fails)

@@ -33,7 +33,7 @@ def build(table, root, tmp_path):
         before = len(compiler.asked)
         request = resolve(table, machine="x86_64", root=root, archs=archs, **options)
         shown = io.StringIO()
-        progress = Progress(len(request.ops) * len(request.codes), shown)
+        progress = Progress(len(request.images) * len(request.codes), shown)
         built = build_images(request, compiler, root=root, cache_at=tmp_path / "cache", progress=progress)
         return sorted(compiler.asked[before:]), shown.getvalue(), built.images
 
@@ -215,7 +215,7 @@ def test_a_malformed_entry_is_named(build, tmp_path, facts):
     entry.write_bytes(_seal(entry.name, rest) + b"\n" + rest)
     asked, shown, _ = build(FakeCompiler(), archs="80", ops="first")
     assert asked == every("sm_80", ops=("first",))
-    assert f"cache: the entry of csrc/cuda/first.cu for sm_80 is malformed ({entry})" in shown
+    assert f"cache: the entry of csrc/ops/toy/first.cu for sm_80 is malformed ({entry})" in shown
 
 
 def test_a_cache_that_cannot_be_written_costs_time_only(build, tmp_path):

@@ -11,6 +11,7 @@ WAYS = {
     "bitsandbytes": "bitsandbytes' NF4 layers on its own kernels",
     "under": "the same layers with kernelwright underneath",
     "quantizer": "kernelwright's quantizer in transformers",
+    "optimize": "the quantizer's model after optimize(model): norms, gated MLPs and LoRA layers too",
     "floor": "bfloat16 with the products of all blocks left out: what generate() costs besides",
 }
 NEEDS = {"bitsandbytes": "bitsandbytes", "under": "bitsandbytes"}

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 import transformers
 
+from kernelwright.integrations.transformers import optimize
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -71,7 +73,7 @@ def prepare(way: str) -> None:
         import kernelwright.integrations.bitsandbytes as under
 
         under.enable()
-    elif way == "quantizer":
+    elif way in ("quantizer", "optimize"):
         import kernelwright.integrations.transformers as quantizer
 
         quantizer.enable()
@@ -81,6 +83,8 @@ def load(way: str, path: str, device: str) -> Any:
     options = {} if way in ("bf16", "floor") else {"quantization_config": _settings()}
     pretrained = transformers.AutoModelForCausalLM.from_pretrained
     model = pretrained(path, dtype=torch.bfloat16, device_map={"": device}, **options).eval()
+    if way == "optimize":
+        optimize(model)
     return _without_products(model) if way == "floor" else model
 
 
@@ -94,11 +98,14 @@ def generate(model: Any, ids: Tensor, tokens: int, **options: Any) -> Any:
     return model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, **count, **options)
 
 
-def adapted(model: Any, rank: int) -> Any:
+def adapted(way: str, model: Any, rank: int) -> Any:
     """With an adapter of peft's on every linear layer of the blocks, ready to train; checkpointing on."""
     import peft
 
     model.gradient_checkpointing_enable({"use_reentrant": False})
     model.enable_input_require_grads()
     config = peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
-    return peft.get_peft_model(model, config).train()
+    model = peft.get_peft_model(model, config).train()
+    if way == "optimize":
+        optimize(model)
+    return model

@@ -120,7 +120,7 @@ class Way:
         import torch
 
         torch.manual_seed(1)  # the adapter's weights
-        model = self._models.adapted(self.model, self.work.rank)
+        model = self._models.adapted(self.asked.way, self.model, self.work.rank)
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         fused = {"fused": True} if self.asked.device == "cuda" else {}
         optimizer: Any = torch.optim.AdamW(parameters, lr=1e-4, **fused)
