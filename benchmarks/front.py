@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """README.md's table of speed and its picture, for light and for dark pages, made from the recorded results.
 
-`python benchmarks/front.py` writes all three, `--check` only compares, as tests/benchmarks/test_front.py does. The cases
+`python benchmarks/front.py` writes all three, `--check` only compares, as its test does. The cases
 below are looked up in the results of ops/<family>/results. Nothing is measured here.
 """
 
