@@ -72,7 +72,7 @@ def exports(data: bytes, library: str) -> None:
 
 
 def runs_with_older_libraries(data: bytes, library: str) -> None:
-    """No function that glibc 2.38's headers put in the place of an old one: the floor sees it only where it is given."""
+    """No function that glibc 2.38's headers put in an old one's place: the floor sees it only where it is given."""
     if found := re.search(rb"\0(__isoc23_\w+)\0", data):
         raise GateError(
             f"{library} calls {found[1].decode()}, which glibc has since 2.38 only, for strtol, sscanf or their like: "
