@@ -14,12 +14,12 @@ namespace {
 
 using Function = kw_status (*)(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
                                int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
-                               int64_t, int64_t, double);
+                               int64_t, int64_t, double, double, double, double, double, double, double, double);
 
 struct Call {
   Function function;
   int64_t i[22];
-  double d;
+  double d[8];
 };
 
 }  // namespace
@@ -30,6 +30,7 @@ kw_status kw_call(const void* call) {
   memcpy(&c, call, sizeof c);
   if (c.function == nullptr) return kw::fail(KW_ERROR_INVALID_ARGUMENT, "kw_call: the function is NULL");
   const int64_t* const i = c.i;
+  const double* const d = c.d;
   return c.function(i[0], i[1], i[2], i[3], i[4], i[5], i[6], i[7], i[8], i[9], i[10], i[11], i[12], i[13], i[14],
-                    i[15], i[16], i[17], i[18], i[19], i[20], i[21], c.d);
+                    i[15], i[16], i[17], i[18], i[19], i[20], i[21], d[0], d[1], d[2], d[3], d[4], d[5], d[6], d[7]);
 }

@@ -2,10 +2,11 @@
 #include "core/cubin.h"
 
 #include <elf.h>
-#include <stdlib.h>
+#include <limits.h>
 #include <string.h>
 
 #include "core/error.h"
+#include "core/number.h"
 
 namespace kw {
 namespace {
@@ -53,11 +54,11 @@ kw_status check_cubin(const Image& image, const char* path, const char* bytes, s
                 "built with",
                 path, header.e_ident[EI_ABIVERSION]);
   }
-  if (found != native_capability(image)) {
-    const int wanted = native_capability(image);
+  const int wanted = file_capability(image);
+  if (found != wanted) {
     return fail(KW_ERROR_IMAGE_CORRUPT,
                 "%s holds code for capability %d.%d, but %s means %d.%d; put the right file there", path, found / 10,
-                found % 10, image.code, wanted / 10, wanted % 10);
+                found % 10, image.file, wanted / 10, wanted % 10);
   }
   return KW_OK;
 }
@@ -70,9 +71,10 @@ int ptx_target(const char* text) {
   line += strlen(kKey);
   line += strcspn(line, "_\n,");
   if (*line != '_') return 0;
-  char* end = nullptr;
-  const long number = strtol(line + 1, &end, 10);
-  return *end == '\n' || *end == ',' ? static_cast<int>(number) : 0;
+  const char* end = nullptr;
+  long long number = 0;
+  const bool is_one = read_number(line + 1, &end, &number) && number >= 0 && number <= INT_MAX;
+  return is_one && (*end == '\n' || *end == ',') ? static_cast<int>(number) : 0;
 }
 
 }  // namespace
@@ -80,8 +82,8 @@ int ptx_target(const char* text) {
 kw_status check_code(const Image& image, const char* path, const char* bytes, size_t size) {
   if (image.kind == KW_IMAGE_CUBIN) return check_cubin(image, path, bytes, size);
   const int found = ptx_target(bytes);  // the reader puts a NUL behind the bytes
-  if (found == native_capability(image)) return KW_OK;
-  return fail(KW_ERROR_IMAGE_CORRUPT, "%s is not PTX for %s: its .target line says %d", path, image.code, found);
+  if (found == file_capability(image)) return KW_OK;
+  return fail(KW_ERROR_IMAGE_CORRUPT, "%s is not PTX for %s: its .target line says %d", path, image.file, found);
 }
 
 }  // namespace kw

@@ -97,7 +97,7 @@ kw_status read_kernel_file(const Image& image, const char* directory, KernelFile
   const bool own = directory[0] == '\0';
   char beside[4200];
   if (own) KW_TRY(own_directory(beside, sizeof beside));
-  const int written = snprintf(file->path, sizeof file->path, "%s/%s/%s.%s", own ? beside : directory, image.code,
+  const int written = snprintf(file->path, sizeof file->path, "%s/%s/%s.%s", own ? beside : directory, image.file,
                                image.op, suffix(image));
   if (written < 0 || static_cast<size_t>(written) >= sizeof file->path) {
     return fail(KW_ERROR_SYSTEM, "the path of %s's kernel file under %s is too long", image.op,

@@ -6,7 +6,8 @@
 #include "core/error.h"
 #include "core/text.h"
 
-#define KW_IMAGE(op, code, kind, runs_on, features, size, sha256) {op, code, kw::kind, runs_on, features, size, sha256},
+#define KW_IMAGE(op, code, kind, runs_on, features, file, made_for, size, sha256) \
+  {op, code, kw::kind, runs_on, features, file, made_for, size, sha256},
 namespace {
 constexpr kw::Image kBuilt[] = {
 #include "kw_images.inc"
@@ -110,6 +111,11 @@ Images built_images() { return {kBuilt, static_cast<int>(sizeof kBuilt / sizeof 
 
 int native_capability(const Image& image) {
   const char* text = image.runs_on;
+  return next_capability(&text);
+}
+
+int file_capability(const Image& image) {
+  const char* text = image.made_for;
   return next_capability(&text);
 }
 

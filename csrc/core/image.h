@@ -15,6 +15,8 @@ struct Image {
   ImageKind kind;
   const char* runs_on;  // "8.0 8.6": capabilities, its own first; of PTX the lowest that compiles it
   uint32_t features;
+  const char* file;      // the code whose file holds it: its own, or one whose image loads the same
+  const char* made_for;  // the capability of that code, which the file's header names
   int64_t size;
   const char* sha256;
 };
@@ -31,6 +33,9 @@ Images built_images();
 
 // The image's own capability, or the lowest that compiles its PTX, as major * 10 + minor.
 int native_capability(const Image& image);
+
+// That of the code whose file holds it.
+int file_capability(const Image& image);
 
 // The file name's ending.
 inline const char* suffix(const Image& image) { return image.kind == KW_IMAGE_CUBIN ? "cubin" : "ptx"; }

@@ -3,11 +3,12 @@
 
 #include <string.h>
 
+#include "core/sizes.h"
+
 namespace kw {
 namespace {
 
-constexpr int64_t kMaxElements = int64_t{1} << 57;  // more than there are addresses; far from an overflow in bytes
-constexpr int64_t kMaxDims = 1024;                  // as many sizes are believed to be there, not any number
+constexpr int64_t kMaxDims = 1024;  // as many sizes are believed to be there, not any number
 
 kw_status check_address(const char* function, const char* name, const kw_tensor* tensor) {
   if (reinterpret_cast<uintptr_t>(tensor) % alignof(kw_tensor) != 0)

@@ -4,9 +4,9 @@
 // c10::TensorImpl: the address that `_cdata` has in Python. Python takes about a tenth of a microsecond for each
 // thing that it is asked, and a call asks a dozen or more.
 #include <dlfcn.h>
-#include <pthread.h>
 
 #include "core/error.h"
+#include "core/fork.h"
 #include "core/tensor.h"
 
 namespace kw::torch {
@@ -16,7 +16,7 @@ using Handle = const void* const*;  // AtenTensorHandle
 using Status = int32_t;             // AOTITorchError: 0, or what an exception became
 using Constant = int32_t (*)();
 
-constexpr int32_t kTypes = KW_UINT8 + 1;
+constexpr int32_t kTypes = KW_FLOAT8_E4M3FN + 1;
 
 struct Functions {
   Status (*data)(Handle, void**);
@@ -32,8 +32,7 @@ struct Functions {
 };
 
 Functions functions;
-bool ready;  // written last
-pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
+bool ready;  // written last, under the lock of the options, which a fork waits for
 
 template <typename Function>
 bool find(void* library, const char* name, Function* function) {
@@ -60,6 +59,9 @@ bool find_all(void* library, Functions* f) {
          find(library, "aoti_torch_dtype_bfloat16", &f->types[KW_BFLOAT16]) &&
          find(library, "aoti_torch_dtype_float64", &f->types[KW_FLOAT64]) &&
          find(library, "aoti_torch_dtype_uint8", &f->types[KW_UINT8]) &&
+         find(library, "aoti_torch_dtype_int8", &f->types[KW_INT8]) &&
+         find(library, "aoti_torch_dtype_int32", &f->types[KW_INT32]) &&
+         find(library, "aoti_torch_dtype_float8_e4m3fn", &f->types[KW_FLOAT8_E4M3FN]) &&
          find(library, "aoti_torch_device_type_cpu", &f->cpu) && find(library, "aoti_torch_device_type_cuda", &f->cuda);
 }
 
@@ -101,9 +103,11 @@ kw_status kw_share_torch(void) {
   if (!find_all(library, &found))
     return kw::fail(KW_ERROR_UNSUPPORTED, "kw_share_torch: the %s of this process lacks functions that read a tensor",
                     kLibrary);
-  pthread_mutex_lock(&writing);
+  const kw_status status = kw::guard_fork();
+  if (status != KW_OK) return status;
+  kw::hold_options();
   if (!shared()) functions = found;
   __atomic_store_n(&ready, true, __ATOMIC_RELEASE);
-  pthread_mutex_unlock(&writing);
+  kw::release_options();
   return KW_OK;
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright.doctor.machine._machine import Machine
-from tests.python import cuda_files
+from tests.doctor import cuda_files
 
 
 @dataclass(frozen=True)

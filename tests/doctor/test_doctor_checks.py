@@ -15,8 +15,8 @@ from kernelwright.doctor.causes import all_causes
 from kernelwright.doctor.checks import all_checks, examine, package
 from kernelwright.doctor.machine import driver, extensions, jetson, python, system
 from kernelwright.doctor.xray import installed
+from tests.doctor import cuda_files, made_up
 from tests.doctor.made_up import H100, NO_DRIVER, ORIN, WORKSTATION, gcc, libcuda, module, nvcc, torch
-from tests.python import cuda_files, made_up
 from tests.python.support import REPORT, copy_package, run
 
 NVCC = "/usr/local/cuda/bin/nvcc"

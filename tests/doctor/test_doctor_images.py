@@ -27,6 +27,18 @@ def test_what_a_gpu_gets(monkeypatch):
     assert "sm_75" in codes
 
 
+def test_whose_files_an_image_lies_in(monkeypatch):
+    """One that a wheel leaves out for an equal one is the GPU's own all the same; the report says where it is."""
+    by = {"code": "sm_86"}
+    rows = [{"code": "sm_86"}, {"code": "sm_89", "served_by": by}, {"code": "sm_89", "served_by": by}]
+    monkeypatch.setattr(package, "_images", lambda: rows)
+    assert package.served(89) == ("sm_89", "cubin")
+    assert package.why(89) == "its own code, equal to that of sm_86 and in its files"
+    assert package.why(86) == "its own code"
+    rows[1] = {"code": "sm_89", "served_by": None}
+    assert package.why(89) == "its own code for 1 of 2 operators, equal to that of sm_86 and in its files"
+
+
 CAPABILITIES = (35, 70, 75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121, 130)
 
 

@@ -21,8 +21,9 @@ from kernelwright.doctor.machine._machine import Machine
 from kernelwright.doctor.report.command import exit_code, usage
 from kernelwright.doctor.report.facts import gather
 from kernelwright.doctor.report.text import lines
+from tests.doctor import made_up
 from tests.doctor.made_up import H100, ORIN, WORKSTATION, gcc, torch
-from tests.python import made_up, standin
+from tests.python import standin
 from tests.python.support import copy_package
 
 WSL = "5.15.146.1-microsoft-standard-WSL2"

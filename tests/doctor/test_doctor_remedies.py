@@ -15,10 +15,10 @@ from kernelwright.doctor.checks import examine
 from kernelwright.doctor.machine import python
 from kernelwright.doctor.machine._machine import Machine
 from kernelwright.doctor.remedies import containers, packages, shell, systems, toolkits
+from tests.doctor import made_up
 from tests.doctor.made_up import H100, NO_DRIVER, ORIN, WORKSTATION
 from tests.doctor.test_doctor_checks import BARE
 from tests.doctor.test_doctor_fixes import is_a_command
-from tests.python import made_up
 
 SYSTEMS = {
     'ID=ubuntu\nID_LIKE=debian\nVERSION_ID="24.04"\n': ("ubuntu-drivers install", "apt-get install -y g++-12"),

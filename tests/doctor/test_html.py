@@ -13,9 +13,9 @@ import pytest
 from kernelwright import __main__ as program
 from kernelwright.doctor.html.report import report
 from kernelwright.doctor.report.facts import gather
+from tests.doctor import cuda_files
 from tests.doctor.cuda_files import Library, container, ptx, sass
 from tests.doctor.made_up import H100, WORKSTATION, torch
-from tests.python import cuda_files
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=y>&amp;\u202e\x1b[2J"
 _EMPTY = {"meta", "br", "hr", "img", "link"}

@@ -11,8 +11,8 @@ import pytest
 
 from kernelwright import __main__ as program
 from kernelwright.doctor.report.facts import gather
+from tests.doctor import cuda_files, made_up
 from tests.doctor.test_doctor_checks import BARE
-from tests.python import cuda_files, made_up
 
 PAGE = Path(__file__).parents[2] / "docs" / "json.md"
 TYPES = {str: "text", int: "number", bool: "yes or no", type(None): "null"}

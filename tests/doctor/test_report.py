@@ -39,6 +39,10 @@ def test_report():
         assert word in facts["build"]
     assert manifest["compiler"]["version"] in facts["compiler"]
     assert set(facts["images"].split()[1:]) == {image["code"] for image in manifest["images"]}
+    served = [(image["code"], image["served_by"]["code"]) for image in manifest["images"] if image["served_by"]]
+    for code, by in set(served):
+        words = f"{served.count((code, by))} images for {code}: the files of {by}, of which the same is loaded"
+        assert words in done.stdout
     assert str(_files.locate(_files.LIBRARY)) in facts["library"]
     assert _library.load().text("kw_cpu_isa") in facts["cpu"]
     for name in _environment.MEANINGS:

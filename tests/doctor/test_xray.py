@@ -85,12 +85,13 @@ def test_what_nvcc_writes(packing, tmp_path):
 
 
 def test_the_images_of_this_build(tmp_path):
-    """Every image of the installed package: its code, size and kernels as manifest.json has them."""
+    """Every file of images in the installed package: its code, size and kernels as manifest.json has them."""
     manifest = _files.read(_files.MANIFEST)
     told = examine(_files.locate(_files.MANIFEST).parent / "kernels", WORKSTATION.at(tmp_path), kernels=True)
     by_code: dict[str, list[dict]] = {}
     for image in manifest["images"]:
-        by_code.setdefault(image["code"], []).append(image)
+        if not image["served_by"]:  # else it is the file of another code
+            by_code.setdefault(image["code"], []).append(image)
     assert {row["code"]: (row["images"], row["bytes"]) for row in told["code"]} == {
         code: (len(images), sum(image["size"] for image in images)) for code, images in by_code.items()
     }
@@ -258,7 +259,8 @@ def test_images_in_a_rare_form_of_elf(monkeypatch, form):
 
 def cubins():
     """(code, file) of the installed cubins, the smallest first."""
-    images = [image for image in _files.read(_files.MANIFEST)["images"] if image["path"].endswith(".cubin")]
+    images = _files.read(_files.MANIFEST)["images"]
+    images = [image for image in images if image["path"].endswith(".cubin") and not image["served_by"]]
     for image in sorted(images, key=lambda image: image["size"]):
         yield image["code"], _files.locate(image["path"])
 

@@ -148,12 +148,15 @@ def headers() -> dict[Path, Path]:
 
 
 def build_operators(manifest: Mapping[str, Any], codes: Iterable[str], driver: Path, to: Path) -> None:
-    """The operators of a wheel, each .cu with the kernels that the manifest has of it."""
-    for code in codes:
+    """The operators of a wheel, each .cu with the kernels that the manifest has of it; for the codes in whose files those
+    of the given ones lie.
+    """
+    rows = [image for image in manifest["images"] if image["code"] in set(codes)]
+    for code in sorted({image["served_by"]["code"] if image["served_by"] else image["code"] for image in rows}):
         kernels = {
             ROOT / source_of(ROOT, image["op"]): {k["name"]: k["max_threads"] for k in image["kernels"]}
             for image in manifest["images"]
-            if image["code"] == code
+            if image["code"] == code and not image["served_by"]
         }
         build_image(code, kernels, headers(), driver, to)
 

@@ -43,6 +43,10 @@ class Job:
     def source(self) -> Path:
         return source_of(self.root, self.op)
 
+    @property
+    def family(self) -> str:
+        return self.source.relative_to(FAMILIES).parts[0]
+
     def __str__(self) -> str:
         return f"{self.source} for {self.code.name}"
 

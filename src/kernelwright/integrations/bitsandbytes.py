@@ -21,6 +21,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from kernelwright import _environment, errors
+from kernelwright._fork import section
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +52,7 @@ def enable() -> None:
     """
     if _environment.read().disable:
         return
-    with _lock:
+    with section, _lock:
         if _active:
             return
         modules = _bitsandbytes()
@@ -69,7 +70,7 @@ def enable() -> None:
 
 def disable() -> None:
     """Gives the operators back to bitsandbytes' own kernels."""
-    with _lock:
+    with section, _lock:
         _undo()
 
 

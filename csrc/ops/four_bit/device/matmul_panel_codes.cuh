@@ -6,6 +6,7 @@
 
 #include "device/ptx/bulk.cuh"
 #include "device/ptx/matrix.cuh"
+#include "device/ptx/tma.cuh"
 #include "ops/four_bit/device/matmul_panel_place.cuh"
 #include "ops/four_bit/device/scales.cuh"
 
@@ -60,15 +61,15 @@ struct PanelCodes4bit {
     if (!one_lane()) return;
     const u32 full = barrier + to / (kStepBytes / 8);
     barrier_expect(full, kStepBytes + (kBoxed ? 2 * kScalesBox : 0));
-    copy_box(codes_to + to, &p.codes, step * (kStepSlices * 32), first_row, full);
+    tma_load(codes_to + to, &p.codes, {step * (kStepSlices * 32), first_row}, full);
     if (!kBoxed) return;
-    copy_box(boxes_to + scales_of(to), &p.float_scales, step * kStepSlices, first_row, full);
-    copy_box(boxes_to + scales_of(to) + kPairPitch, &p.float_scales, step * kStepSlices, first_row + 8, full);
+    tma_load(boxes_to + scales_of(to), &p.float_scales, {step * kStepSlices, first_row}, full);
+    tma_load(boxes_to + scales_of(to) + kPairPitch, &p.float_scales, {step * kStepSlices, first_row + 8}, full);
   }
 
   // Has L2 bring a step's codes.
   __device__ __forceinline__ void prefetch(u32 step) const {
-    if (one_lane()) prefetch_box(&p.codes, step * (kStepSlices * 32), first_row);
+    if (one_lane()) tma_prefetch(&p.codes, {step * (kStepSlices * 32), first_row});
   }
 
   // The first slot after the last step, which is looked up all the same.

@@ -2,29 +2,12 @@
 // What the entry points of the 4-bit operators refuse. A message names the C function and the argument.
 #pragma once
 
-#include "core/error.h"
+#include "core/checks.h"
 #include "ops/four_bit/host/four_bit.h"
 
 namespace kw::four_bit_checks {
 
-constexpr int64_t kMaxElements = int64_t{1} << 57;  // more than there are addresses; far from an overflow
 constexpr unsigned kWorkspaceAlignment = 16;
-
-inline unsigned size_of(int32_t dtype) { return dtype == KW_FLOAT32 ? 4 : 2; }
-
-inline kw_status check_device(const char* name, int32_t device) {
-  if (device < KW_CPU)
-    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: device is %d; it must be KW_CPU (-1) or the number of a GPU", name,
-                device);
-  return KW_OK;
-}
-
-inline kw_status check_dtype(const char* name, int32_t dtype) {
-  if (dtype != KW_FLOAT32 && dtype != KW_FLOAT16 && dtype != KW_BFLOAT16)
-    return fail(KW_ERROR_INVALID_ARGUMENT,
-                "%s: dtype is %d; it must be KW_FLOAT32 (0), KW_FLOAT16 (1) or KW_BFLOAT16 (2)", name, dtype);
-  return KW_OK;
-}
 
 inline kw_status check_blocksize(const char* name, int32_t blocksize) {
   if (blocksize < 32 || blocksize > 4096 || (blocksize & (blocksize - 1)) != 0)
@@ -37,24 +20,6 @@ inline kw_status check_quant_type(const char* name, int32_t quant_type) {
   if (quant_type != KW_NF4 && quant_type != KW_FP4)
     return fail(KW_ERROR_INVALID_ARGUMENT, "%s: quant_type is %d; it must be KW_NF4 (0) or KW_FP4 (1)", name,
                 quant_type);
-  return KW_OK;
-}
-
-inline kw_status check_size(const char* name, const char* argument, int64_t size) {
-  if (size < 0)
-    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: %s is %lld; it must not be negative", name, argument, (long long)size);
-  if (size > kMaxElements)
-    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: %s is %lld; no memory holds so many. Look at how it was computed", name,
-                argument, (long long)size);
-  return KW_OK;
-}
-
-inline kw_status check_pointer(const char* name, const char* argument, const void* data, unsigned size) {
-  if (data == nullptr) return fail(KW_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", name, argument);
-  if (reinterpret_cast<uintptr_t>(data) % size != 0)
-    return fail(KW_ERROR_INVALID_ARGUMENT,
-                "%s: %s is at %p; its elements of %u bytes need an address that is a multiple of %u", name, argument,
-                data, size, size);
   return KW_OK;
 }
 

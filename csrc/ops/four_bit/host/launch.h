@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/launch.h"
+#include "core/sizes.h"
 #include "ops/four_bit/host/four_bit.h"
 #include "ops/four_bit/params.h"
 #include "ops/four_bit/values.h"
@@ -13,8 +14,6 @@ namespace kw {
 constexpr int64_t kVectorBytes = 16;
 constexpr int64_t kMaxBlocks = 0x7fffffff;                                    // of a launch
 constexpr float kCodeValues4bit[2][16] = {{KW_NF4_VALUES}, {KW_FP4_VALUES}};  // by KW_NF4, KW_FP4
-
-inline int64_t ratio_up(int64_t n, int64_t d) { return (n + d - 1) / d; }
 
 inline int log2_of(int64_t power) { return __builtin_ctzll(static_cast<unsigned long long>(power)); }
 

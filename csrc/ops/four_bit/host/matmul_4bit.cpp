@@ -135,17 +135,21 @@ kw_status run_panel_sum(const Context& context, void* stream, const Matmul4bit& 
 
 // Boxes of a warp's step. Scales have some where each is for 64 elements and rows of them are whole vectors.
 kw_status describe_panel(const Context& context, const Matmul4bit& a, KwMatmul4bitPanelParams* p) {
-  const Boxes codes = {a.packed, a.n, a.k / 2, 1, kPanelWarpRows, kPanelStep / 2, true};
-  KW_TRY(describe(context, codes, &p->codes));
+  const int64_t bytes = a.k / 2;
+  KW_TRY(encode(context,
+                matrix_map(a.packed, KW_UINT8, a.n, bytes, bytes, kPanelWarpRows, kPanelStep / 2, Swizzle::k128),
+                &p->codes));
   const int64_t slices = a.k / kPanelSlice;
   const char* const absmax = p->scales.absmax;
   p->code_mask = 255;
   p->scales_log2 = static_cast<unsigned>(log2_of(kScalesABlock));
   if (absmax == nullptr) return KW_OK;
-  if (a.blocksize == kPanelSlice && aligned_to(absmax, kVectorBytes) && slices * 4 % kVectorBytes == 0) {
+  if (a.blocksize == int64_t{kPanelSlice} && aligned_to(absmax, kVectorBytes) && slices * 4 % kVectorBytes == 0) {
     p->boxed_scales = 1;
-    const Boxes scales = {absmax, a.n, slices, 4, kPanelWarpRows / 2, kPanelStep / kPanelSlice, false};
-    return describe(context, scales, &p->float_scales);
+    return encode(context,
+                  matrix_map(absmax, KW_FLOAT32, a.n, slices, slices * 4, kPanelWarpRows / 2, kPanelStep / kPanelSlice,
+                             Swizzle::kNone),
+                  &p->float_scales);
   }
   p->scales.codes = p->scales.absmax2 = p->scales.map = p->scales.offset = absmax;
   p->code_mask = p->scales_log2 = 0;
@@ -256,7 +260,7 @@ kw_status check_workspace(const char* name, int32_t device, const Matmul4bit& a,
 
 kw_status check(const char* name, int32_t device, const Matmul4bit& a) {
   KW_TRY(check_device(name, device));
-  KW_TRY(check_dtype(name, a.dtype));
+  KW_TRY(check_float_type(name, a.dtype));
   KW_TRY(check_blocksize(name, a.blocksize));
   KW_TRY(check_quant_type(name, a.quant_type));
   KW_TRY(check_sizes(name, a.m, a.n, a.k));
@@ -338,8 +342,8 @@ KW_API kw_status kw_matmul_4bit_tensors(void* stream, const kw_tensor* y, const 
 KW_API kw_status kw_matmul_4bit_workspace(int32_t device, int64_t m, int64_t n, int64_t k, int32_t blocksize,
                                           int32_t dtype, int64_t* bytes) {
   constexpr const char* kName = "kw_matmul_4bit_workspace";
-  KW_TRY(kw::four_bit_checks::check_device(kName, device));
-  KW_TRY(kw::four_bit_checks::check_dtype(kName, dtype));
+  KW_TRY(kw::check_device(kName, device));
+  KW_TRY(kw::check_float_type(kName, dtype));
   KW_TRY(kw::four_bit_checks::check_blocksize(kName, blocksize));
   KW_TRY(kw::check_sizes(kName, m, n, k));
   if (bytes == nullptr) return kw::fail(KW_ERROR_INVALID_ARGUMENT, "%s: bytes is NULL", kName);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "core/launch.h"
+#include "core/sizes.h"
 #include "ops/gated/host/swiglu.h"
 
 namespace kw::swiglu_plan {
@@ -41,10 +42,6 @@ struct Plan {
   int64_t row_units = 0;
 };
 
-inline int64_t size_of(int32_t dtype) { return dtype == KW_FLOAT32 ? 4 : 2; }
-
-inline int64_t ratio_up(int64_t n, int64_t d) { return (n + d - 1) / d; }
-
 // Whether every row begins equally far off 16 bytes in all tensors.
 inline bool alike(const Swiglu& a) {
   const void* data[] = {a.gate, a.up, a.out, a.dy, a.up_out};
@@ -53,7 +50,7 @@ inline bool alike(const Swiglu& a) {
   for (int i = 0; i < 5; ++i) {
     if (data[i] == nullptr) continue;
     difference |= reinterpret_cast<uintptr_t>(data[i]) - reinterpret_cast<uintptr_t>(a.gate);
-    if (a.rows > 1) difference |= static_cast<uintptr_t>(stride[i] * size_of(a.dtype));
+    if (a.rows > 1) difference |= static_cast<uintptr_t>(stride[i] * int64_t{size_of(a.dtype)});
   }
   return difference % kVector == 0;
 }

@@ -5,7 +5,7 @@
 
 #include "ops/gated/api/swiglu.h"
 
-#include "core/error.h"
+#include "core/checks.h"
 #include "core/launch.h"
 #include "ops/gated/host/plan.h"
 #include "ops/gated/host/tensors.h"
@@ -15,8 +15,6 @@ namespace kw {
 namespace {
 
 using namespace swiglu_plan;
-
-constexpr int64_t kMaxElements = int64_t{1} << 57;  // more than there are addresses; far from an overflow
 
 #define KW_NAMES(type)                                                                                            \
   {                                                                                                               \
@@ -36,40 +34,15 @@ struct Tensor {
   bool written;
 };
 
-kw_status check_shape(const char* function, const Swiglu& a) {
-  if (a.dtype != KW_FLOAT32 && a.dtype != KW_FLOAT16 && a.dtype != KW_BFLOAT16)
-    return fail(KW_ERROR_INVALID_ARGUMENT,
-                "%s: dtype is %d; it must be KW_FLOAT32 (0), KW_FLOAT16 (1) or KW_BFLOAT16 (2)", function, a.dtype);
-  if (a.rows < 0 || a.cols < 0)
-    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: %s is %lld; it must not be negative", function,
-                a.rows < 0 ? "rows" : "cols", (long long)(a.rows < 0 ? a.rows : a.cols));
-  if (a.cols > 0 && a.rows > kMaxElements / a.cols)
-    return fail(KW_ERROR_INVALID_ARGUMENT,
-                "%s: rows is %lld; no memory holds so many rows of %lld elements. Look at how it was computed",
-                function, (long long)a.rows, (long long)a.cols);
-  return KW_OK;
-}
-
 kw_status check_tensor(const char* function, const Swiglu& a, const Tensor& t) {
-  if (t.data == nullptr) return fail(KW_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", function, t.name);
-  const unsigned size = static_cast<unsigned>(size_of(a.dtype));
-  if (reinterpret_cast<uintptr_t>(t.data) % size != 0)
-    return fail(KW_ERROR_INVALID_ARGUMENT,
-                "%s: %s is at %p; its elements of %u bytes need an address that is a multiple of %u", function, t.name,
-                t.data, size, size);
-  const int64_t distance = t.stride < 0 ? -t.stride : t.stride;
-  if (t.written && a.rows > 1 && distance < a.cols)
-    return fail(KW_ERROR_INVALID_ARGUMENT,
-                "%s: %s_stride is %lld; rows of %lld elements that are written must not overlap", function, t.name,
-                (long long)t.stride, (long long)a.cols);
-  return KW_OK;
+  KW_TRY(check_pointer(function, t.name, t.data, size_of(a.dtype)));
+  return t.written ? check_apart(function, t.name, t.stride, a.rows, a.cols) : KW_OK;
 }
 
 kw_status check(const char* function, int32_t device, const Swiglu& a) {
-  if (device < KW_CPU)
-    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: device is %d; it must be KW_CPU (-1) or the number of a GPU", function,
-                device);
-  KW_TRY(check_shape(function, a));
+  KW_TRY(check_device(function, device));
+  KW_TRY(check_float_type(function, a.dtype));
+  KW_TRY(check_rows(function, a.rows, a.cols));
   if (a.rows == 0 || a.cols == 0) return KW_OK;
   KW_TRY(check_tensor(function, a, {"gate", a.gate, a.gate_stride, false}));
   KW_TRY(check_tensor(function, a, {"up", a.up, a.up_stride, false}));
