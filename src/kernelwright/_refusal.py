@@ -97,10 +97,11 @@ def _without_evidence(code: str) -> Finding:
 
 def _found(codes: tuple[str, ...]) -> Finding | None:
     """The first of the causes that a check finds here."""
+    from kernelwright.doctor._check import Grade
     from kernelwright.doctor.checks import all_checks, examine
 
     of_ours: list[Check] = [one for one in all_checks() if one.code in codes and not _of_others(one)]
-    found = {one.code: one for one in examine(machine(), of_ours)}
+    found = {one.code: one for one in examine(machine(), of_ours) if one.grade is not Grade.UNKNOWN}
     return next((found[code] for code in codes if code in found), None)
 
 

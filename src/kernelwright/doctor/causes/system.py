@@ -120,7 +120,9 @@ CAUSES = (
         area=Area.MACHINE,
         why="Compilers of kernels write to a cache under the home directory, pip to site-packages: with another user id in a container, a "
         "read-only file system or a root-owned cache they cannot.",
-        fix="export XDG_CACHE_HOME=/tmp/cache TRITON_CACHE_DIR=/tmp/cache/triton TORCH_EXTENSIONS_DIR=/tmp/cache/torch",
+        # A fixed name under /tmp would be anybody's: what lies in these caches is executed.
+        fix='export XDG_CACHE_HOME="$(mktemp -d)" && export TRITON_CACHE_DIR="$XDG_CACHE_HOME/triton" '
+        'TORCH_EXTENSIONS_DIR="$XDG_CACHE_HOME/torch_extensions"',
         then="For pip a virtual environment: python3 -m venv ~/venv.",
         signs=(
             sign(

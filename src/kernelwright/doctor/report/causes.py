@@ -53,7 +53,7 @@ def page() -> Iterator[str]:
         yield ""
         yield f"## {area.value[0].upper()}{area.value[1:]}"
         yield ""
-        yield "| code | what is so | why | what ends it | then, or else | seen |"
+        yield "| code | what is so | why | fix | then, or else | seen |"
         yield "| --- | --- | --- | --- | --- | --- |"
         for cause in all_causes().values():
             if cause.area is area:
