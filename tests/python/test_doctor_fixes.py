@@ -29,6 +29,7 @@ PROGRAMS = frozenset(
         "nano",
         "modprobe",
         "nvidia-modprobe",
+        "nvidia-ctk",
         "reboot",
         "usermod",
         "mokutil",

@@ -43,7 +43,8 @@ CHECKED = {
     "pip is about to replace NVIDIA's torch on a Jetson": (("KW-033", "PyPI"), ("KW-037", "2.5.0a0")),
     "the driver is there, and new enough": (("KW-001", "0000:01:00.0"), ("KW-003", "13.0"), ("KW-076", "11.4")),
     "which libcuda, and how many": (("KW-006", "/stubs"), ("KW-080", "470.82.01"), ("KW-004", "550.54.15")),
-    "the driver starts and shows its GPUs": (("KW-009", "999"), ("KW-015", "1 GPU")),
+    "the driver starts and shows its GPUs": (("KW-009", "999"), ("KW-015", "1 GPU"), ("KW-123", "802")),
+    "one torch in a directory": (("KW-129", "2.7.0"),),
     "the kernel module: not built for this kernel, not signed, another one there": (
         ("KW-102", "6.8.0-45"),
         ("KW-103", "6.8.0-45"),

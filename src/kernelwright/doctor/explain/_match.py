@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import enum
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING
@@ -16,11 +16,14 @@ from kernelwright.doctor.explain._lines import Line, lines_of, paragraphs_of
 from kernelwright.doctor.explain._others import of_other_maker, reason_for_silence
 from kernelwright.doctor.explain._prose import by_person, is_letter, quotes
 from kernelwright.doctor.explain._weight import ended_otherwise, only_warns
+from kernelwright.doctor.explain.cures import cure, has_blanks
+from kernelwright.doctor.explain.said import Said
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from kernelwright.doctor._cause import Cause, Sign
+    from kernelwright.doctor.machine._machine import Machine
 
 ENOUGH = 2  # weight below which a cause is not named: one supporting line alone says nothing
 SURE = 3
@@ -44,6 +47,9 @@ class Answer:
     cause: Cause
     confidence: Confidence
     lines: tuple[Line, ...]
+    fix: str = ""
+    """One command, with what the log and the machine say in it."""
+    then: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,6 +119,15 @@ class Explanation:
     silence: str = ""
 
 
+def _with_cure(answer: Answer, log: str, machine: Machine | None) -> Answer:
+    """Nobody is sure of an answer whose command cannot be run as it stands."""
+    found = cure(answer.cause, Said(log, tuple(line.text for line in answer.lines), machine))
+    confidence = answer.confidence
+    if confidence is Confidence.HIGH and has_blanks(found.command):
+        confidence = Confidence.MEDIUM
+    return replace(answer, confidence=confidence, fix=found.command, then=found.then)
+
+
 def _answer(cause: Cause, hits: list[_Hit]) -> Answer:
     hits = sorted(hits, key=lambda hit: (-hit.sign.weight, hit.line.number))
     confidence = Confidence.HIGH if hits[0].sign.weight >= SURE else Confidence.MEDIUM
@@ -121,9 +136,11 @@ def _answer(cause: Cause, hits: list[_Hit]) -> Answer:
     return Answer(cause, confidence, tuple(hit.line for hit in hits[:MOST_LINES]))
 
 
-def explain(log: str) -> Explanation:
-    """Looks for every cause in the log. A consequence is not named beside the cause it comes from, nor what only warns
-    where the program ended for another reason.
+def explain(log: str, machine: Machine | None = None) -> Explanation:
+    """Looks for every cause in the log; `machine`: the one it is of, where that is here.
+
+    A consequence is not named beside the cause it comes from, nor what only warns where the program ended for another
+    reason.
     """
     lines = lines_of(log)
     text = _Text(lines)
@@ -142,6 +159,6 @@ def explain(log: str) -> Explanation:
             order = (warns, list(Confidence).index(answer.confidence), -weight, answer.lines[0].number)
             ranked.append((order, answer))
     ranked.sort(key=lambda entry: entry[0])
-    answers = tuple(answer for _, answer in ranked)
+    answers = tuple(_with_cure(answer, log, machine) for _, answer in ranked)
     silence = "" if answers else reason_for_silence(lines, letter=text.letter, other_maker=other_maker)
     return Explanation(answers, silence)

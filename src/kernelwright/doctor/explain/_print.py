@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from kernelwright.doctor.explain._fill import filled
 from kernelwright.doctor.explain._match import Answer, Explanation, explain
 
 if TYPE_CHECKING:
@@ -23,21 +22,21 @@ Names the cause of a failed build or run from its log: code, confidence, the lin
 Exit code 0: a cause was named. 1: none was. 2: the log could not be read."""
 
 
-def _as_text(found: Explanation, log: str) -> str:
+def _as_text(found: Explanation) -> str:
     if not found.answers:
         return f"no known cause: {found.silence}"
-    return "\n\n".join(_answer_as_text(answer, log) for answer in found.answers)
+    return "\n\n".join(_answer_as_text(answer) for answer in found.answers)
 
 
-def _answer_as_text(answer: Answer, log: str) -> str:
+def _answer_as_text(answer: Answer) -> str:
     cause = answer.cause
     shown = "\n".join(f"  line {line.number}: {line.text[:300]}" for line in answer.lines)
     head = f"{cause.code}  {cause.title}  (confidence: {answer.confidence.value})"
-    then = f"\n  then: {cause.then}" if cause.then else ""
-    return f"{head}\n{shown}\n  why: {cause.why}\n  fix: {filled(cause.fix, log)}{then}"
+    then = f"\n  then: {answer.then}" if answer.then else ""
+    return f"{head}\n{shown}\n  why: {cause.why}\n  fix: {answer.fix}{then}"
 
 
-def _as_json(found: Explanation, log: str) -> str:
+def _as_json(found: Explanation) -> str:
     answers: list[dict[str, Any]] = [
         {
             "code": answer.cause.code,
@@ -45,8 +44,8 @@ def _as_json(found: Explanation, log: str) -> str:
             "confidence": answer.confidence.value,
             "lines": [{"number": line.number, "text": line.text} for line in answer.lines],
             "why": answer.cause.why,
-            "fix": filled(answer.cause.fix, log),
-            "then": answer.cause.then,
+            "fix": answer.fix,
+            "then": answer.then,
         }
         for answer in found.answers
     ]
@@ -85,5 +84,5 @@ def main(arguments: Sequence[str]) -> int:
         print(f"explain cannot read the log: {error}", file=sys.stderr)
         return 2
     found = explain(log)
-    print(_as_json(found, log) if options else _as_text(found, log))
+    print(_as_json(found) if options else _as_text(found))
     return 0 if found.answers else 1
