@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _VERBS = {
     "doctor": "kernelwright.doctor.report.command",
     "explain": "kernelwright.doctor.explain._print",
+    "run": "kernelwright.doctor.explain.run",
     "xray": "kernelwright.doctor.xray.command",
     "bench": "kernelwright.bench.command",
     "causes": "kernelwright.doctor.report.causes",

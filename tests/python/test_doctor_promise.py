@@ -138,7 +138,9 @@ def test_there_are_enough():
 def test_the_page_is_what_the_records_say():
     written = (ROOT / "docs/causes.md").read_text(encoding="utf-8")
     assert written == "".join(f"{line}\n" for line in causes.page()), "python -m kernelwright causes > docs/causes.md"
-    assert sorted(re.findall(r"^\| (KW-\d{3}) \|", written, re.MULTILINE)) == sorted(all_causes())
+    assert sorted(re.findall(r"^\| <a id=\"kw-\d{3}\"></a>(KW-\d{3}) \|", written, re.MULTILINE)) == sorted(
+        all_causes()
+    )
 
 
 def test_the_command(capsys):

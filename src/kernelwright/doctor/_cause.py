@@ -87,3 +87,5 @@ class Cause:
     """A line with one of these is about something else, though a sign is in it."""
     yields_to: tuple[str, ...] = ()
     """Codes of causes that explain this one's signs better, where both show."""
+    explains: tuple[str, ...] = ()
+    """The other way round: codes of causes, of another package's too, that are this one's consequence in a log."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kernelwright.doctor._cause import Area
 from kernelwright.doctor.causes import all_causes
+from kernelwright.doctor.causes._others import others
 from kernelwright.doctor.explain._lines import Line, lines_of, paragraphs_of
 from kernelwright.doctor.explain._others import of_other_maker, reason_for_silence
 from kernelwright.doctor.explain._prose import by_person, is_letter, quotes
@@ -146,15 +147,17 @@ def explain(log: str, machine: Machine | None = None) -> Explanation:
     text = _Text(lines)
     other_maker = of_other_maker(text.text)
     not_ours = {Area.DRIVER, Area.GPU} if other_maker else set()
-    causes = [cause for cause in all_causes().values() if cause.area not in not_ours]
+    every = {**all_causes(), **others().causes}
+    causes = [cause for cause in every.values() if cause.area not in not_ours]
     weighed = {cause.code: (cause, *_weigh(cause, text)) for cause in causes}
     named = {code for code, (_, weight, _) in weighed.items() if weight >= ENOUGH}
+    explained = {code for one in named for code in every[one].explains}
     shown = {hit.line.number for code in named for hit in weighed[code][2]}
     otherwise = ended_otherwise(lines, shown)
     ranked = []
     for cause, weight, hits in weighed.values():
         warns = all(only_warns(hit.line.bare) for hit in hits)
-        if cause.code in named and not named.intersection(cause.yields_to) and not (warns and otherwise):
+        if cause.code in named - explained and not named.intersection(cause.yields_to) and not (warns and otherwise):
             answer = _answer(cause, hits)
             order = (warns, list(Confidence).index(answer.confidence), -weight, answer.lines[0].number)
             ranked.append((order, answer))

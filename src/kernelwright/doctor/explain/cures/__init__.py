@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from kernelwright.doctor._check import Grade
+from kernelwright.doctor.causes._others import others
 from kernelwright.doctor.checks import all_checks, examine
 from kernelwright.doctor.explain.cures._cure import Cure, Marked
 from kernelwright.doctor.remedies.packages import pip
@@ -30,6 +31,7 @@ def makers() -> dict[str, Make]:
     """The function of each cause that has one."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
+    modules += others().modules
     marked = {value for module in modules for value in vars(module).values() if isinstance(value, Marked)}
     return {code: one.make for one in marked for code in one.codes}
 

@@ -98,8 +98,10 @@ def use(home: str) -> str:
     return f"export CUDA_HOME={home} PATH={home}/bin:$PATH"
 
 
-def toolkit(said: Said, release: str = "") -> Cure:
-    """A CUDA toolkit with its compiler: of one release, or whatever the system's repository has."""
+def toolkit(said: Said, release: str = "", *, newer: bool = False) -> Cure:
+    """A CUDA toolkit with its compiler: of one release (`newer`: or one after it), or whatever the repository has."""
+    if said.machine is not None and release and newer:
+        return Cure(*toolkits.from_release(said.machine, release))
     if said.machine is not None:
         return Cure(*(toolkits.of_release(said.machine, release) if release else toolkits.install(said.machine, None)))
     if said.windows:

@@ -155,7 +155,7 @@ def unknown_code(said: Said) -> Cure | None:
         then = "The compute capabilities of the GPUs that are here, as the build takes them."
         return Cure(f"export TORCH_CUDA_ARCH_LIST={_NATIVE} CUDAARCHS=native", then)
     release = _ways.at_least(max(first, said.torch_cuda or "0", key=_ways.number))
-    cure = _ways.toolkit(said, release)
+    cure = _ways.toolkit(said, release, newer=True)
     if said.has(r"triton|gpu-name") and not said.has(r"nvcc"):
         home = "$CUDA_HOME"
         return Cure(
