@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import html
 import json
 from typing import TYPE_CHECKING, Any
@@ -78,7 +79,7 @@ def table(head: Iterable[object], lines: Iterable[Iterable[object]]) -> Markup:
     """Cells that are Markup of a td, or of a th in the head, stay as they are."""
 
     def cell(kind: str, inside: object, **more: str) -> Markup:
-        if isinstance(inside, Markup) and inside.startswith(f"<{kind}"):
+        if isinstance(inside, Markup) and inside.startswith(("<td", "<th")):
             return inside
         return tag(kind, inside, **more)
 
@@ -112,4 +113,7 @@ def page(title: str, parts: Iterable[Markup], data: Any) -> str:
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
         f"<title>{safe(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
     )
-    return head + "\n".join([*parts, whole]) + "\n</body>\n</html>\n"
+    today = dt.datetime.now(dt.timezone.utc).date().isoformat()
+    made = tag("p", f"{title}, made on {today}", kind="soft date")
+    inside = "\n".join([*parts, made, whole])
+    return f"{head}<main>\n{inside}\n</main>\n</body>\n</html>\n"
