@@ -4,32 +4,27 @@
 from __future__ import annotations
 
 import enum
-from bisect import bisect_right
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
 from kernelwright.doctor._cause import Area
 from kernelwright.doctor.causes import all_causes
 from kernelwright.doctor.causes._others import others
-from kernelwright.doctor.explain._lines import Line, lines_of, paragraphs_of
+from kernelwright.doctor.explain._lines import Line, lines_of
 from kernelwright.doctor.explain._others import of_other_maker, reason_for_silence
-from kernelwright.doctor.explain._prose import by_person, is_letter, quotes
+from kernelwright.doctor.explain._prose import by_person, quotes
+from kernelwright.doctor.explain._text import Text
 from kernelwright.doctor.explain._weight import ended_otherwise, only_warns
 from kernelwright.doctor.explain.cures import cure, has_blanks
 from kernelwright.doctor.explain.said import Said
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from kernelwright.doctor._cause import Cause, Sign
     from kernelwright.doctor.machine._machine import Machine
 
 ENOUGH = 2  # weight below which a cause is not named: one supporting line alone says nothing
 SURE = 3
 MOST_LINES = 4
-MOST_MATCHES = 50  # of one sign: a thousand lines that say the same make nobody surer
 
 
 class Confidence(enum.Enum):
@@ -61,35 +56,7 @@ class _Hit:
     """It stands in a person's sentence."""
 
 
-class _Text:
-    """A log to be searched as one string, which takes a quarter of the time that its lines take one by one.
-
-    A sign matches across a line's end only where it says so; sentences that were broken stand once more behind, whole.
-    """
-
-    def __init__(self, lines: Sequence[Line]) -> None:
-        self.letter = is_letter(lines)
-        whole = [[line] for line in lines] + paragraphs_of(list(lines))
-        self._entries = [(" ".join(line.bare for line in part), part) for part in whole]
-        self._starts = [0, *accumulate(len(text) + 1 for text, _ in self._entries)]
-
-    @cached_property
-    def text(self) -> str:
-        return "\n".join(text for text, _ in self._entries)
-
-    def places(self, sign: Sign) -> Iterator[tuple[str, Sequence[Line], str]]:
-        """Where a sign is: the text and the lines it stands in, and its own words."""
-        for match in islice(sign.pattern.finditer(self.text), MOST_MATCHES):
-            first = bisect_right(self._starts, match.start()) - 1
-            last = bisect_right(self._starts, max(match.start(), match.end() - 1)) - 1
-            entries = self._entries[first : last + 1]
-            yield "\n".join(text for text, _ in entries), [line for _, part in entries for line in part], match[0]
-
-    def has(self, signs: Iterable[Sign]) -> bool:
-        return any(sign.pattern.search(self.text) for sign in signs)
-
-
-def _hits(cause: Cause, log: _Text) -> list[_Hit]:
+def _hits(cause: Cause, log: Text) -> list[_Hit]:
     """The best sign of each line, except on lines that are about something else."""
     best: dict[int, _Hit] = {}
     for sign in sorted(cause.signs, key=lambda sign: -sign.weight):
@@ -103,7 +70,7 @@ def _hits(cause: Cause, log: _Text) -> list[_Hit]:
     return list(best.values())
 
 
-def _weigh(cause: Cause, log: _Text) -> tuple[int, list[_Hit]]:
+def _weigh(cause: Cause, log: Text) -> tuple[int, list[_Hit]]:
     hits = _hits(cause, log)
     if not hits or (cause.needs and not log.has(cause.needs)) or log.has(cause.without):
         return 0, []
@@ -144,8 +111,8 @@ def explain(log: str, machine: Machine | None = None) -> Explanation:
     reason.
     """
     lines = lines_of(log)
-    text = _Text(lines)
-    other_maker = of_other_maker(text.text)
+    text = Text(lines)
+    other_maker = of_other_maker(text)
     not_ours = {Area.DRIVER, Area.GPU} if other_maker else set()
     every = {**all_causes(), **others().causes}
     causes = [cause for cause in every.values() if cause.area not in not_ours]

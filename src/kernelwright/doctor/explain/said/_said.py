@@ -9,12 +9,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kernelwright.doctor._cause import Sign
+from kernelwright.doctor.explain._literals import words_of
 from kernelwright.doctor.explain.said import _packages, _releases
 
 if TYPE_CHECKING:
     from kernelwright.doctor.machine._machine import Machine
 
-_BEGIN, _END = 60_000, 340_000  # characters of the log that are searched: there systems and failures are told
+_BEGIN, _END = 40_000, 160_000  # characters of the log that are searched: there systems and failures are told
 _WINDOWS = re.compile(
     r"\b[A-Za-z]:\\|\.dll\b|\.pyd\b|\[winerror|\bmsvc|is not recognized as|createprocess"
     r"|\bcl /|\bwindows \d\d\b",
@@ -53,7 +54,10 @@ class Said:
         return "\n".join(self.shown)
 
     def has(self, pattern: str) -> bool:
-        return Sign(pattern).pattern.search(self._lower) is not None
+        sign = Sign(pattern)
+        if not all(any(word in self._lower for word in words) for words in words_of(sign.small)):
+            return False
+        return sign.pattern.search(self._lower) is not None
 
     def shows(self, pattern: str) -> re.Match[str] | None:
         """In the lines that showed the cause."""
