@@ -53,7 +53,7 @@ def weights(n: int, k: int, dtype: Any, sets: int) -> list[dict[str, Any]]:
     """Random codes and scales: times do not depend on them."""
     import torch
 
-    from kernelwright.ops import _four_bit as four_bit
+    from kernelwright.ops.four_bit import _shared as four_bit
 
     blocks = n * k // BLOCK
     made = []
@@ -108,7 +108,7 @@ def reorder(held: list[dict[str, Any]]) -> list[Any]:
 def _state(peer: Any, w: dict[str, Any], dtype: Any) -> Any:
     import torch
 
-    from kernelwright.ops import _four_bit as four_bit
+    from kernelwright.ops.four_bit import _shared as four_bit
 
     return peer.functional.QuantState(
         w["absmax"], torch.Size(w["shape"]), torch.tensor(four_bit.VALUES["nf4"]), BLOCK, "nf4", dtype

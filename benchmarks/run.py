@@ -2,8 +2,8 @@
 """Times the operators beside their limit and their peers: `./kw bench -- …`, or this file with an installed wheel.
 
 The limit of a case is what a copy of as many bytes takes, in the same run (or its arithmetic, where that is longer).
-Every call is compared with float64 before it is timed. Goals stand in goals.toml; results go to
-results/<op>-<device>.json, with a picture beside them.
+Every call is compared with float64 before it is timed. Goals stand in ops/<family>/goals.toml;
+results go to ops/<family>/results/<op>-<device>.json, a picture of all to results/.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     add("--peers", metavar="GLOB", default="*", help="whom to time beside ours: eager, compile, liger, …; default: all")
     add("--threads", type=int, metavar="N", help="on the CPU; default: torch's")
     add("--quick", action="store_true", help="two cases an overload, fewer rounds, nothing is recorded without --out")
-    add("--out", type=Path, metavar="DIR", help="where results go; default: benchmarks/results")
+    add("--out", type=Path, metavar="DIR", help="where results go; default: ops/<family>/results")
     add("--no-plot", action="store_true", help="no picture")
     add("--plot-from", type=Path, nargs="+", metavar="FILE", help="measure nothing, draw these results")
     add("--commit", metavar="TEXT", help="what to record where the tree is not under git")
@@ -65,12 +65,14 @@ def _draw(files: list[Path], out: Path) -> None:
 
 
 def main(arguments: list[str]) -> int:
+    from benchmarks.harness import record
+
     options = _options(arguments)
-    out = options.out or ROOT / "benchmarks" / "results"
+    out = options.out or record.SHARED
     if options.plot_from:
         _draw(options.plot_from, out / f"{options.plot_from[0].stem.partition('-')[2]}.png")
         return 0
-    from benchmarks.harness import goals, record, report, subject
+    from benchmarks.harness import goals, report, subject
     from benchmarks.harness.measure import measure
     from kernelwright import ops
 
@@ -89,7 +91,7 @@ def main(arguments: list[str]) -> int:
         missed.append(goals.missed(results[-1], device) if results[-1].us else [])
         print(report.line(results[-1], missed[-1]), flush=True)
         if recorded:  # a run that is cut off has these too
-            files = record.write(out, device, about, results)
+            files = record.write(options.out, device, about, results)
     print(report.summary(results, missed))
     if recorded:
         print("\n".join(map(str, files)))

@@ -4,7 +4,7 @@
     python benchmarks/variants.py make FOLDER three:KW_TILE_STAGES=3 small:KW_TILE32_WARPS=8,KW_TILE64_WARPS=4
     python benchmarks/variants.py run FOLDER --out DIR --cases 'default-1x*' …
 
-A variant is a name and the macros of csrc/cuda/include/*_tuning.h that it defines otherwise; `as-is` is made too.
+A variant is a name and the macros of csrc/ops/<family>/*_tuning.h that it defines otherwise; `as-is` is made too.
 What `run` does not know is benchmarks/run.py's, which it calls with each wheel in turn and the peers left out.
 """
 
@@ -43,10 +43,10 @@ def make(folder: Path, variant: str, options: list[str]) -> Path:
     (tree / ".kw").mkdir()
     for shared in ("tools", "cache"):
         (tree / ".kw" / shared).symlink_to(ROOT / ".kw" / shared)
-    for header in (tree / "csrc/cuda/include").glob("*_tuning.h"):
+    for header in (tree / "csrc/ops").glob("*/*_tuning.h"):
         header.write_text(changed(header.read_text(encoding="utf-8"), numbers), encoding="utf-8")
     if numbers:
-        raise SystemExit(f"{variant}: no csrc/cuda/include/*_tuning.h defines {', '.join(numbers)}")
+        raise SystemExit(f"{variant}: no csrc/ops/<family>/*_tuning.h defines {', '.join(numbers)}")
     subprocess.run([sys.executable, "-m", "toolchain", "build", *options], cwd=tree, check=True)
     (wheel,) = (tree / "dist").glob("*.whl")
     shutil.rmtree(folder / name, ignore_errors=True)

@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: MIT
-# Device images and everything that is generated with them: one run of `python -m toolchain device`, whenever a file
-# that it reads has changed. It leaves files alone whose bytes would be the same.
+# Device images and everything that is generated with them: one run of `python -m toolchain device`. It leaves files
+# alone whose bytes would be the same.
 
-file(GLOB kw_device_sources CONFIGURE_DEPENDS csrc/cuda/*.cu csrc/cuda/include/* csrc/include/kernelwright/*.h)
-file(GLOB_RECURSE kw_toolchain CONFIGURE_DEPENDS toolchain/*.py)
-
-# PYTHONSAFEPATH hides the working directory, where the toolchain is.
-set(kw_device_command "${CMAKE_COMMAND}" -E env --unset=PYTHONSAFEPATH --)
-list(APPEND kw_device_command "${KW_PYTHON_COMMAND}" -m toolchain device --out "${KW_PACKAGE}")
+# With -I nothing is imported that only happens to lie somewhere; the tree is then named.
+set(kw_device_command "${KW_PYTHON_COMMAND}" -I "${PROJECT_SOURCE_DIR}/toolchain/start.py" "${PROJECT_SOURCE_DIR}")
+list(APPEND kw_device_command toolchain device --out "${KW_PACKAGE}")
 list(APPEND kw_device_command --provider "${KW_PROVIDER}")
 foreach(option TARGET TOOLKIT ARCHS OPS LABEL)
   if(KW_${option})
@@ -23,20 +20,13 @@ if(KW_JOBS)
   list(APPEND kw_device_command -j "${KW_JOBS}")
 endif()
 
-# A file that is gone makes nothing newer; the list of those that are here does.
-list(JOIN kw_device_sources "\n" kw_device_list)
-set(kw_device_names "${PROJECT_BINARY_DIR}/device-sources.txt")
-file(CONFIGURE OUTPUT "${kw_device_names}" CONTENT "${kw_device_list}\n" @ONLY)
-
-set(kw_device_stamp "${PROJECT_BINARY_DIR}/device.stamp")
-add_custom_command(
-  OUTPUT "${kw_device_stamp}"
-  BYPRODUCTS "${KW_PACKAGE}/kw_images.inc"
+# Always asked: it knows by content what each image is made from, and CMake knowing it too would be a second opinion.
+# It writes only what changed, so that a build with nothing to do ends here.
+add_custom_target(
+  kw_device ALL
   COMMAND ${kw_device_command}
-  COMMAND "${CMAKE_COMMAND}" -E touch "${kw_device_stamp}"
-  DEPENDS ${kw_device_sources} ${kw_toolchain} "${kw_device_names}" targets.toml pyproject.toml
+  BYPRODUCTS "${KW_PACKAGE}/kw_images.inc"
   WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
   COMMENT "Compiling device images"
   USES_TERMINAL VERBATIM
 )
-add_custom_target(kw_device ALL DEPENDS "${kw_device_stamp}")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-# libkernelwright.so: csrc/host, one launcher an op, and the CPU path compiled once for each instruction set.
+# libkernelwright.so: csrc/core, the host code of each family, and its CPU code compiled once for each instruction set.
 
 # The instruction sets of a processor, and the compiler's flags for each; the plain one comes last and needs none.
-# A file of csrc/cpu sees its own as KW_ISA; csrc/cpu/runtime picks one at run time.
+# A file of csrc/ops/<family>/cpu sees its own as KW_ISA; csrc/cpu/runtime picks one at run time.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
   set(KW_ISAS avx512 avx2 scalar)
   set(KW_FLAGS_avx2 -mavx2 -mfma -mf16c)
@@ -13,13 +13,21 @@ else()
   message(FATAL_ERROR "kernelwright is for x86_64 and aarch64; this is ${CMAKE_SYSTEM_PROCESSOR}")
 endif()
 
-# Leaves out of a list of files those whose stem is not an op that was asked for.
+# Every op, by its public header.
+file(GLOB kw_op_headers CONFIGURE_DEPENDS csrc/ops/*/api/*.h)
+set(kw_ops "")
+foreach(header IN LISTS kw_op_headers)
+  get_filename_component(stem "${header}" NAME_WE)
+  list(APPEND kw_ops "${stem}")
+endforeach()
+
+# Leaves out of a list of files those of an op that was not asked for; what its family shares stays.
 function(kw_keep_ops files)
   if(KW_OP_LIST)
     set(kept "")
     foreach(file IN LISTS ${files})
       get_filename_component(stem "${file}" NAME_WE)
-      if(stem IN_LIST KW_OP_LIST)
+      if(stem IN_LIST KW_OP_LIST OR NOT stem IN_LIST kw_ops)
         list(APPEND kept "${file}")
       endif()
     endforeach()
@@ -27,10 +35,10 @@ function(kw_keep_ops files)
   endif()
 endfunction()
 
-file(GLOB kw_host_sources CONFIGURE_DEPENDS csrc/host/*.cpp)
-file(GLOB kw_launchers CONFIGURE_DEPENDS csrc/host/ops/*.cpp)
+file(GLOB_RECURSE kw_host_sources CONFIGURE_DEPENDS csrc/core/*.cpp)
+file(GLOB_RECURSE kw_launchers CONFIGURE_DEPENDS csrc/ops/*/host/*.cpp)
 file(GLOB kw_cpu_runtime CONFIGURE_DEPENDS csrc/cpu/runtime/*.cpp)
-file(GLOB kw_cpu_ops CONFIGURE_DEPENDS csrc/cpu/*.cpp)
+file(GLOB_RECURSE kw_cpu_ops CONFIGURE_DEPENDS csrc/ops/*/cpu/*.cpp)
 kw_keep_ops(kw_launchers)
 kw_keep_ops(kw_cpu_ops)
 
@@ -75,7 +83,7 @@ if(NOT KW_SANITIZE) # a sanitizer's functions are in the program
 endif()
 
 # The public headers beside the generated ones, for whoever uses the build tree.
-file(GLOB kw_headers CONFIGURE_DEPENDS csrc/include/kernelwright/*.h)
+file(GLOB kw_headers CONFIGURE_DEPENDS csrc/include/kernelwright/*.h csrc/ops/*/api/*.h)
 set(kw_copied "")
 foreach(header IN LISTS kw_headers)
   get_filename_component(name "${header}" NAME)

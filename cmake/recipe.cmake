@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # recipe.json: what the host library is compiled and linked with, as CMake settled it. scikit-build-core's install hands
-# it to the packer, which puts it into the wheel's statement; an install by CMake alone has no use for it.
+# it to the packer, which puts it into the wheel's statement; an install by CMake alone has no use for it, nor for the
+# other file here.
 
 if(DEFINED SKBUILD)
   # One JSON list of strings, paths of this machine made relative; the map that does so for the compiler left out.
@@ -38,4 +39,23 @@ if(DEFINED SKBUILD)
     "\"sets\": {${kw_sets}}, \"link\": ${kw_link}}\n"
   )
   install(FILES "${PROJECT_BINARY_DIR}/recipe.json" DESTINATION "${KW_INSTALL_DIR}")
+
+  # objects.json: how much of the library each source makes, by which the packer tells what a family takes of the wheel.
+  set(kw_objects "$<TARGET_OBJECTS:kernelwright>")
+  if(kw_cpu_ops)
+    foreach(isa IN LISTS KW_ISAS)
+      list(APPEND kw_objects "$<TARGET_OBJECTS:kw_cpu_${isa}>")
+    endforeach()
+  endif()
+  set(kw_object_list "${PROJECT_BINARY_DIR}/objects.txt")
+  set(kw_object_sizes "${PROJECT_BINARY_DIR}/objects.json")
+  file(GENERATE OUTPUT "${kw_object_list}" CONTENT "$<JOIN:${kw_objects},\n>\n")
+  add_custom_command(
+    TARGET kernelwright POST_BUILD
+    COMMAND "${CMAKE_COMMAND}" -E env --unset=PYTHONSAFEPATH -- "${KW_PYTHON_COMMAND}" -m toolchain objects
+            --list "${kw_object_list}" --out "${kw_object_sizes}"
+    WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
+    VERBATIM
+  )
+  install(FILES "${kw_object_sizes}" DESTINATION "${KW_INSTALL_DIR}")
 endif()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The files that describe a set of images: manifest.json, kw_images.inc, targets.json, report.json.
 
-docs/architecture.md has their form; src/kernelwright and csrc/host read them.
+docs/architecture.md has their form; src/kernelwright and csrc/core read them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from toolchain.errors import RequestError, TableError
 from toolchain.request import label
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from toolchain.device import Built, DeviceCompiler, Image
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 PROJECT = "kernelwright"
-FEATURE_BITS = 32  # csrc/host keeps them in a uint32_t
+FEATURE_BITS = 32  # csrc/core keeps them in a uint32_t
 
 
 def base_version(root: Path) -> str:
@@ -51,6 +52,17 @@ def image_path(image: Image, request: Request) -> str:
     return f"kernels/{code.name}/{image.op}.{code.suffix}"
 
 
+def packed(images: Iterable[Image]) -> list[Image]:
+    """Those that are files of the package: all but the ones that an equal image serves for."""
+    return [image for image in images if not image.served_by]
+
+
+def _file_of(image: Image, images: Iterable[Image]) -> Image:
+    """The image whose file serves for this one: itself, or the equal one of another code."""
+    code = image.served_by or image.code
+    return next(one for one in images if (one.op, one.code) == (image.op, code))
+
+
 def _json(value: Any, *, sort: bool = True) -> bytes:
     return (json.dumps(value, indent=2, sort_keys=sort) + "\n").encode()
 
@@ -67,9 +79,24 @@ def _kernels(image: Image) -> list[dict[str, Any]]:
     return [{"name": name, "max_threads": threads, **unknown} for name, threads in image.facts.kernels]
 
 
+def _row(image: Image, images: tuple[Image, ...], request: Request) -> dict[str, Any]:
+    """`path`, `size` and `sha256` are those of the file that is loaded."""
+    file = _file_of(image, images)
+    served_by = {"code": file.code, "compiled": image.sha256, "loaded": image.loaded} if image.served_by else None
+    return {
+        "path": image_path(file, request),
+        "op": image.op,
+        "code": image.code,
+        "kind": next(code.kind for code in request.codes if code.name == image.code),
+        "size": len(file.data),
+        "sha256": file.sha256,
+        "served_by": served_by,
+        "kernels": _kernels(image),
+    }
+
+
 def manifest(request: Request, compiler: DeviceCompiler, version: str, images: tuple[Image, ...]) -> bytes:
     """manifest.json: what the images hold, read from the images themselves."""
-    kinds = {code.name: code.kind for code in request.codes}
     return _json(
         {
             "schema": SCHEMA,
@@ -80,18 +107,7 @@ def manifest(request: Request, compiler: DeviceCompiler, version: str, images: t
             "provider": request.provider,
             "debug": request.debug,
             "compiler": {"driver": compiler.name, "version": compiler.version, "sha256": compiler.digest},
-            "images": [
-                {
-                    "path": image_path(image, request),
-                    "op": image.op,
-                    "code": image.code,
-                    "kind": kinds[image.code],
-                    "size": len(image.data),
-                    "sha256": image.sha256,
-                    "kernels": _kernels(image),
-                }
-                for image in images
-            ],
+            "images": [_row(image, images, request) for image in images],
         }
     )
 
@@ -100,12 +116,13 @@ def _feature(name: str) -> str:
     return f"KW_FEATURE_{name.upper()}"
 
 
-def _image_line(image: Image, code: Code) -> str:
+def _image_line(image: Image, file: Image, codes: Mapping[str, Code]) -> str:
+    code = codes[image.code]
     kind = f"KW_IMAGE_{code.kind.upper()}"
     runs_on = " ".join(str(capability) for capability in code.runs_on)
     features = " | ".join(_feature(name) for name in sorted(code.features)) or "0"
-    size = len(image.data)
-    return f'KW_IMAGE("{image.op}", "{code.name}", {kind}, "{runs_on}", {features}, {size}, "{image.sha256}")'
+    head = f'"{image.op}", "{code.name}", {kind}, "{runs_on}", {features}'
+    return f'KW_IMAGE({head}, "{file.code}", "{codes[file.code].native}", {len(file.data)}, "{file.sha256}")'
 
 
 def images_inc(request: Request, table: Table, version: str, images: tuple[Image, ...]) -> bytes:
@@ -127,7 +144,7 @@ def images_inc(request: Request, table: Table, version: str, images: tuple[Image
         f'#define KW_BUILD_DRIVER_LINUX "{driver.linux}"',
         "#endif",
         "#ifdef KW_IMAGE",
-        *(_image_line(image, codes[image.code]) for image in images),
+        *(_image_line(image, _file_of(image, images), codes) for image in images),
         "#endif",
     ]
     return ("\n".join(lines) + "\n").encode()
@@ -190,6 +207,7 @@ def report(built: Built, request: Request) -> bytes:
             "seconds": round(image.seconds, 3),
             "peak": image.peak,
             "cached": image.cached,
+            "served_by": image.served_by or None,
         }
         for image in built.images
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who runs a case: this package, torch eager, torch.compile, and what benchmarks/peers/<op>.py has beside them.
+"""Who runs a case: this package, torch eager, torch.compile, and what ops/<family>/peers/<op>.py has beside them.
 
 A contestant is a function that takes the case's arguments and returns the call to time.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Prepare = Callable[..., Callable[[], Any]]
 
 OURS, EAGER, COMPILE, COPY = "kernelwright", "eager", "compile", "copy"
-PEERS = Path(__file__).resolve().parents[1] / "peers"
+FAMILIES = Path(__file__).resolve().parents[1] / "ops"
 
 
 def _direct(function: Callable[..., Any]) -> Prepare:
@@ -38,9 +38,9 @@ def _compiled(subject: Subject) -> Prepare:
 
 
 def peers(op: str) -> Mapping[str, Callable[[], Mapping[str, Prepare]]]:
-    """The public functions of peers/<op>.py: each imports a peer and gives its contestants by overload."""
-    path = PEERS / f"{op}.py"
-    if not path.is_file():
+    """The public functions of its family's peers/<op>.py: each imports a peer and gives its contestants by overload."""
+    path = next(FAMILIES.glob(f"*/peers/{op}.py"), None)
+    if path is None:
         return {}
     spec = importlib.util.spec_from_file_location(f"benchmarks.peers.{op}", path)
     if spec is None or spec.loader is None:

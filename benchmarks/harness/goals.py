@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""benchmarks/goals.toml: which case is held to what, and what a result misses."""
+"""benchmarks/ops/<family>/goals.toml: which case is held to what, and what a result misses."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernelwright import ops
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from benchmarks.harness.measure import Result
 
-FILE = Path(__file__).resolve().parents[1] / "goals.toml"
+FAMILIES = Path(__file__).resolve().parents[1] / "ops"
 WHERE = ("on", "device", "cases", "bytes", "rows", "cols")
 
 
@@ -51,10 +53,12 @@ class Goal:
 
 
 @cache
-def read(path: Path = FILE) -> tuple[Goal, ...]:
+def read(family: str) -> tuple[Goal, ...]:
+    """What the cases of a family are held to; a new family need not have such a file yet."""
     import tomllib
 
-    rows = tomllib.loads(path.read_text(encoding="utf-8"))["goal"]
+    path = FAMILIES / family / "goals.toml"
+    rows = tomllib.loads(path.read_text(encoding="utf-8"))["goal"] if path.is_file() else []
     return tuple(
         Goal({k: v for k, v in row.items() if k in WHERE}, {k: v for k, v in row.items() if k not in WHERE})
         for row in rows
@@ -63,5 +67,6 @@ def read(path: Path = FILE) -> tuple[Goal, ...]:
 
 def missed(result: Result, device: Any) -> list[str]:
     """Every goal that this result misses, in a word or two each."""
-    found = [word for goal in read() if goal.about(result, device) for word in goal.missed(result)]
+    family = ops.families()[result.subject.op.name]
+    found = [word for goal in read(family) if goal.about(result, device) for word in goal.missed(result)]
     return list(dict.fromkeys(found))

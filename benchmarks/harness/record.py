@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""results/<op>-<device>.json: what was measured, on what, by which command at which commit."""
+"""ops/<family>/results/<op>-<device>.json: what was measured, on what, by which command at which commit."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 import kernelwright
+from kernelwright import ops
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from benchmarks.harness.measure import Result
 
 ROOT = Path(__file__).resolve().parents[2]
+SHARED = ROOT / "benchmarks" / "results"  # what is of no one family
 WHAT = (
     "medians, microseconds a call, everybody in turns in one process; `copy` moves as many bytes; `limit` is the share "
     "of the limit that kernelwright reaches"
@@ -78,11 +80,12 @@ def text(about: dict[str, Any], results: Sequence[Result]) -> str:
     return f'{head},\n "cases": {{\n' + ",\n".join(lines) + "\n }\n}\n"
 
 
-def write(folder: Path, device: Any, about: dict[str, Any], results: Sequence[Result]) -> list[Path]:
-    """One file an operator; what was measured there before is replaced."""
-    folder.mkdir(parents=True, exist_ok=True)
+def write(out: Path | None, device: Any, about: dict[str, Any], results: Sequence[Result]) -> list[Path]:
+    """One file an operator, in `out` or in its family's folder; what was measured there before is replaced."""
     written = []
     for op in dict.fromkeys(result.subject.op.name for result in results):
+        folder = out or ROOT / "benchmarks" / "ops" / ops.families()[op] / "results"
+        folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{op}-{slug(device.name)}.json"
         mine = [result for result in results if result.subject.op.name == op]
         path.write_text(text({"op": op, **about}, mine), encoding="utf-8")

@@ -36,7 +36,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "isa.h"
+#include "cpu/isa.h"
 
 namespace kw::cpu {
 
@@ -50,10 +50,10 @@ struct BFloat16 {
 
 }  // namespace kw::cpu
 
-#define KW_SIMD_FILE_scalar "simd/scalar.h"
-#define KW_SIMD_FILE_avx2 "simd/avx2.h"
-#define KW_SIMD_FILE_avx512 "simd/avx512.h"
-#define KW_SIMD_FILE_neon "simd/neon.h"
+#define KW_SIMD_FILE_scalar "cpu/simd/scalar.h"
+#define KW_SIMD_FILE_avx2 "cpu/simd/avx2.h"
+#define KW_SIMD_FILE_avx512 "cpu/simd/avx512.h"
+#define KW_SIMD_FILE_neon "cpu/simd/neon.h"
 #include KW_CPU_JOIN(KW_SIMD_FILE_, KW_ISA)
 
 namespace kw::cpu::KW_ISA {

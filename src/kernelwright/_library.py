@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from kernelwright import _environment, _files, errors
+from kernelwright._fork import section
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,7 +30,7 @@ _SCALARS: dict[str, Any] = {
     "kw_status": ctypes.c_int32,
 }
 _STRING = "const char *"
-_MOST_WHOLE = 22  # integers and pointers in the block that kw_call takes
+_MOST_WHOLE, _MOST_DOUBLES = 22, 8  # integers and pointers, and doubles, in the block that kw_call takes
 _COMMON = "base"  # the header that is no operator's
 _FIX = "Reinstall kernelwright (in a source tree: build it again)."
 
@@ -128,11 +129,14 @@ class Library:
             self.fail(function, status)
 
     def packer(self, function: str) -> tuple[Callable[..., bytes], int]:
-        """(pack, address): `functions["kw_call"](pack(address, *arguments))` is a call of `function` with integers and
-        a last double, and takes a fifth of the time that ctypes takes for so many arguments. NULL is 0."""
+        """(pack, address): `functions["kw_call"](pack(address, *arguments))` is a call of `function` with integers,
+        then doubles, and takes a fifth of the time that ctypes takes for so many arguments. NULL is 0."""
         kinds = [kind for _, kind in self._signatures[function]["arguments"]]
-        whole = len(kinds) - kinds.count("double")
-        block = struct.Struct(f"={1 + whole}q{8 * (_MOST_WHOLE - whole)}x" + ("d" if whole < len(kinds) else "8x"))
+        doubles = kinds.count("double")
+        whole = len(kinds) - doubles
+        if "double" in kinds[:whole]:
+            raise TypeError(f"{function}: its doubles must be its last arguments, as they are packed behind the others")
+        block = struct.Struct(f"={1 + whole}q{8 * (_MOST_WHOLE - whole)}x{doubles}d{8 * (_MOST_DOUBLES - doubles)}x")
         return block.pack, ctypes.cast(self.functions[function], ctypes.c_void_p).value or 0
 
     def text(self, function: str, *arguments: Any) -> str:
@@ -178,7 +182,9 @@ def _open() -> Library:
 
 def opened() -> Library:
     """The process's library, opened on the first call."""
-    with _lock:
+    if _open.cache_info().currsize:
+        return _open()
+    with section, _lock:
         return _open()
 
 

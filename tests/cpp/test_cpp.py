@@ -25,6 +25,7 @@ sys.path.insert(0, str(ROOT / "tests/toolchain"))  # for emulation
 
 from emulation import emulator
 
+from toolchain.abi import header_directories
 from toolchain.errors import ToolMissing
 from toolchain.request import find_ops
 from toolchain.targets import load
@@ -97,8 +98,8 @@ def test_ctest(build: Path) -> None:
     assert ran, said[-4000:]
     declared = sum(
         len(re.findall(r"(?m)^CASE\(", path.read_text(encoding="utf-8")))
-        for folder in ("unit", "loader")
-        for path in (ROOT / "tests/cpp" / folder).glob("*.cpp")
+        for folder in ("cpp/unit", "cpp/loader", "ops/*/unit")
+        for path in (ROOT / "tests").glob(f"{folder}/*.cpp")
     )
     assert declared > 40
     assert int(ran[1]) > declared, "the consumer and the CPU tests come on top of the cases"
@@ -199,7 +200,7 @@ def test_needs_only_glibc(library: bytes) -> None:
 def test_exports_the_abi_and_nothing_else(library: bytes) -> None:
     exported = set(dynamic(library).exported)
     declared = set()
-    for header in (ROOT / "csrc/include/kernelwright").glob("*.h"):
+    for header in (path for folder in header_directories(ROOT) for path in folder.glob("*.h")):
         declared |= set(re.findall(r"(?m)^KW_API [^;(]*?\b(kw_\w+)\(", header.read_text(encoding="utf-8")))
     assert {"kw_version", "kw_rms_norm", "kw_last_error"} <= declared
     assert exported == declared

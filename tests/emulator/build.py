@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Compiles the emulating driver, and images of kernels for it: csrc/cuda translated to C++, for the host.
+"""Compiles the emulating driver, and images of kernels for it: csrc/ops/*/*.cu translated to C++, for the host.
 
 python -m tests.emulator.build FOLDER CODE…      those of the installed package
 """
@@ -17,9 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.emulator.translate import translate
+from toolchain.device.compiler import source_of
+from toolchain.device.sources import is_device_code
 from toolchain.targets import ROOT, load
 
 HERE = Path(__file__).parent
+CSRC = ROOT / "csrc"
 PLAIN = ["-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti"]
 STRICT = ["-Wall", "-Wextra", "-Werror"]
 
@@ -58,6 +61,8 @@ def build_driver(to: Path) -> Path:
         *PLAIN,
         *STRICT,
         "-O2",
+        "-I",
+        CSRC,
         "-shared",
         "-Wl,-soname,libcuda.so.1",
         *sources,
@@ -99,11 +104,14 @@ def _compile(unit: Path, features: Iterable[str]) -> Path:
 
 
 def build_image(
-    code: str, kernels: Mapping[Path, Mapping[str, int]], headers: Iterable[Path], driver: Path, to: Path
+    code: str, kernels: Mapping[Path, Mapping[str, int]], headers: Mapping[Path, Path], driver: Path, to: Path
 ) -> Path:
-    """The kernels of these .cu files (their names, and the most threads of a block) with the features of the code."""
+    """The kernels of these .cu files (their names, and the most threads of a block) with the features of the code.
+
+    `headers` are files with the paths by which they are included.
+    """
     stage = to / code
-    translate([*kernels, *headers], stage)
+    translate({**{source: Path(source.name) for source in kernels}, **headers}, stage)
     units = [_unit(source, names, stage) for source, names in kernels.items()]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = list(pool.map(lambda unit: _compile(unit, load().codes[code].features), units))
@@ -133,18 +141,22 @@ def build_image(
     return library
 
 
-def headers() -> list[Path]:
-    """What every .cu may include."""
-    return sorted(path for path in (ROOT / "csrc/cuda/include").iterdir() if path.suffix in (".h", ".cuh"))
+def headers() -> dict[Path, Path]:
+    """What every .cu may include, and by which path."""
+    found = sorted(path for path in CSRC.rglob("*") if path.suffix in (".h", ".cuh"))
+    return {path: path.relative_to(CSRC) for path in found if is_device_code(path.relative_to(ROOT))}
 
 
 def build_operators(manifest: Mapping[str, Any], codes: Iterable[str], driver: Path, to: Path) -> None:
-    """The operators of a wheel, each .cu with the kernels that the manifest has of it."""
-    for code in codes:
+    """The operators of a wheel, each .cu with the kernels that the manifest has of it; for the codes in whose files those
+    of the given ones lie.
+    """
+    rows = [image for image in manifest["images"] if image["code"] in set(codes)]
+    for code in sorted({image["served_by"]["code"] if image["served_by"] else image["code"] for image in rows}):
         kernels = {
-            ROOT / f"csrc/cuda/{image['op']}.cu": {k["name"]: k["max_threads"] for k in image["kernels"]}
+            ROOT / source_of(ROOT, image["op"]): {k["name"]: k["max_threads"] for k in image["kernels"]}
             for image in manifest["images"]
-            if image["code"] == code
+            if image["code"] == code and not image["served_by"]
         }
         build_image(code, kernels, headers(), driver, to)
 

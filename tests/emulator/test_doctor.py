@@ -14,6 +14,7 @@ import pytest
 
 from kernelwright import ops
 from tests.emulator import build
+from toolchain.device.compiler import source_of
 from toolchain.targets import ROOT
 
 DEVICES = {"sm_90a": "9.0/132/50", "sm_80": "8.0/108/40"}
@@ -85,14 +86,15 @@ def test_a_wrong_kernel(operators: Path, tmp_path: Path, there: str) -> None:
     """One operator's image, and one word of its source is another; the rest of the image is missing."""
     instead, words = WRONG[there]
     code, op = one_code(), "dequantize_4bit"
-    sources = []
-    for path in [ROOT / f"csrc/cuda/{op}.cu", *build.headers()]:
-        sources.append(tmp_path / path.name)
-        sources[-1].write_text(path.read_text(encoding="utf-8").replace(there, instead), encoding="utf-8")
-    assert any(instead in path.read_text(encoding="utf-8") for path in sources)
+    source, headers = tmp_path / f"{op}.cu", {}
+    for path, place in {ROOT / source_of(ROOT, op): Path(source.name), **build.headers()}.items():
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).write_text(path.read_text(encoding="utf-8").replace(there, instead), encoding="utf-8")
+        headers[tmp_path / place] = place
+    assert any(instead in path.read_text(encoding="utf-8") for path in headers)
     [image] = [one for one in build.manifest()["images"] if (one["op"], one["code"]) == (op, code)]
     kernels = {kernel["name"]: kernel["max_threads"] for kernel in image["kernels"]}
-    build.build_image(code, {sources[0]: kernels}, sources[1:], operators / "libcuda.so.1", tmp_path)
+    build.build_image(code, {source: kernels}, headers, operators / "libcuda.so.1", tmp_path)
     found = told(operators, DEVICES[code], KW_EMULATOR_IMAGES=str(tmp_path))
     assert not found["success"]
     [gpu] = found["operators_on_gpus"]["gpus"]

@@ -23,11 +23,11 @@ class Plant:
 def op(stem: str, *without: str) -> dict[str, str]:
     """The five files of an op, less some."""
     files = {
-        f"csrc/cuda/{stem}.cu": "",
-        f"csrc/host/ops/{stem}.cpp": "",
-        f"csrc/cpu/{stem}.cpp": "",
-        f"csrc/include/kernelwright/{stem}.h": f"KW_API kw_status kw_{stem}(void);",
-        f"src/kernelwright/ops/{stem}.py": "",
+        f"csrc/ops/gated/{stem}.cu": "",
+        f"csrc/ops/gated/host/{stem}.cpp": "",
+        f"csrc/ops/gated/cpu/{stem}.cpp": "",
+        f"csrc/ops/gated/api/{stem}.h": f"KW_API kw_status kw_{stem}(void);",
+        f"src/kernelwright/ops/gated/{stem}.py": "",
     }
     return {path: text for path, text in files.items() if path not in without}
 
@@ -37,10 +37,10 @@ def number(path: str, line: str, says: str) -> Plant:
 
 
 VALUES = [
-    number("csrc/cuda/a.cu", f"// only on {ARCH}\n", "is an architecture;"),
-    number("csrc/cuda/a.cu", "#if __CUDA_ARCH__ >= 800\n", "an architecture macro"),
-    number("csrc/host/a.cpp", "if (device->capability >= 89) {\n", "a comparison with a version"),
-    number("csrc/host/a.cpp", "return capability / 10 == 9;\n", "a comparison with a version"),
+    number("csrc/ops/x/a.cu", f"// only on {ARCH}\n", "is an architecture;"),
+    number("csrc/ops/x/a.cu", "#if __CUDA_ARCH__ >= 800\n", "an architecture macro"),
+    number("csrc/core/a.cpp", "if (device->capability >= 89) {\n", "a comparison with a version"),
+    number("csrc/core/a.cpp", "return capability / 10 == 9;\n", "a comparison with a version"),
     number("toolchain/a.py", "if release.major >= 13:\n", "a comparison with a version"),
     number("toolchain/a.py", "GCC = 'g++-12'\n", "a compiler of one version"),
     number("toolchain/a.py", "HOME = '/usr/local/cuda12.4'\n", "the release of cu124"),
@@ -57,11 +57,11 @@ VALUES = [
     Plant(
         "launchers_and_kernels_agree",
         {
-            "csrc/host/a.h": "// As in csrc/cuda/a_*.cuh.\nconstexpr int64_t kA = int64_t{2} << 3;\n",
-            "csrc/cuda/a_b.cuh": "constexpr u32 kB = 8u;\nconstexpr u32 kA = kB * 4;\n",
+            "csrc/ops/x/host/a.h": "// As in csrc/ops/x/device/a_*.cuh.\nconstexpr int64_t kA = int64_t{2} << 3;\n",
+            "csrc/ops/x/device/a_b.cuh": "constexpr u32 kB = 8u;\nconstexpr u32 kA = kB * 4;\n",
         },
-        "csrc/host/a.h: kA is 16, in csrc/cuda/a_b.cuh it is 32",
-        {"csrc/cuda/a_b.cuh": "constexpr u32 kB = 8u;\nconstexpr u32 kA = kB * 2;\n"},
+        "csrc/ops/x/host/a.h: kA is 16, in csrc/ops/x/device/a_b.cuh it is 32",
+        {"csrc/ops/x/device/a_b.cuh": "constexpr u32 kB = 8u;\nconstexpr u32 kA = kB * 2;\n"},
     ),
 ]
 
@@ -88,37 +88,28 @@ FILES = [
     Plant("no_file_knows_a_machine_or_an_index", {"a": "/ho" + "me/ann/x\n"}, "a:1", {"a": "~/x\n"}),
     Plant(
         "one_stem_names_an_op_everywhere",
-        op("gelu", "csrc/host/ops/gelu.cpp"),
-        "csrc/cuda/gelu.cu: its launcher is missing: no csrc/host/ops/gelu.cpp",
+        op("gelu", "csrc/ops/gated/host/gelu.cpp"),
+        "src/kernelwright/ops/gated/gelu.py: its launcher is missing: no csrc/ops/gated/host/gelu.cpp",
         op("gelu"),
     ),
     Plant(
-        "one_stem_names_an_op_everywhere",
-        op("gelu", "csrc/include/kernelwright/gelu.h"),
-        "its C ABI is missing",
-        op("gelu"),
+        "one_stem_names_an_op_everywhere", op("gelu", "csrc/ops/gated/api/gelu.h"), "its C ABI is missing", op("gelu")
     ),
     Plant(
         "one_stem_names_an_op_everywhere",
-        {**op("gelu"), "src/kernelwright/ops/gleu.py": "", "src/kernelwright/ops/__init__.py": ""},
-        "src/kernelwright/ops/gleu.py: there is no csrc/cuda/gleu.cu",
+        op("gelu", "csrc/ops/gated/gelu.cu"),
+        "gelu.py: its kernels are missing",
+        {"csrc/ops/gated/shared.cu": ""},
+    ),
+    Plant(
+        "one_stem_names_an_op_everywhere",
+        {**op("gelu"), "csrc/ops/gated/cpu/gleu.cpp": "", "src/kernelwright/ops/gated/__init__.py": ""},
+        "csrc/ops/gated/cpu/gleu.cpp: there is no src/kernelwright/ops/gated/gleu.py",
         op("gleu"),
     ),
     Plant(
-        "one_stem_names_an_op_everywhere",
-        {**op("gelu"), "csrc/cpu/pool.cpp": "", "csrc/cpu/runtime/isa.cpp": ""},
-        "csrc/cpu/pool.cpp: there is no csrc/cuda/pool.cu",
-        op("pool"),
-    ),
-    Plant(
         "public_headers_declare_their_stem",
-        {**op("gelu"), "csrc/include/kernelwright/silu.h": "KW_API kw_status kw_silu(void);"},
-        "declares kw_silu, but there is no csrc/cuda/silu.cu",
-        op("silu"),
-    ),
-    Plant(
-        "public_headers_declare_their_stem",
-        {**op("gelu"), "csrc/include/kernelwright/gelu.h": "KW_API kw_status kw_glu(void);"},
+        {**op("gelu"), "csrc/ops/gated/api/gelu.h": "KW_API kw_status kw_glu(void);"},
         "does not declare kw_gelu",
         op("gelu"),
     ),
@@ -199,27 +190,27 @@ NATIVE = [
     ),
     Plant(
         "no_nvidia_header_is_included",
-        {"csrc/cuda/a.cu": "#include <cuda_fp16.h>\n"},
-        "csrc/cuda/a.cu:1: #include <cuda_fp16.h>",
-        {"csrc/cuda/a.cu": '#include "vector.cuh"\n'},
+        {"csrc/ops/x/a.cu": "#include <cuda_fp16.h>\n"},
+        "csrc/ops/x/a.cu:1: #include <cuda_fp16.h>",
+        {"csrc/ops/x/a.cu": '#include "vector.cuh"\n'},
     ),
     Plant(
         "native_code_reads_only_what_openmp_users_set",
-        {"csrc/cpu/a.cpp": 'getenv("KERNELWRIGHT_X");\n'},
-        "csrc/cpu/a.cpp:1: reads KERNELWRIGHT_X",
-        {"csrc/cpu/a.cpp": 'getenv("OMP_NUM_THREADS");\n'},
+        {"csrc/core/a.cpp": 'getenv("KERNELWRIGHT_X");\n'},
+        "csrc/core/a.cpp:1: reads KERNELWRIGHT_X",
+        {"csrc/core/a.cpp": 'getenv("OMP_NUM_THREADS");\n'},
     ),
     Plant(
         "native_code_reads_only_what_openmp_users_set",
-        {"csrc/cpu/a.cpp": 'getenv("OMP_NUM_THREADS");\n', "csrc/cpu/b.cpp": 'getenv("OMP_NUM_THREADS");\n'},
+        {"csrc/core/a.cpp": 'getenv("OMP_NUM_THREADS");\n', "csrc/core/b.cpp": 'getenv("OMP_NUM_THREADS");\n'},
         "several files",
-        {"csrc/cpu/b.cpp": ""},
+        {"csrc/core/b.cpp": ""},
     ),
     Plant(
         "a_library_never_ends_its_process",
-        {"csrc/host/a.cpp": "  if (bad) abort();\n"},
-        "csrc/host/a.cpp:1: if (bad) abort();",
-        {"csrc/host/a.cpp": "  // nothing calls exit() here\n"},
+        {"csrc/core/a.cpp": "  if (bad) abort();\n"},
+        "csrc/core/a.cpp:1: if (bad) abort();",
+        {"csrc/core/a.cpp": "  // nothing calls exit() here\n"},
     ),
 ]
 
@@ -287,10 +278,10 @@ DOCUMENTS = [
         "status_codes_are_returned",
         {
             "csrc/include/kernelwright/base.h": BASE_H,
-            "csrc/host/error.cpp": 'KW_CASE(KW_ERROR_CUDA) case KW_ERROR_CUDA: return "KW_ERROR_CUDA";\nreturn KW_OK;',
+            "csrc/core/error.cpp": 'KW_CASE(KW_ERROR_CUDA) case KW_ERROR_CUDA: return "KW_ERROR_CUDA";\nreturn KW_OK;',
         },
         "nothing returns KW_ERROR_CUDA",
-        {"csrc/host/launch.cpp": "return fail(KW_ERROR_CUDA, text);"},
+        {"csrc/core/launch.cpp": "return fail(KW_ERROR_CUDA, text);"},
     ),
     Plant(
         "errors_are_documented",

@@ -20,14 +20,15 @@ _ELSEWHERE = re.compile(
     r"|(?<![\w-])/(?:sim" + r"ple|pack" + r"ages)/"
 )
 
-# The rooms of an op: what lies there.
-_ROOMS = {
-    "its kernel": "csrc/cuda/{op}.cu",
-    "its launcher": "csrc/host/ops/{op}.cpp",
-    "its CPU path": "csrc/cpu/{op}.cpp",
-    "its C ABI": "csrc/include/kernelwright/{op}.h",
-    "its Python record": "src/kernelwright/ops/{op}.py",
+# What an op consists of, and where in its family's folders that lies. Its kernels may be those of a file that the
+# family's operators share.
+_PARTS = {
+    "its Python record": "src/kernelwright/ops/{family}/{op}.py",
+    "its C ABI": "csrc/ops/{family}/api/{op}.h",
+    "its launcher": "csrc/ops/{family}/host/{op}.cpp",
+    "its CPU path": "csrc/ops/{family}/cpu/{op}.cpp",
 }
+_NAME = r"([a-z][a-z0-9]*(?:_[a-z0-9]+)*)"
 
 
 def sources_carry_the_licence(tree: Tree) -> Iterator[str]:
@@ -72,31 +73,34 @@ def no_file_knows_a_machine_or_an_index(tree: Tree) -> Iterator[str]:
             yield f"{place}: {found!r} exists on one machine or one index only"
 
 
-def _room(tree: Tree, what: str) -> dict[str, str]:
-    """Stem to path; what begins with an underscore is a room's own business."""
-    before, _, after = _ROOMS[what].partition("{op}")
-    return tree.matching(re.escape(before) + r"([a-z][a-z0-9]*(?:_[a-z0-9]+)*)" + re.escape(after))
+def _part(tree: Tree, what: str) -> dict[tuple[str, str], str]:
+    """(family, op) to path; what begins with an underscore is a family's own business."""
+    pattern = re.escape(_PARTS[what]).replace(r"\{family\}", _NAME, 1).replace(r"\{op\}", _NAME, 1)
+    found = ((re.fullmatch(pattern, path), path) for path in tree.files)
+    return {(match[1], match[2]): path for match, path in found if match}
+
+
+def _ops(tree: Tree) -> dict[tuple[str, str], str]:
+    return {op: path for op, path in _part(tree, "its Python record").items() if op[1] != "__init__"}
 
 
 def one_stem_names_an_op_everywhere(tree: Tree) -> Iterator[str]:
     """Every layer globs, so a missing or misnamed file is not an error there: the op would silently not exist."""
-    ops = _room(tree, "its kernel")
-    for op, kernel in ops.items():
-        for what, path in _ROOMS.items():
-            if op not in _room(tree, what):
-                yield f"{kernel}: {what} is missing: no {path.format(op=op)}"
-    for what in ("its launcher", "its CPU path", "its Python record"):
-        for stem, path in _room(tree, what).items():
-            if stem not in ops:
-                yield f"{path}: there is no csrc/cuda/{stem}.cu"
+    ops = _ops(tree)
+    for (family, op), record in ops.items():
+        for what, path in _PARTS.items():
+            if (family, op) not in _part(tree, what):
+                yield f"{record}: {what} is missing: no {path.format(family=family, op=op)}"
+        if not tree.matching(rf"csrc/ops/{family}/{_NAME}\.cu"):
+            yield f"{record}: its kernels are missing: no csrc/ops/{family}/{op}.cu, and no other .cu there"
+    for what in ("its C ABI", "its CPU path"):
+        for (family, op), path in _part(tree, what).items():
+            if (family, op) not in ops:
+                yield f"{path}: there is no {_PARTS['its Python record'].format(family=family, op=op)}"
 
 
 def public_headers_declare_their_stem(tree: Tree) -> Iterator[str]:
-    """The room of public headers also holds what ops share, told apart by content; a misnamed op must not pass for that."""
-    ops = _room(tree, "its kernel")
-    for stem, path in _room(tree, "its C ABI").items():
-        declares = re.search(rf"\bkw_{stem}\(", tree.text(path))
-        if declares and stem not in ops:
-            yield f"{path}: declares kw_{stem}, but there is no csrc/cuda/{stem}.cu"
-        if stem in ops and not declares:
-            yield f"{path}: does not declare kw_{stem}, the function of its op"
+    """A header of a family is the public one of its op."""
+    for (_, op), path in _part(tree, "its C ABI").items():
+        if not re.search(rf"\bkw_{op}\(", tree.text(path)):
+            yield f"{path}: does not declare kw_{op}, the function of its op"

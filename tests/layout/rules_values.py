@@ -73,7 +73,7 @@ def numbers_live_in_the_table(tree: Tree) -> Iterator[str]:
 
 
 _CONSTANT = re.compile(r"^(?:inline )?constexpr \w+ (k\w+) = ((?:[^;{]|int64_t\{\w+\})+);", re.MULTILINE)
-_SHARED = re.compile(r"^// As in (csrc/cuda/.*)\n((?:(?!// ).+\n)*)", re.MULTILINE)
+_SHARED = re.compile(r"^// As in (csrc/ops/.*)\n((?:(?!// ).+\n)*)", re.MULTILINE)
 _OPERATORS = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.floordiv,
     ast.LShift: operator.lshift, ast.RShift: operator.rshift,
@@ -103,10 +103,14 @@ def _number(expression: str, known: dict[str, str]) -> int | None:
 
 def launchers_and_kernels_agree(tree: Tree) -> Iterator[str]:
     """A launcher plans with numbers of its kernels that no header of both has; one changed alone gives wrong launches."""
-    of_kernels = {path: dict(_CONSTANT.findall(tree.text(path))) for path in tree.under("csrc/cuda")}
-    every = {name: text for constants in of_kernels.values() for name, text in constants.items()}
-    for path in tree.under("csrc/host"):
-        own = dict(_CONSTANT.findall(tree.text(path)))
+    constants_of = {path: dict(_CONSTANT.findall(tree.text(path))) for path in tree.under("csrc/ops", "csrc/device")}
+    kernels = {path: of for path, of in constants_of.items() if not re.match(r"csrc/ops/\w+/(host|cpu|api)/", path)}
+    for path, own in constants_of.items():
+        if path in kernels:
+            continue
+        family = "/".join(path.split("/")[:3])
+        of_kernels = {kernel: of for kernel, of in kernels.items() if kernel.startswith(f"{family}/")}
+        every = {name: text for of in of_kernels.values() for name, text in of.items()}
         for where, block in _SHARED.findall(tree.text(path)):
             patterns = re.findall(r"[\w*]+\.cuh?", where)
             for name, text in _CONSTANT.findall(block):

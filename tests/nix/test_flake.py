@@ -71,13 +71,13 @@ def test_checks_build_every_wheel_and_the_formatter_reads_every_file(flake):
 
 
 def test_a_hermetic_build_sees_every_input_and_those_of_a_new_operator(changed):
-    (changed.tree / "csrc" / "cuda").mkdir(parents=True)
-    (changed.tree / "csrc" / "cuda" / "new_op.cu").write_text("// a kernel\n")
+    (changed.tree / "csrc" / "ops" / "toy").mkdir(parents=True)
+    (changed.tree / "csrc" / "ops" / "toy" / "new_op.cu").write_text("// a kernel\n")
     for system, name in ALL:
         place = Path(changed.evaluate(f"packages.{system}.{name}.src", "toString"))
         for file in source.input_files(changed.tree):
             assert (place / file.relative_to(changed.tree)).read_bytes() == file.read_bytes()
-        assert (place / "csrc" / "cuda" / "new_op.cu").is_file()
+        assert (place / "csrc" / "ops" / "toy" / "new_op.cu").is_file()
 
 
 def test_nox_runs_by_the_shells_own_tools(flake):

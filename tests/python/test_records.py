@@ -11,7 +11,7 @@ import pytest
 import kernelwright
 from kernelwright import _library, errors, ops
 from kernelwright.ops import _four_bit, _selfcheck
-from kernelwright.ops._four_bit_selfcheck import decided
+from kernelwright.ops.four_bit._selfcheck import decided
 
 RECORDS = [ops.record(name) for name in ops.names()]
 _DEFAULTS = {"None": None, "True": True, "False": False}

@@ -12,10 +12,10 @@ import pytest
 
 from kernelwright import _files
 from kernelwright.doctor.causes import all_causes
+from tests.doctor.made_up import NO_DRIVER, ORIN, WORKSTATION
+from tests.doctor.test_doctor_fixes import is_a_command
 from tests.python import made_up, standin, test_doctor_checks
-from tests.python.made_up import NO_DRIVER, ORIN, WORKSTATION
 from tests.python.support import WITHOUT_TORCH, copy_package, run
-from tests.python.test_doctor_fixes import is_a_command
 
 # One call for a GPU, as an operator makes it; what became of it, as JSON.
 CALL = """
@@ -23,7 +23,7 @@ import json, pathlib, sys
 from kernelwright import _refusal, errors
 _, root, made = sys.argv
 if root:
-    from tests.python.made_up import Made
+    from tests.doctor.made_up import Made
     _refusal.machine = lambda: Made(**json.loads(made)).at(pathlib.Path(root), write=False)
 try:
     from kernelwright import _library

@@ -105,8 +105,8 @@ class FakeCompiler:
 
 
 def tree(root: Path, **sources: str) -> Path:
-    """A root with csrc/cuda/<name>.cu for each source, and an include directory."""
-    (root / "csrc/cuda/include").mkdir(parents=True)
+    """A root with csrc/ops/toy/<name>.cu for each source."""
+    (root / "csrc/ops/toy").mkdir(parents=True)
     for name, text in sources.items():
-        (root / f"csrc/cuda/{name}.cu").write_text(text, encoding="utf-8")
+        (root / f"csrc/ops/toy/{name}.cu").write_text(text, encoding="utf-8")
     return root

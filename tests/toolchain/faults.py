@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolchain import leftovers, source
+from toolchain.device.compiler import source_of
 from toolchain.request import find_ops
 from toolchain.targets import ROOT
 
@@ -43,7 +44,10 @@ class Tree:
 
     root: Path
     operator: str = field(
-        default_factory=lambda: min(find_ops(), key=lambda op: (ROOT / f"csrc/cuda/{op}.cu").stat().st_size)
+        default_factory=lambda: min(
+            (op for op, images in find_ops().items() if images == (op,)),
+            key=lambda op: (ROOT / source_of(ROOT, op)).stat().st_size,
+        )
     )
     log: Path = field(init=False)
 

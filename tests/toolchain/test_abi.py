@@ -10,10 +10,10 @@ import subprocess
 
 import pytest
 
-from toolchain.abi import AbiError, read_headers, signatures, umbrella
+from toolchain.abi import AbiError, header_directories, read_headers, signatures, umbrella
 from toolchain.targets import ROOT
 
-HEADERS = ROOT / "csrc/include/kernelwright"
+HEADERS = header_directories(ROOT)
 
 
 @pytest.fixture
@@ -133,10 +133,11 @@ def test_the_umbrella_includes_every_header_and_not_itself(tmp_path, headers):
 
 def test_the_headers_of_this_tree(tmp_path):
     """Every KW_API line of the tree is in the table, and the umbrella is C that compiles."""
-    abi = read_headers(HEADERS)
+    abi = read_headers(*HEADERS)
     declared = {
         name
-        for path in HEADERS.glob("*.h")
+        for folder in HEADERS
+        for path in folder.glob("*.h")
         for name in re.findall(r"^KW_API.*?\b(kw_\w+)\(", path.read_text(), re.MULTILINE)
     }
     assert declared == set(abi.functions)
@@ -148,7 +149,7 @@ def test_the_headers_of_this_tree(tmp_path):
     if not compiler:
         pytest.skip("no C compiler on PATH to include the umbrella with")
     (tmp_path / "kernelwright").mkdir()
-    for path in HEADERS.glob("*.h"):
+    for path in (path for folder in HEADERS for path in folder.glob("*.h")):
         shutil.copy(path, tmp_path / "kernelwright")
     (tmp_path / "kernelwright/kernelwright.h").write_bytes(umbrella(abi))
     uses = "\n".join(f"void *use_{name} = (void *){name};" for name in abi.functions)

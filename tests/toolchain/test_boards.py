@@ -4,6 +4,7 @@ its driver by a stand-in. The right cubin is loaded, or the right error is given
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import shutil
@@ -83,9 +84,14 @@ def test_the_cross_built_wheel_has_the_same_cubins_and_its_own_library(wheel_of)
         assert needs.glibc <= target.glibc, (target.name, needs)
         assert found[gates.LIBRARY][18:20] == ELF_MACHINE[target.machine], "it is of another processor"
         cubins = {name: data for name, data in found.items() if "/kernels/" in name}
-        assert {name.split("/")[2] for name in cubins} == {
-            code.name for code in TABLE.default_codes(target, TABLE.toolkits[target.toolkit])
-        }
+        rows, codes = (
+            json.loads(found[gates.MANIFEST])["images"],
+            TABLE.default_codes(target, TABLE.toolkits[target.toolkit]),
+        )
+        assert {row["code"] for row in rows} == {code.name for code in codes}
+        assert {f"kernelwright/{row['path']}" for row in rows} == cubins.keys()
+        own = {row["code"] for row in rows if not row["served_by"]}
+        assert {name.split("/")[2] for name in cubins} == own >= {code.name for code in codes if code.always}
         shared = images.keys() & cubins.keys()
         assert len(shared) > 2 or shared == cubins.keys() or not images, "a thin wheel has no code of its own"
         assert {name: images[name] for name in shared} == {name: cubins[name] for name in shared}

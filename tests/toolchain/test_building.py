@@ -93,7 +93,7 @@ def test_what_packing_takes_is_measured_in_its_own_process(tmp_path):
 def tree(tmp_path, monkeypatch):
     """A tree of three inputs."""
     monkeypatch.setattr(stamp, "ROOT", tmp_path)
-    for name in ("csrc/cuda/a.cu", "toolchain/x.py", "targets.toml", "toolchain/__pycache__/x.pyc"):
+    for name in ("csrc/ops/toy/a.cu", "toolchain/x.py", "targets.toml", "toolchain/__pycache__/x.pyc"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
     return tmp_path
@@ -106,9 +106,9 @@ def test_inputs_are_contents_and_never_times(tree):
     (tree / "toolchain/__pycache__/x.pyc").write_text("other")
     (tree / "dist").mkdir()
     assert stamp.inputs(asked) == first
-    (tree / "csrc/cuda/a.cu").write_text("other")
+    (tree / "csrc/ops/toy/a.cu").write_text("other")
     second = stamp.inputs(asked)
-    (tree / "csrc/cuda/b.cu").write_text("")
+    (tree / "csrc/ops/toy/b.cu").write_text("")
     third = stamp.inputs(asked)
     assert len({first, second, third, stamp.inputs(replace(asked, debug=True))}) == 4
 
@@ -155,7 +155,7 @@ def test_nothing_is_done_twice_unless_input_or_wheel_changed(tmp_path, monkeypat
 
 def test_a_wheel_whose_sources_changed_while_it_was_built_is_not_kept(tree, monkeypatch):
     """Its statement is written at the end, and would name files that nothing was compiled from."""
-    edited = tree / "csrc/cuda/a.cu"
+    edited = tree / "csrc/ops/toy/a.cu"
     wheel = tree / "dist" / "k.whl"
     wheel.parent.mkdir()
 

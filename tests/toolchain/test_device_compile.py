@@ -47,7 +47,7 @@ extern "C" __global__ void features_any(int* p) { p[0] = 0; }
 @pytest.fixture
 def root(tmp_path):
     place = tree(tmp_path, plain=PLAIN, header=WITH_HEADER, family=FAMILY, features=FEATURES)
-    (place / "csrc/cuda/include/scale.cuh").write_text(HEADER)
+    (place / "csrc/ops/toy/scale.cuh").write_text(HEADER)
     return place
 
 
@@ -78,7 +78,7 @@ def test_an_image_holds_the_sources_symbols_and_no_ballast(compiler, root, table
 
 def test_an_architecture_specific_code_has_its_instructions(compiler, root, table):
     fence = 'extern "C" __global__ void plain_k() { asm volatile("wgmma.fence.sync.aligned;"); }\n'
-    (root / "csrc/cuda/plain.cu").write_text(fence)
+    (root / "csrc/ops/toy/plain.cu").write_text(fence)
     assert kernels(compiler, Job(root, "plain", table.codes["sm_90a"])) == ["plain_k"]
     with pytest.raises(CompileError, match="wgmma"):
         compiler.compile(Job(root, "plain", table.codes["sm_90"]))
@@ -102,11 +102,11 @@ def test_launch_bounds_arrive(compiler, root, table):
 
 def test_a_rejected_source_keeps_everything_the_compiler_said(compiler, root, table):
     text = "\nint f() { return one_error; }\nint g() { return another_error; }\n"
-    (root / "csrc/cuda/plain.cu").write_text(PLAIN + text)
+    (root / "csrc/ops/toy/plain.cu").write_text(PLAIN + text)
     with pytest.raises(CompileError) as caught:
         compiler.compile(Job(root, "plain", table.codes["sm_80"]))
     message = str(caught.value)
-    for words in ("csrc/cuda/plain.cu", "sm_80", compiler.version, "exit code", "one_error", "another_error"):
+    for words in ("csrc/ops/toy/plain.cu", "sm_80", compiler.version, "exit code", "one_error", "another_error"):
         assert words in message
     assert "plain.cu(3)" in message
 

@@ -49,34 +49,36 @@ REFUSED = {
     "auto f = __FI\\\nLE__;": (1, "__FILE__"),
     "auto f = __builtin_FILE();": (1, "__builtin_FILE"),
     "#if __has_include(<cuda.h>)\n#endif": (1, "__has_include"),
-    "#include <cuda_fp16.h>": (1, "cuda_fp16.h is not in csrc/cuda/include"),
-    '\n#include "nothere.cuh"': (2, "nothere.cuh is not in csrc/cuda/include"),
+    "#include <cuda_fp16.h>": (1, "cuda_fp16.h is neither beside the file nor in csrc"),
+    '\n#include "nothere.cuh"': (2, "nothere.cuh is neither beside the file nor in csrc"),
     "#define H <x.h>\n#include H": (2, "cannot be followed"),
-    "%:include <cuda.h>": (1, "cuda.h is not in"),
-    "#inc\\\nlude <cuda.h>": (1, "cuda.h is not in"),
-    "#/* c */include <cuda.h>": (1, "cuda.h is not in"),
+    "%:include <cuda.h>": (1, "cuda.h is neither beside"),
+    "#inc\\\nlude <cuda.h>": (1, "cuda.h is neither beside"),
+    "#/* c */include <cuda.h>": (1, "cuda.h is neither beside"),
     '#include_next "x.cuh"': (1, "include_next"),
-    '#include "local.cuh"': (1, "outside csrc/cuda/include"),
-    '#include "../secret.h"': (1, "outside csrc/cuda/include"),
+    '#include "host/plan.h"': (1, "csrc/ops/toy/host/plan.h, which is no device code"),
+    '#include "../../secret.h"': (1, "csrc/secret.h, which is no device code"),
+    '#include "core/launch.h"': (1, "csrc/core/launch.h, which is no device code"),
 }
 
 
 @pytest.fixture
 def root(tmp_path):
     place = tree(tmp_path)
-    (place / "csrc/cuda/local.cuh").write_text("")
-    (place / "csrc/secret.h").write_text("")
+    for name in ("ops/toy/host/plan.h", "core/launch.h", "secret.h"):
+        (place / "csrc" / name).parent.mkdir(exist_ok=True)
+        (place / "csrc" / name).write_text("")
     return place
 
 
 def read(root, text):
-    (root / "csrc/cuda/op.cu").write_text(text, encoding="utf-8")
-    return read_sources(root, Path("csrc/cuda/op.cu"))
+    (root / "csrc/ops/toy/op.cu").write_text(text, encoding="utf-8")
+    return read_sources(root, Path("csrc/ops/toy/op.cu"))
 
 
 @pytest.mark.parametrize("what", FINE)
 def test_what_is_fine_is_not_refused(root, what):
-    assert [str(file.path) for file in read(root, FINE[what])] == ["csrc/cuda/op.cu"]
+    assert [str(file.path) for file in read(root, FINE[what])] == ["csrc/ops/toy/op.cu"]
 
 
 @pytest.mark.parametrize("text", REFUSED)
@@ -84,7 +86,7 @@ def test_what_breaks_a_rule_is_refused_at_its_line(root, text):
     line, words = REFUSED[text]
     with pytest.raises(DeterminismError) as caught:
         read(root, text)
-    assert str(caught.value).startswith(f"csrc/cuda/op.cu:{line}: ")
+    assert str(caught.value).startswith(f"csrc/ops/toy/op.cu:{line}: ")
     assert words in str(caught.value)
 
 
@@ -94,36 +96,37 @@ def test_windows_line_ends_do_not_move_lines(root):
 
 
 def test_headers_are_followed_to_the_end_once_each(root):
-    include = root / "csrc/cuda/include"
-    (include / "a.cuh").write_text('#pragma once\n#include "sub/b.cuh"\n#include <c.cuh>\n')
-    (include / "sub").mkdir()
-    (include / "sub/b.cuh").write_text('#pragma once\n#include "near.cuh"\n#include "c.cuh"\n')
-    (include / "sub/near.cuh").write_text("// beside its includer\n")
+    include = root / "csrc/ops/toy"
+    (include / "a.cuh").write_text('#pragma once\n#include "device/sub/b.cuh"\n#include <ops/toy/c.cuh>\n')
+    (root / "csrc/device/sub").mkdir(parents=True)
+    (root / "csrc/device/sub/b.cuh").write_text('#pragma once\n#include "near.cuh"\n#include "ops/toy/c.cuh"\n')
+    (root / "csrc/device/sub/near.cuh").write_text("// beside its includer\n")
     (include / "c.cuh").write_text('#include "a.cuh"\n')
     found = [
-        file.path.as_posix() for file in read(root, '#include "a.cuh" // first\n#if 0\n#include <c.cuh>\n#endif\n')
+        file.path.as_posix()
+        for file in read(root, '#include "a.cuh" // first\n#if 0\n#include <ops/toy/c.cuh>\n#endif\n')
     ]
-    names = ["a.cuh", "c.cuh", "sub/b.cuh", "sub/near.cuh"]
-    assert found == ["csrc/cuda/op.cu", *(f"csrc/cuda/include/{name}" for name in names)]
+    names = ["ops/toy/op.cu", "ops/toy/a.cuh", "ops/toy/c.cuh", "device/sub/b.cuh", "device/sub/near.cuh"]
+    assert found == [f"csrc/{name}" for name in names]
 
 
-def test_a_header_may_be_a_link_inside_the_include_directory_only(root):
-    include = root / "csrc/cuda/include"
+def test_a_header_may_be_a_link_to_device_code_only(root):
+    include = root / "csrc/ops/toy"
     (include / "real.cuh").write_text("// real\n")
     (include / "link.cuh").symlink_to("real.cuh")
     assert [file.path.name for file in read(root, '#include "link.cuh"')] == ["op.cu", "link.cuh"]
     (include / "out.cuh").symlink_to(root / "csrc/secret.h")
-    with pytest.raises(DeterminismError, match="outside csrc/cuda/include"):
+    with pytest.raises(DeterminismError, match="which is no device code"):
         read(root, '#include "out.cuh"')
 
 
 def test_a_rule_holds_in_headers_too(root):
-    (root / "csrc/cuda/include/a.cuh").write_text("#pragma once\nstatic int x;\n")
-    with pytest.raises(DeterminismError, match=r"csrc/cuda/include/a\.cuh:2: "):
+    (root / "csrc/ops/toy/a.cuh").write_text("#pragma once\nstatic int x;\n")
+    with pytest.raises(DeterminismError, match=r"csrc/ops/toy/a\.cuh:2: "):
         read(root, '#include "a.cuh"')
 
 
 def test_text_in_another_encoding_is_refused(root):
-    (root / "csrc/cuda/op.cu").write_bytes("// größe".encode("latin-1"))
+    (root / "csrc/ops/toy/op.cu").write_bytes("// größe".encode("latin-1"))
     with pytest.raises(DeterminismError, match="not UTF-8"):
-        read_sources(root, Path("csrc/cuda/op.cu"))
+        read_sources(root, Path("csrc/ops/toy/op.cu"))

@@ -19,6 +19,7 @@ from test_statement import problems
 
 from toolchain import pep517, source
 from toolchain.cubin.elf import Elf
+from toolchain.device.compiler import source_of
 from toolchain.exact import conditions, rebuild, wheel
 from toolchain.exact.compare import compare
 from toolchain.exact.verify import verify
@@ -31,7 +32,8 @@ from toolchain.wheel.recipe import settings
 pytestmark = pytest.mark.slow
 
 TABLE = load()
-SMALLEST, SMALL = sorted(find_ops(), key=lambda name: (ROOT / f"csrc/cuda/{name}.cu").stat().st_size)[:2]
+ALONE = [op for op, images in find_ops().items() if images == (op,)]
+SMALLEST, SMALL = sorted(ALONE, key=lambda name: (ROOT / source_of(ROOT, name)).stat().st_size)[:2]
 PLANT = """
 extern "C" __attribute__((visibility("default"))) const char* kw_planted() { return KW_PLANT " " __DATE__ " " __TIME__; }
 """
@@ -132,7 +134,7 @@ def planted(tmp_path_factory) -> Path:
     """This tree with a path, a clock, a build id, another level of optimisation, and an instruction in the kernels of
     its smallest operator."""
     tree = copied(tmp_path_factory.mktemp("planted") / "tree")
-    library = min((tree / "csrc/host").glob("*.cpp"))
+    library = min((tree / "csrc/core").glob("*.cpp"))
     library.write_text(library.read_text(encoding="utf-8") + PLANT, encoding="utf-8")
     flags = tree / "cmake/flags.cmake"
     more = 'target_compile_definitions(kw_flags INTERFACE KW_PLANT="${PROJECT_SOURCE_DIR}")\n'
@@ -140,7 +142,7 @@ def planted(tmp_path_factory) -> Path:
     flags.write_text(text + more, encoding="utf-8")
     host = tree / "cmake/host.cmake"
     host.write_text(host.read_text(encoding="utf-8").replace("--build-id=none", "--build-id=sha1"), encoding="utf-8")
-    kernels = tree / f"csrc/cuda/{SMALLEST}.cu"
+    kernels = tree / source_of(ROOT, SMALLEST)
     text, count = re.subn(r"(Params \w+\) \{)", r"\1 __nanosleep(20);", kernels.read_text(encoding="utf-8"))
     assert count, f"{kernels.name} has no kernel of the form that this plants into"
     kernels.write_text(text, encoding="utf-8")
@@ -166,7 +168,7 @@ def test_a_wheel_of_other_sources_and_flags_is_not_verified(leaking):
         told[difference.kind] = told.get(difference.kind, "") + difference.words
     assert {"source", "flags", "path", "clock", "build-id", "kernel"} <= told.keys()
     assert "cmake/flags.cmake" in told["source"]
-    assert f"csrc/cuda/{SMALLEST}.cu" in told["source"]
+    assert str(source_of(ROOT, SMALLEST)) in told["source"]
     assert "-O1" in told["flags"]
     assert told["exports"] == "kw_planted is only in the wheel"
     every_kernel_is_shown(verdict.theirs, verdict.found)

@@ -15,10 +15,12 @@ from toolchain import targets
 from toolchain.cubin import CubinError
 from toolchain.device import Job
 from toolchain.errors import GateError
+from toolchain.families import MOST
 from toolchain.locking.wanted import lock_of
 from toolchain.providers import pip
 from toolchain.request import resolve
 from toolchain.wheel import elf, gates
+from toolchain.wheel.shares import Share
 
 TABLE = targets.load()
 OP = resolve(TABLE, target="linux-x86_64").all_ops[0]
@@ -28,8 +30,8 @@ GOOD = '__attribute__((visibility("default"))) int kw_add(int a) { return a + 1;
 
 
 def image(tmp_path: Path, code: str) -> bytes:
-    (tmp_path / "csrc/cuda").mkdir(parents=True, exist_ok=True)
-    (tmp_path / f"csrc/cuda/{OP}.cu").write_text("", encoding="utf-8")
+    (tmp_path / "csrc/ops/toy").mkdir(parents=True, exist_ok=True)
+    (tmp_path / f"csrc/ops/toy/{OP}.cu").write_text("", encoding="utf-8")
     return FakeCompiler().compile(Job(tmp_path, OP, TABLE.codes[code])).image
 
 
@@ -50,6 +52,15 @@ def inspect(members: dict[str, bytes], name: str = f"k-{TAG}.whl", *, editable: 
 
 def test_a_good_wheel_passes(members):
     inspect(members)
+
+
+def test_a_function_of_the_newest_c_library_is_refused(members, tmp_path):
+    text = GOOD + "long __isoc23_strtol(const char*, char**, int);\n"
+    text += GOOD.replace(
+        "kw_add(int a) { return a + 1; }", "kw_read(int a) { return a + (int)__isoc23_strtol(0, 0, 10); }"
+    )
+    with pytest.raises(GateError, match=r"libkernelwright.so calls __isoc23_strtol, which glibc has since 2\.38 only"):
+        inspect({**members, gates.LIBRARY: tiny.library(tmp_path, text)})
 
 
 def test_another_export_than_the_c_abi_is_refused(members, tmp_path):
@@ -114,24 +125,47 @@ def test_a_user_without_a_home_has_none_to_be_found(members, monkeypatch):
         inspect({**members, "kernelwright/x.py": f"root = '{gates.ROOT}/src'\n".encode()})
 
 
-def test_a_big_wheel_is_refused_and_a_big_debug_build_is_not():
-    packed = bytes(gates.LARGEST)
-    gates.size("k.whl", packed, REQUEST)
-    with pytest.raises(GateError, match=r"k\.whl has 5,000,001 bytes, more than 5,000,000"):
-        gates.size("k.whl", packed + b"!", REQUEST)
-    gates.size("k.whl", packed + b"!", replace(REQUEST, debug=True))
+RELEASED = resolve(TABLE, target="linux-x86_64")
+
+
+def shares(**sizes: int) -> list[Share]:
+    """A library of 10 bytes for each, the rest images or, of `common`, other members; each may take 1,000."""
+    parts = {name: (0, size - 10) if name == "common" else (size - 10, 0) for name, size in sizes.items()}
+    return [Share(name, images, 10, rest, 1000) for name, (images, rest) in parts.items()]
+
+
+def test_a_family_over_its_budget_is_refused_by_name():
+    gates.size("k.whl", b"", shares(norm=1000, gated=1000, common=1000), RELEASED)
+    words = (
+        r"family gated: its images \(991\) and its part of the library \(10\) take 1,001 packed bytes, more than its "
+        r"budget of 1,000 \(csrc/ops/gated/family\.toml\)"
+    )
+    with pytest.raises(GateError, match=words):
+        gates.size("k.whl", b"", shares(norm=1000, gated=1001, common=1000), RELEASED)
+    words = r"family common: .* all that is no image \(991\) take 1,001 packed bytes.* \(csrc/core/family\.toml\)"
+    with pytest.raises(GateError, match=words):
+        gates.size("k.whl", b"", shares(norm=1000, common=1001), RELEASED)
+
+
+def test_a_wheel_that_is_no_release_is_not_held_to_the_budgets():
+    big = shares(norm=5000)
+    gates.size("k.whl", b"", big, resolve(TABLE, target="linux-x86_64", toolkit="cu130"))
+    gates.size("k.whl", b"", big, resolve(TABLE, target="linux-x86_64", archs="89"))
+    gates.size("k.whl", bytes(MOST + 1), big, replace(RELEASED, debug=True))
 
 
 def test_a_wheel_of_more_codes_than_a_release_has_may_be_bigger_and_no_released_one(monkeypatch):
-    released, more = resolve(TABLE, target="linux-x86_64"), resolve(TABLE, target="linux-x86_64", toolkit="cu130")
-    assert len(more.codes) > len(released.codes)
+    able = [code.name for code in TABLE.codes.values() if code.toolkits.knows(TABLE.toolkits["cu128"].release)]
+    more = resolve(TABLE, target="linux-x86_64", archs=",".join(able), toolkit="cu128")
     largest = gates.LARGEST_CODE * len(more.codes)
-    gates.size("k.whl", bytes(largest), more)
-    with pytest.raises(GateError, match=f"more than {largest:,}"):
-        gates.size("k.whl", bytes(largest + 1), more)
-    monkeypatch.setattr(gates, "LARGEST_CODE", gates.LARGEST)  # whatever a code may add
-    with pytest.raises(GateError, match=f"more than {gates.LARGEST:,}"):
-        gates.size("k.whl", bytes(gates.LARGEST + 1), released)
+    assert largest > MOST
+    gates.size("k.whl", bytes(largest), (), more)
+    with pytest.raises(GateError, match=rf"k\.whl has {largest + 1:,} bytes, more than {largest:,}"):
+        gates.size("k.whl", bytes(largest + 1), (), more)
+    monkeypatch.setattr(gates, "LARGEST_CODE", MOST)  # whatever a code may add
+    gates.size("k.whl", bytes(MOST), (), RELEASED)
+    with pytest.raises(GateError, match=f"more than {MOST:,}"):
+        gates.size("k.whl", bytes(MOST + 1), (), RELEASED)
 
 
 POLICY = {

@@ -187,7 +187,8 @@ def test_a_list_that_is_none_is_refused(get, shelf, text):
 
 def test_what_is_not_there_is_built_and_the_reason_said(get, shelf, server, tmp_path, capsys):
     reasons = {}
-    for name, place in (("directory", shelf), ("server", server.address), ("nowhere", tmp_path / "nowhere")):
+    (tmp_path / "empty").mkdir()
+    for name, place in (("directory", shelf), ("server", server.address), ("empty", tmp_path / "empty")):
         got, built = get(place)
         assert built
         reasons[name] = got.words

@@ -65,6 +65,7 @@ def test_manifest(make):
         "kind": "cubin",
         "size": len(data),
         "sha256": hashlib.sha256(data).hexdigest(),
+        "served_by": None,
         "kernels": [
             {
                 "name": "rms_norm_k",
@@ -108,7 +109,7 @@ def test_images_inc_lines(make, table):
     size, digest = len(built.images[3].data), built.images[3].sha256
     assert lines[3] == (
         f'KW_IMAGE("rms_norm", "sm_80", KW_IMAGE_CUBIN, "8.0 8.6 8.7 8.9", {bf16}KW_FEATURE_CP_ASYNC | '
-        f'KW_FEATURE_INT8_MMA | KW_FEATURE_LDMATRIX, {size}, "{digest}")'
+        f'KW_FEATURE_INT8_MMA | KW_FEATURE_LDMATRIX, "sm_80", "8.0", {size}, "{digest}")'
     )
     assert lines[5].startswith('KW_IMAGE("rms_norm", "compute_90", KW_IMAGE_PTX, "9.0", ')
     assert "KW_FEATURE_WGMMA" in lines[4]
@@ -125,8 +126,8 @@ PROGRAM = r"""
 #include "kw_images.inc"
 #include "kw_images.inc"
 enum { KW_IMAGE_CUBIN, KW_IMAGE_PTX };
-#define KW_IMAGE(op, code, kind, runs_on, features, size, sha256) \
-  printf("%s|%s|%d|%s|%u|%d|%s\n", op, code, (int)kind, runs_on, (unsigned)(features), (int)size, sha256);
+#define KW_IMAGE(op, code, kind, runs_on, features, file, made_for, size, sha256) \
+  printf("%s|%s|%d|%s|%u|%s|%s|%d|%s\n", op, code, (int)kind, runs_on, (unsigned)(features), file, made_for, (int)size, sha256);
 int main(void) {
   printf("%s|%s|%d|%s\n", KW_BUILD_VERSION, KW_BUILD_TOOLKIT, KW_BUILD_DRIVER_CUDA, KW_BUILD_DRIVER_LINUX);
 #include "kw_images.inc"
@@ -152,7 +153,8 @@ def test_images_inc_means_to_a_compiler_what_the_manifest_says(make, table, tmp_
         bits = sum(1 << features.index(name) for name in code.features)
         kind = {"cubin": 0, "ptx": 1}[code.kind]
         runs_on = " ".join(map(str, code.runs_on))
-        assert line == f"{image['op']}|{code.name}|{kind}|{runs_on}|{bits}|{image['size']}|{image['sha256']}"
+        file = f"{code.name}|{code.native}|{image['size']}|{image['sha256']}"
+        assert line == f"{image['op']}|{code.name}|{kind}|{runs_on}|{bits}|{file}"
 
 
 def test_targets_json_has_what_loader_and_diagnosis_need(table):

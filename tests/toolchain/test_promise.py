@@ -8,6 +8,7 @@ import json
 import pytest
 
 from toolchain.abi import promise
+from toolchain.abi.read import SHARED
 from toolchain.errors import GateError, TableError
 from toolchain.targets import ROOT
 
@@ -26,7 +27,7 @@ def tree(tmp_path):
 
     class Tree:
         def change(self, old: str, new: str) -> None:
-            header = tmp_path / promise.HEADERS / "base.h"
+            header = tmp_path / SHARED / "base.h"
             text = header.read_text()
             assert old in text
             header.write_text(text.replace(old, new))
@@ -44,9 +45,9 @@ def tree(tmp_path):
             return promise.check(tmp_path)
 
     made = Tree()
-    (tmp_path / promise.HEADERS).mkdir(parents=True)
+    (tmp_path / SHARED).mkdir(parents=True)
     (tmp_path / promise.NUMBER).parent.mkdir(parents=True)
-    (tmp_path / promise.HEADERS / "base.h").write_text(BASE)
+    (tmp_path / SHARED / "base.h").write_text(BASE)
     (tmp_path / promise.RECORD).write_text("[]")
     made.number(3)
     made.version("1.0.0")
@@ -87,7 +88,7 @@ def test_what_breaks_a_program_is_shown_unless_the_number_is_raised(tree, old, n
         with pytest.raises(GateError, match=r"the C ABI 3 of 1\.0\.0 is not kept") as told:
             tree.check()
         assert said in str(told.value)
-        assert "raise the number in csrc/host/version.cpp" in str(told.value)
+        assert "raise the number in csrc/core/version.cpp" in str(told.value)
         tree.write()  # recording it for 1.1.0 does not make it right
     tree.number(4)
     tree.check()

@@ -22,9 +22,9 @@ RECORD = 'OP = Op(name="gelu", doc="The Gaussian | unit", function=gelu)\n'
 def project(tmp_path):
     """A small tree with a table, two records and a README that is up to date."""
     shutil.copy(ROOT / "targets.toml", tmp_path)
-    (tmp_path / render.RECORDS).mkdir(parents=True)
-    (tmp_path / render.RECORDS / "gelu.py").write_text(RECORD)
-    (tmp_path / render.RECORDS / "_record.py").write_text("class Op: ...\n")
+    (tmp_path / render.RECORDS / "toy").mkdir(parents=True)
+    (tmp_path / render.RECORDS / "toy/gelu.py").write_text(RECORD)
+    (tmp_path / render.RECORDS / "toy/_cases.py").write_text("class Op: ...\n")
     marks = [
         f"<!-- begin {name}: made by `{render.COMMAND}` -->\nold\n<!-- end {name} -->\n\nprose\n"
         for name in render.blocks(TABLE, tmp_path)
@@ -66,7 +66,7 @@ def test_a_fresh_page_is_left_alone(project):
         ("targets.toml", '"sm_80", "sm_86", "sm_89"', '"sm_80", "sm_89"'),
         ("targets.toml", "535.54.03", "535.54.04"),
         ("targets.toml", "Titan V", "Titan W"),
-        ("src/kernelwright/ops/gelu.py", "Gaussian", "Gauss"),
+        ("src/kernelwright/ops/toy/gelu.py", "Gaussian", "Gauss"),
         ("README.md", "`sm_86`", "`sm_85`"),
     ],
 )
@@ -79,7 +79,7 @@ def test_a_change_makes_the_page_stale(project, file, old, new):
 
 
 def test_a_new_operator_is_a_new_row(project):
-    (project / render.RECORDS / "silu.py").write_text(RECORD.replace("gelu", "silu"))
+    (project / render.RECORDS / "toy/silu.py").write_text(RECORD.replace("gelu", "silu"))
     with pytest.raises(GateError, match="is stale"):
         render.check(project)
     assert "`kernelwright.silu`" in fresh(project)
@@ -99,7 +99,7 @@ def test_a_block_that_is_there_twice(project):
 
 
 def test_a_record_without_a_plain_doc(project):
-    (project / render.RECORDS / "silu.py").write_text("OP = Op(name='silu', doc=make_doc())\n")
+    (project / render.RECORDS / "toy/silu.py").write_text("OP = Op(name='silu', doc=make_doc())\n")
     with pytest.raises(GateError, match=r"silu.py: its Op record has no `doc`"):
         fresh(project)
 
@@ -164,7 +164,7 @@ def test_the_command_writes_compares_and_says_so(project, capsys):
     capsys.readouterr()
     assert command.run(write, project) == 0
     assert {line.rpartition(": ")[2] for line in capsys.readouterr().out.splitlines()} == {"unchanged"}
-    (project / render.RECORDS / "silu.py").write_text(RECORD.replace("gelu", "silu"))
+    (project / render.RECORDS / "toy/silu.py").write_text(RECORD.replace("gelu", "silu"))
     with pytest.raises(GateError):
         command.run(compare, project)
     assert command.run(write, project) == 0

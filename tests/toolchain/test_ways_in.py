@@ -18,14 +18,17 @@ from pathlib import Path
 
 import pytest
 
+from toolchain import start
 from toolchain.building.package import _environment
+from toolchain.device.compiler import source_of
 from toolchain.providers import host
 from toolchain.request import find_ops
 from toolchain.targets import ROOT, load
 
 pytestmark = pytest.mark.slow
 
-OP = min(find_ops(), key=lambda name: (ROOT / f"csrc/cuda/{name}.cu").stat().st_size)
+ALONE = [op for op, images in find_ops().items() if images == (op,)]
+OP = min(ALONE, key=lambda name: (ROOT / source_of(ROOT, name)).stat().st_size)
 SETTINGS = json.dumps({"provider": "pip", "ops": OP})
 HOOK = """
 import json, sys
@@ -54,6 +57,7 @@ def ready(place: Path) -> Path:
 def run(place: Path, *command: str) -> str:
     """What the command says, for a person who keeps Python from looking for modules in the working directory."""
     environment = _environment(host.provision(load()), 2)
+    environment["PYTHONPATH"] = environment.pop(start.MODULES)  # as pip does for the build's requirements
     environment |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONSAFEPATH": "1"}
     done = subprocess.run(
         command, cwd=place, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False

@@ -45,7 +45,7 @@ def test_the_oldest_torch_is_that_of_the_extra_and_of_the_recorded_names():
     assert f'torch = ["torch>={lowest}"]' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     names = (ROOT / "tests/layout/torch-names.txt").read_text(encoding="utf-8")
     assert set(re.findall(r"torch(?:==| )(\d[\d.]*\d)", names)) == {oldest}
-    assert f"--torch torch=={oldest} tests/python\n" in MADE[".github/workflows/oldest.yml"]
+    assert f"--torch torch=={oldest} tests/python tests/ops tests/doctor\n" in MADE[".github/workflows/oldest.yml"]
 
 
 @pytest.mark.parametrize("name", MADE)

@@ -9,16 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolchain.abi.read import Abi, read_headers
+from toolchain.abi.read import Abi, header_directories, read_headers
 from toolchain.errors import GateError, TableError
 from toolchain.manifest import base_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-HEADERS = Path("csrc/include/kernelwright")
 RECORD = Path("csrc/include/abi.json")
-NUMBER = Path("csrc/host/version.cpp")
+NUMBER = Path("csrc/core/version.cpp")
 COMMAND = "python -m toolchain abi --write"
 
 
@@ -50,7 +49,7 @@ def _functions(abi: Abi) -> dict[str, str]:
 
 def now(root: Path) -> Promise:
     """What the headers and the library of this tree say."""
-    abi = read_headers(root / HEADERS)
+    abi = read_headers(*header_directories(root))
     found = re.search(r"kw_abi\(void\) \{ return (\d+); \}", (root / NUMBER).read_text(encoding="utf-8"))
     if found is None:
         raise TableError(f"{NUMBER} has no `kw_abi(void) {{ return N; }}`, where the number of the ABI is read")

@@ -7,6 +7,7 @@ Every type here must be one that src/kernelwright can bind; a new one is added i
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolchain.errors import KwError
@@ -14,10 +15,11 @@ from toolchain.tokens import Token, split, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 VALUES = {"int32_t", "uint32_t", "int64_t", "uint64_t", "size_t", "float", "double", "kw_status"}
 POINTED_AT = VALUES | {"void", "char", "int8_t", "uint8_t", "int16_t", "uint16_t"}
+SHARED = Path("csrc/include/kernelwright")
+FAMILIES = Path("csrc/ops")
 BASE = "base.h"
 UMBRELLA = "kernelwright.h"
 
@@ -167,14 +169,24 @@ class _Reader:
         return texts[0], -int(digits) if sign else int(digits)
 
 
-def read_headers(directory: Path) -> Abi:
-    """The ABI of the headers of a directory, base.h first, then by name; AbiError names file and line."""
-    names = sorted(path.name for path in directory.glob("*.h") if path.name not in {BASE, UMBRELLA})
-    if not (directory / BASE).is_file():
-        raise AbiError(f"{directory} has no {BASE}: is this the directory of the public headers?")
+def header_directories(root: Path) -> list[Path]:
+    """Where the public headers of a tree lie: those that all share, then each family's."""
+    return [root / SHARED, *sorted((root / FAMILIES).glob("*/api"))]
+
+
+def read_headers(*directories: Path) -> Abi:
+    """The ABI of the headers of these directories, the first one's base.h first, then by name.
+
+    AbiError names file and line. All are installed into one directory, so no two may have one name.
+    """
+    found = [path for directory in directories for path in directory.glob("*.h") if path.name not in {BASE, UMBRELLA}]
+    if not (directories[0] / BASE).is_file():
+        raise AbiError(f"{directories[0]} has no {BASE}: is this the directory of the public headers?")
     abi = Abi()
-    for name in (BASE, *names):
-        _, code = split(tokens((directory / name).read_text(encoding="utf-8")))
-        _Reader(name, code, abi).read()
-        abi.headers.append(name)
+    for path in (directories[0] / BASE, *sorted(found, key=lambda path: path.name)):
+        if path.name in abi.headers:
+            raise AbiError(f"{path}: another family has a public header of this name; rename one")
+        _, code = split(tokens(path.read_text(encoding="utf-8")))
+        _Reader(path.name, code, abi).read()
+        abi.headers.append(path.name)
     return abi

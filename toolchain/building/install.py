@@ -61,6 +61,7 @@ def get(options: Options, table: Table, place: str | None, version: str | None, 
     why = "no --from was given"
     if place is not None:
         want = wanted(request_of(options, table), version, sha256)
+        Place(place).check()
         taken, why = take(Place(place), want, KEPT)
         if taken is not None:
             return Got(taken, f"prebuilt: {why}; {_made_from(taken)}")

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolchain import pep517, providers, source
-from toolchain.building import clean, sass, stamp
+from toolchain.building import budgets, clean, sass, stamp
 from toolchain.building.options import Options
 from toolchain.building.package import build_wheel
 from toolchain.building.publish import publish
 from toolchain.building.stamp import Row, Stamp
 from toolchain.device import Built
+from toolchain.device.build import Watch
 from toolchain.device.environment import job_limit
 from toolchain.errors import GateError
 from toolchain.locking.wanted import lock_of
@@ -65,13 +66,15 @@ def _unchanged(workspace: Path, request: Request) -> Outcome | None:
     return Outcome(wheel, known, fresh=False)
 
 
-def compiled(request: Request, table: Table, jobs: int | None, *, afresh: bool = False) -> Built:
+def compiled(
+    request: Request, table: Table, jobs: int | None, *, afresh: bool = False, family_done: Watch | None = None
+) -> Built:
     """Every image, with progress, into the cache: CMake finds them there."""
     from toolchain.device.build import build_images
 
     compiler = providers.device_compiler(request.provider, request.toolkit, table)
     _say(f"device compiler: {compiler}")
-    return build_images(request, compiler, jobs=jobs, afresh=afresh)
+    return build_images(request, compiler, jobs=jobs, afresh=afresh, family_done=family_done)
 
 
 def _rows(built: Built) -> tuple[Row, ...]:
@@ -79,9 +82,16 @@ def _rows(built: Built) -> tuple[Row, ...]:
 
     return tuple(
         Row(
-            i.code, i.op, len(i.data), i.registers, i.spilled if isinstance(i.facts, Cubin) else None, i.seconds, i.peak
+            code=image.code,
+            op=image.op,
+            size=len(image.data),
+            registers=image.registers,
+            spilled=image.spilled if isinstance(image.facts, Cubin) else None,
+            seconds=image.seconds,
+            peak=image.peak,
+            served_by=image.served_by,
         )
-        for i in built.images
+        for image in built.images
     )
 
 
@@ -91,7 +101,8 @@ def _build(options: Options, request: Request, table: Table, workspace: Path) ->
     tools = host.tools(table, request.provider)
     if tools.zig:  # pip's set; an environment of another lock may be without network
         pip.install(lock_of(POLICY_LOCK))
-    built = compiled(request, table, options.jobs, afresh=options.clean)
+    watch = budgets.watch(request, table, tools)
+    built = compiled(request, table, options.jobs, afresh=options.clean, family_done=watch)
     sass.check(request, built.images)
     _say("building the host library and the wheel")
     decided = {"provider": request.provider, "toolkit": request.toolkit.name, "target": request.target.name}
@@ -107,7 +118,11 @@ def _build(options: Options, request: Request, table: Table, workspace: Path) ->
     check = clean.self_check(wheel, request, workspace)
     publish(wheel)
     took = time.monotonic() - started
-    made = Stamp(before, wheel.name, stamp.digest_of(wheel), check, _rows(built), library, took)
+    shares = budgets.told(wheel, _library(request), table, request)
+    made = Stamp(
+        before, wheel.name, stamp.digest_of(wheel), check, _rows(built), library, took, shares,
+        held=not label(request) and not request.debug,
+    )  # fmt: skip
     stamp.save(workspace / "stamp.json", made)
     return Outcome(wheel, made, fresh=True)
 

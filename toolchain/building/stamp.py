@@ -12,6 +12,7 @@ from toolchain import source
 from toolchain.providers import environment, system
 from toolchain.request import Request
 from toolchain.targets import ROOT
+from toolchain.wheel.shares import Share
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Row:
     spilled: int | None  # None where there is no machine code yet
     seconds: float
     peak: int  # bytes of the compiler's largest process; as `seconds`, when the image was compiled
+    served_by: str = ""  # the code whose equal image is packed in its place
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class Stamp:
     rows: tuple[Row, ...]
     library: Step  # the library's compile and the wheel's packing
     seconds: float
+    shares: tuple[Share, ...] = ()  # what each family takes
+    held: bool = False  # whether to its budget
 
 
 def inputs(request: Request) -> str:
@@ -63,7 +67,8 @@ def load(path: Path) -> Stamp | None:
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
         rows = tuple(Row(**row) for row in raw.pop("rows"))
-        return Stamp(rows=rows, library=Step(**raw.pop("library")), **raw)
+        shares = tuple(Share(**share) for share in raw.pop("shares"))
+        return Stamp(rows=rows, shares=shares, library=Step(**raw.pop("library")), **raw)
     except (OSError, ValueError, TypeError, KeyError):
         return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from toolchain.building import Options, build, options
+from toolchain.building import Options, budgets, build, options
 from toolchain.building.table import megabytes
 from toolchain.building.table import table as as_table
 from toolchain.targets import ROOT, load
@@ -20,6 +20,8 @@ def run(arguments: argparse.Namespace) -> int:
     wheel, stamp = outcome.wheel, outcome.stamp
     took = f"{stamp.library.seconds:.1f} s, largest process {megabytes(stamp.library.peak)} MB"
     print(f"{as_table(stamp.rows)}\nthe library and the wheel: {took}")
+    if stamp.shares:
+        print(f"\n{budgets.as_table(stamp.shares, held=stamp.held)}")
     said = stamp.check.removesuffix("SUCCESS").strip()
     print(f"\nself-check {said}" if "\n" not in said else f"\n{said}" if outcome.fresh else "\nself-check passed then")
     how = f"built in {stamp.seconds:.1f} s" if outcome.fresh else "unchanged"

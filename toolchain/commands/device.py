@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from toolchain.request import Request
     from toolchain.targets import Table
 
-HEADERS = Path("csrc/include/kernelwright")
 SUFFIXES = (".cubin", ".ptx", ".h")
 
 
@@ -58,8 +57,10 @@ def run(arguments: argparse.Namespace) -> int:
     write_outputs(arguments.out, table, request, compiler, built, given_label=arguments.label)
     count = len(built.images)
     cached = sum(image.cached for image in built.images)
-    said = f"{count} image{'s' if count > 1 else ''} in {arguments.out}, {cached} from the cache, {built.seconds:.1f} s"
-    print(said, file=sys.stderr)
+    files = len(manifest.packed(built.images))
+    left_out = f", {count - files} left out for equal ones" if files < count else ""
+    said = f"{files} image{'s' if files > 1 else ''} in {arguments.out}, {cached} from the cache, {built.seconds:.1f} s"
+    print(said + left_out, file=sys.stderr)
     return 0
 
 
@@ -75,8 +76,8 @@ def write_outputs(
 ) -> None:
     """Fills `out`; what an earlier request left there goes."""
     version = manifest.build_version(root, request, given_label)
-    headers = abi.read_headers(root / HEADERS)
-    files = {manifest.image_path(image, request): image.data for image in built.images}
+    headers = abi.read_headers(*abi.header_directories(root))
+    files = {manifest.image_path(image, request): image.data for image in manifest.packed(built.images)}
     files |= {
         "manifest.json": manifest.manifest(request, compiler, version, built.images),
         "targets.json": manifest.targets_json(table),

@@ -6,13 +6,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolchain.cubin.elf import CubinError
+from toolchain.cubin.loaded import loaded
 from toolchain.cubin.ptx import Ptx, bare, read_ptx
 from toolchain.cubin.read import Cubin, Kernel, read
 
 if TYPE_CHECKING:
     from toolchain.targets import Code
 
-__all__ = ["Cubin", "CubinError", "Kernel", "Ptx", "bare", "check", "read", "read_ptx"]
+__all__ = ["Cubin", "CubinError", "Kernel", "Ptx", "bare", "check", "loaded", "read", "read_ptx"]
 
 
 def check(image: bytes, code: Code) -> Cubin | Ptx:

@@ -24,11 +24,23 @@ class CubinError(KwError):
 class Section:
     name: str
     kind: int
+    flags: int
+    address: int
     offset: int
     size: int
     link: int
     info: int
+    align: int
     entry: int
+
+
+@dataclass(frozen=True)
+class Segment:
+    kind: int
+    flags: int
+    offset: int
+    size: int  # in the file
+    align: int
 
 
 @dataclass(frozen=True)
@@ -52,7 +64,7 @@ class Elf:
             raise CubinError("not a 64-bit little-endian ELF file")
         self.osabi, self.abi = data[7:9] if len(data) > 8 else (0, 0)
         header = self.unpack("<HHIQQQIHHHHHH", 16)
-        self.machine, self.flags = header[1], header[6]
+        self.kind, self.machine, self.version, self.flags = header[0], header[1], header[2], header[6]
         section_table, entry, count, names = header[5], header[10], header[11], header[12]
         if entry != 64:
             raise CubinError(f"section headers of {entry} bytes, not 64")
@@ -63,6 +75,7 @@ class Elf:
         self.sections = self._sections(raw, names)
         self.by_name = {section.name: section for section in self.sections}
         self.symbols = self._symbols()
+        self._segment_table, self._segment_entry, self._segment_count = header[4], header[8], header[9]
 
     def take(self, offset: int, size: int) -> bytes:
         if offset < 0 or size < 0 or offset + size > len(self.data):
@@ -71,6 +84,13 @@ class Elf:
 
     def unpack(self, layout: str, offset: int) -> tuple[Any, ...]:
         return struct.unpack(layout, self.take(offset, struct.calcsize(layout)))
+
+    def segments(self) -> tuple[Segment, ...]:
+        """What a loader maps, in the file's order."""
+        if self._segment_count and self._segment_entry != 56:
+            raise CubinError(f"segment headers of {self._segment_entry} bytes, not 56")
+        rows = (self.unpack("<IIQQQQQQ", self._segment_table + i * 56) for i in range(self._segment_count))
+        return tuple(Segment(row[0], row[1], row[2], row[5], row[7]) for row in rows)
 
     def content(self, section: Section) -> bytes:
         return b"" if section.kind == NOBITS else self.take(section.offset, section.size)
@@ -90,8 +110,8 @@ class Elf:
             raise CubinError(f"the section names are said to be in section {names} of {len(raw)}")
         table = self.take(raw[names][4], raw[names][5])
         sections = []
-        for name, kind, _flags, _address, offset, size, link, info, _align, entry in raw:
-            section = Section(self._name(table, name), kind, offset, size, link, info, entry)
+        for name, *rest in raw:
+            section = Section(self._name(table, name), *rest)
             self.content(section)  # in bounds, or an error
             sections.append(section)
         return tuple(sections)

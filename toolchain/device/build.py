@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from toolchain.device import child
 from toolchain.device.cache import Cache, key_of
 from toolchain.device.compiler import INCLUDE, Job
 from toolchain.device.environment import cache_dir, job_limit
+from toolchain.device.equal import with_equals
 from toolchain.device.image import Image, finish
 from toolchain.device.memory import available
 from toolchain.device.progress import Progress
@@ -26,10 +28,14 @@ if TYPE_CHECKING:
     from toolchain.device.compiler import DeviceCompiler
     from toolchain.request import Request
 
+Watch = Callable[[str, tuple[Image, ...]], None]
+
 
 @dataclass(frozen=True)
 class Built:
-    """Images sorted by op, then in the table's order of codes; `note` says how many ran at once and why."""
+    """Images sorted by op, then in the table's order of codes, also those that are left out of a wheel; `note` says how
+    many ran at once and why.
+    """
 
     images: tuple[Image, ...]
     seconds: float
@@ -37,12 +43,15 @@ class Built:
 
 
 def _jobs(request: Request, root: Path) -> list[Job]:
-    return [Job(root, op, code, request.debug) for op in request.ops for code in request.codes]
+    return [Job(root, op, code, request.debug) for op in request.images for code in request.codes]
 
 
 class _Builder:
-    def __init__(self, compiler: DeviceCompiler, cache: Cache, progress: Progress, jobs: list[Job]) -> None:
-        self.compiler, self.cache, self.progress, self.jobs = compiler, cache, progress, jobs
+    def __init__(
+        self, request: Request, compiler: DeviceCompiler, cache: Cache, progress: Progress, jobs: list[Job]
+    ) -> None:
+        self.request, self.compiler, self.cache, self.progress, self.jobs = request, compiler, cache, progress, jobs
+        self.family_done: Watch | None = None
         self.images: dict[int, Image] = {}
         self.sources = {job.op: read_sources(job.root, job.source) for job in jobs}  # refuses before anything compiles
         self.keys = [key_of(job, compiler, self.sources[job.op]) for job in jobs]
@@ -54,6 +63,7 @@ class _Builder:
             return False
         self.images[index] = replace(finish(job, known), cached=True)
         self.progress.finished(self.images[index])
+        self._tell(job)
         return True
 
     def compile(self, index: int) -> Image:
@@ -81,6 +91,16 @@ class _Builder:
     def finished(self, index: int, image: Image) -> None:
         self.images[index] = image
         self.progress.finished(image, f"{image.op} for {image.code}")
+        self._tell(self.jobs[index])
+
+    def _tell(self, job: Job) -> None:
+        """Whoever watches, of the job's family, once all its images are there."""
+        if self.family_done is None:
+            return
+        family = job.family
+        of = [index for index, other in enumerate(self.jobs) if other.family == family]
+        if all(index in self.images for index in of):
+            self.family_done(family, with_equals(self.request, (self.images[index] for index in of)))
 
 
 def build_images(
@@ -92,14 +112,19 @@ def build_images(
     jobs: int | None = None,
     progress: Progress | None = None,
     afresh: bool = False,
+    family_done: Watch | None = None,
 ) -> Built:
-    """Every image of the request, compiled or out of the cache; `afresh`: compiled, in place of what the cache has."""
+    """Every image of the request, compiled or out of the cache; `afresh`: compiled, in place of what the cache has.
+
+    `family_done` is called with each family's images as soon as it has all of them, and what it raises ends the build.
+    """
     started = time.monotonic()
     limit = job_limit(jobs)
     todo = _jobs(request, root)
     cache = Cache(cache_dir(cache_at))
     shown = progress or Progress(len(todo))
-    builder = _Builder(compiler, cache, shown, todo)
+    builder = _Builder(request, compiler, cache, shown, todo)
+    builder.family_done = family_done
     missing = [index for index in range(len(todo)) if afresh or not builder.from_cache(index)]
     note = "every image was in the cache"
     if missing:
@@ -119,5 +144,5 @@ def build_images(
             shown.close()
     for said in cache.notes:
         shown.say(said)
-    images = tuple(builder.images[index] for index in range(len(todo)))
+    images = with_equals(request, (builder.images[index] for index in range(len(todo))))
     return Built(images, time.monotonic() - started, note)

@@ -4,20 +4,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from toolchain.errors import DeterminismError
+from toolchain.errors import DeterminismError, RequestError
 
 if TYPE_CHECKING:
     from toolchain.targets import Code
 
-SOURCES = Path("csrc/cuda")
-INCLUDE = SOURCES / "include"
+INCLUDE = Path("csrc")  # includes are named from here: "device/reduce.cuh", "ops/norm/params.h"
+FAMILIES = INCLUDE / "ops"
 STANDARD = "c++17"
 
 # Options that make the output depend on where the source lies, or on more than it.
 _DEBUG_ONLY = ("-lineinfo", "--generate-line-info", "-G", "--device-debug", "-g", "--debug")
+
+
+def source_of(root: Path, op: str) -> Path:
+    """csrc/ops/<family>/<op>.cu, relative to the root; a stem is that of one family alone."""
+    found = sorted((root / FAMILIES).glob(f"*/{op}.cu"))
+    if len(found) != 1:
+        told = ", ".join(str(path.relative_to(root)) for path in found) or f"no {FAMILIES}/<family>/{op}.cu"
+        raise RequestError(f"the device source of {op} must be one file, and there is {told}; rename or add it")
+    return found[0].relative_to(root)
 
 
 @dataclass(frozen=True)
@@ -29,9 +39,13 @@ class Job:
     code: Code
     debug: bool = False
 
-    @property
+    @cached_property
     def source(self) -> Path:
-        return SOURCES / f"{self.op}.cu"
+        return source_of(self.root, self.op)
+
+    @property
+    def family(self) -> str:
+        return self.source.relative_to(FAMILIES).parts[0]
 
     def __str__(self) -> str:
         return f"{self.source} for {self.code.name}"

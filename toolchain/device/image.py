@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from toolchain.cubin import Cubin, Ptx, bare, check
+from toolchain.cubin import Cubin, Ptx, bare, check, loaded
 from toolchain.device.log import Spills, serialized, spills, warnings
 from toolchain.errors import CompileError, DeterminismError
 
@@ -33,10 +33,16 @@ class Image:
     seconds: float
     peak: int
     cached: bool
+    served_by: str = ""  # the code whose equal image is packed in its place
 
     @cached_property
     def sha256(self) -> str:
         return hashlib.sha256(self.data).hexdigest()
+
+    @cached_property
+    def loaded(self) -> str:
+        """The sha256 of what is loaded of it; "" for PTX, of which the driver makes what is loaded."""
+        return loaded(self.data) if isinstance(self.facts, Cubin) else ""
 
     @property
     def registers(self) -> int:

@@ -2,7 +2,8 @@
 """An op's source with every header it includes: what the cache key covers, and what must hold before compiling.
 
 The rules keep the image a function of these bytes, the options and the compiler:
-  * a header comes from csrc/cuda/include and is named in quotes or brackets, never by a macro;
+  * a header is device code (csrc/device, or its family's outside api, cpu and host) and is named in quotes or brackets,
+    from csrc on or beside the file, never by a macro;
   * no __DATE__, __TIME__, __FILE__ and their like;
   * nothing at file or namespace scope is `static` or in an unnamed namespace: nvcc puts a hash of the file's path into
     the name of what has internal linkage. `inline`, templates and `constexpr` are the way; inside a function or a
@@ -16,12 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolchain.device.compiler import INCLUDE
+from toolchain.device.compiler import FAMILIES, INCLUDE
 from toolchain.errors import DeterminismError
 from toolchain.tokens import Directive, Token, split, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+DEVICE = INCLUDE / "device"
 
 _CHANGING = {
     "__DATE__",
@@ -34,6 +37,7 @@ _CHANGING = {
     "__builtin_FILE_NAME",
     "source_location",
 }
+_OF_THE_HOST = ("api", "cpu", "host")  # folders of a family
 _PROBING = {"__has_include", "__has_include_next"}
 
 
@@ -91,16 +95,31 @@ def _resolve(root: Path, path: Path, directive: Directive) -> Path:
         )
     name = words[0][1:-1] if quoted else "".join(words[1:-1])
     candidates = [path.parent / name, INCLUDE / name] if quoted else [INCLUDE / name]
-    home = (root / INCLUDE).resolve()
     for candidate in (Path(os.path.normpath(candidate)) for candidate in candidates):
         if (root / candidate).is_file():
-            if not (candidate.is_relative_to(INCLUDE) and (root / candidate).resolve().is_relative_to(home)):
-                raise DeterminismError(f"{place}: {name} is {candidate}, outside {INCLUDE}; move it there")
+            if not all(map(is_device_code, (candidate, _real(root, candidate)))):
+                raise DeterminismError(
+                    f"{place}: {name} is {candidate}, which is no device code; what kernels include lies in "
+                    f"{DEVICE} or in their family's folder, outside {', '.join(_OF_THE_HOST)}"
+                )
             return candidate
     raise DeterminismError(
-        f"{place}: {name} is not in {INCLUDE}; device code includes nothing else, neither NVIDIA's headers nor the "
-        "host's: write the few lines it needs there"
+        f"{place}: {name} is neither beside the file nor in {INCLUDE}; device code includes nothing else, no header of "
+        f"NVIDIA's: write the few lines it needs in {DEVICE}"
     )
+
+
+def _real(root: Path, path: Path) -> Path:
+    """Where links lead, relative to the root; a place outside the root stays absolute."""
+    real = (root / path).resolve()
+    return real.relative_to(root.resolve()) if real.is_relative_to(root.resolve()) else real
+
+
+def is_device_code(path: Path) -> bool:
+    """Whether kernels may include this path, relative to the root."""
+    if path.is_relative_to(FAMILIES):
+        return path.relative_to(FAMILIES).parts[1] not in _OF_THE_HOST
+    return path.is_relative_to(DEVICE)
 
 
 def _check_linkage(path: Path, code: Sequence[Token]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from toolchain.exact import image, library, text
-from toolchain.exact.wheel import Difference, Wheel, carried_over
+from toolchain.exact.wheel import Difference, Wheel, carried_over, left_out
 from toolchain.wheel import statement
 
 WHOLE = "the wheel"
@@ -127,10 +127,12 @@ def compare(theirs: Wheel, ours: Wheel) -> list[Difference]:
     if theirs.name != ours.name:
         found.append(Difference(WHOLE, "name", f"{theirs.name}, and the rebuilt one is {ours.name}"))
     for name in sorted(theirs.members.keys() ^ ours.members.keys()):
-        kind, words = (
-            ("extra", "only in the wheel") if name in theirs.members else ("missing", "only in the rebuilt one")
-        )
-        found.append(Difference(name, kind, words))
+        kind, words, lacking = (
+            ("extra", "only in the wheel", ours) if name in theirs.members else
+            ("missing", "only in the rebuilt one", theirs)
+        )  # fmt: skip
+        serving = left_out(lacking).get(name)
+        found.append(Difference(name, kind, f"{words}; the other has {serving} in its place" if serving else words))
     common = sorted(theirs.members.keys() & ours.members.keys())
     changed = [name for name in common if theirs.members[name] != ours.members[name]]
     for name in changed:

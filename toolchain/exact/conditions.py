@@ -53,7 +53,6 @@ class Conditions:
     zone: str
     locale: str
     jobs: int
-    seed: str
     inputs_dated: int  # seconds since 1970
     epoch: str = ""  # SOURCE_DATE_EPOCH
     uid: int | None = None
@@ -143,12 +142,12 @@ def pair(*, jobs: int | None, quick: bool, provider: str = "pip") -> tuple[Condi
         notes["clock"] = f"{why}; the second build is later, and its inputs bear other dates"
     count = jobs or len(os.sched_getaffinity(0))
     first = Conditions(
-        folder="a", python=mine, user="a", umask=0o022, zone="UTC", locale="C", jobs=1, seed="0",
+        folder="a", python=mine, user="a", umask=0o022, zone="UTC", locale="C", jobs=1,
         inputs_dated=1_000_000_000,
     )  # fmt: skip
     second = Conditions(
         folder="Zweite Übersetzung (kwbuilddir)", python=theirs or mine, user="kwbuilduser", umask=0o077,
-        zone="Pacific/Chatham", locale=_another_locale(), jobs=max(2, count), seed="1234", inputs_dated=1_600_000_000,
+        zone="Pacific/Chatham", locale=_another_locale(), jobs=max(2, count), inputs_dated=1_600_000_000,
         epoch="1234567890", uid=54321 if spaces else None, host="kwbuildhost" if spaces else "",
         clock="+500d" if clock else "", other_zlib=same_zlib, stray=STRAY, notes=notes,
     )  # fmt: skip
@@ -166,7 +165,6 @@ def table(first: Conditions, second: Conditions) -> str:
         ("time zone", first.zone, second.zone),
         ("locale", first.locale, second.locale),
         ("jobs", str(first.jobs), str(second.jobs)),
-        ("hash seed", first.seed, second.seed),
         ("dates of inputs", *dates),
         ("SOURCE_DATE_EPOCH", first.epoch or "unset", second.epoch or "unset"),
         ("clock", first.clock or "real", second.clock or "real, later"),

@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from toolchain import leftovers, source
+from toolchain import leftovers, source, start
 from toolchain.device.environment import cache_dir
 from toolchain.errors import CompileError
 from toolchain.exact.conditions import SCRIPT, Conditions, Python, faketime
+from toolchain.files import about_trust, make_private
 from toolchain.providers import environment, host, machine_of, pip
 from toolchain.providers.host import HostTools
 from toolchain.targets import ROOT, load
@@ -27,11 +28,13 @@ STATE = ROOT / ".kw"
 _PASSED = ("PATH", "CUDA_HOME", "CUDA_PATH", "CUDAHOSTCXX", "NVCC_CCBIN", "LD_LIBRARY_PATH", leftovers.VARIABLE)
 # For an interpreter whose zlib is of the same release: a stand-in for one that packs otherwise at the same level.
 _OTHER_ZLIB = """
-import zlib
+import runpy, sys, zlib
 _real = zlib.compressobj
 def compressobj(level=-1, *rest, **named):
     return _real(1, *rest, **named)
 zlib.compressobj = compressobj
+sys.argv = sys.argv[1:]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
 
 
@@ -64,7 +67,7 @@ def provision(tree: Path, settings: Mapping[str, str], python: Python) -> list[P
     place = pip.home(tools, per_python=True)
     place = place.with_name(place.name.removesuffix(sys.implementation.cache_tag) + python.tag)
     if not place.is_dir() and python.tag != sys.implementation.cache_tag:
-        command = [python.path, "-m", "toolchain", "provision"]
+        command = start.command(python.path, ROOT, "toolchain", "provision")
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         if done.returncode or not place.is_dir():
             raise CompileError(f"{python.path} could not provision its tools:\n{done.stdout}{done.stderr}")
@@ -103,22 +106,21 @@ def lay_out(tree: Path, place: Path, tools: Sequence[Path], conditions: Conditio
     for tool in tools:
         shutil.copytree(tool, copy / ".kw" / "tools" / tool.name, symlinks=True, copy_function=_link)
     for name in ("home", "temporary", "cache", "patch"):
-        (place / conditions.user / name).mkdir(parents=True)
+        make_private(place / conditions.user / name)
     if conditions.other_zlib:
-        (place / conditions.user / "patch" / "sitecustomize.py").write_text(_OTHER_ZLIB, encoding="utf-8")
+        (place / conditions.user / "patch" / "other_zlib.py").write_text(_OTHER_ZLIB, encoding="utf-8")
     return copy
 
 
 def _environment(copy: Path, conditions: Conditions, tools: HostTools, cached: bool) -> dict[str, str]:
     own = copy.parent / conditions.user
-    cache = cache_dir() if cached else own / "cache"
+    cache = cache_dir() if cached and not about_trust(cache_dir()) else own / "cache"
     env = {name: os.environ[name] for name in _PASSED if name in os.environ}
-    modules = [own / "patch", *tools.modules, *filter(None, [os.environ.get("PYTHONPATH")])]
+    modules = [own / "patch", *tools.modules]
     programs = [*tools.programs, env.get("PATH", os.defpath)]
     env |= {
-        "PATH": os.pathsep.join(map(str, programs)), "PYTHONPATH": os.pathsep.join(map(str, modules)),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONHASHSEED": conditions.seed, "HOME": str(own / "home"), "USER": conditions.user,
+        "PATH": os.pathsep.join(map(str, programs)), start.MODULES: start.joined(modules),
+        "HOME": str(own / "home"), "USER": conditions.user,
         "LOGNAME": conditions.user, "TMPDIR": str(own / "temporary"), "TZ": conditions.zone,
         "LC_ALL": conditions.locale, "LANG": conditions.locale, "KERNELWRIGHT_CACHE": str(cache),
         "ZIG_GLOBAL_CACHE_DIR": str(cache / "zig"), "ZIG_LOCAL_CACHE_DIR": str(cache / "zig"),
@@ -150,7 +152,8 @@ def build(
     """
     request = {"settings": settings, "build_dir": str(copy / "build"), "out": str(out), "jobs": conditions.jobs}
     out.mkdir(parents=True, exist_ok=True)
-    command = [conditions.python.path, "-m", "toolchain.wheel", json.dumps(request)]
+    words = ["other_zlib"] if conditions.other_zlib else []
+    command = start.command(conditions.python.path, copy, *words, "toolchain.wheel", json.dumps(request))
     given = {"uid": conditions.uid, "host": conditions.host, "umask": conditions.umask, "command": command}
     given_tools = host.pip_set(copy / ".kw" / "tools" / tools[0].name) if tools else _of_environment(settings)
     env = _environment(copy, conditions, given_tools, cached)

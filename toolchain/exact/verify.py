@@ -25,11 +25,15 @@ class Verdict:
     found: tuple[Difference, ...]
 
     def lines(self) -> Iterator[str]:
-        """One line for each member that is the same; a word and a reason for each other."""
+        """One line for each member that is the same, or that both leave out; a word and a reason for each other."""
         different = {difference.member for difference in self.found}
         for name in sorted(self.theirs.members):
             if name not in different:
                 yield text.printable(f"same       {name}")
+        ours = wheel.left_out(self.ours)
+        for name, serving in sorted(wheel.left_out(self.theirs).items()):
+            if ours.get(name) == serving and serving not in different:
+                yield text.printable(f"left out   {name}: what is loaded of it equals {serving}")
         for difference in self.found:
             yield text.printable(f"different  {difference}")
 

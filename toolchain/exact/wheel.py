@@ -104,6 +104,19 @@ def read(path: Path) -> Wheel:
     return Wheel(path.name, hashlib.sha256(path.read_bytes()).hexdigest(), members, packing)
 
 
+def left_out(wheel: Wheel) -> dict[str, str]:
+    """Member that an image would be -> the member that serves for it, since the same is loaded of both."""
+    try:
+        rows = json.loads(wheel.members["kernelwright/manifest.json"])["images"]
+        return {
+            f"kernelwright/kernels/{row['code']}/{row['op']}.{row['kind']}": f"kernelwright/{row['path']}"
+            for row in rows
+            if row.get("served_by")
+        }
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return {}  # of a wheel from anywhere; its members are compared whatever it says
+
+
 def _urlsafe(data: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
 

@@ -96,6 +96,7 @@ class Code:
     runs_on: tuple[Version, ...]  # for PTX: the one lowest compute capability
     features: tuple[str, ...]
     boards: tuple[str, ...]
+    always: bool = False  # packed also where all that is loaded equals another code's
 
     @property
     def number(self) -> str:

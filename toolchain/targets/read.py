@@ -56,7 +56,8 @@ def _cubin(row: Row, name: str) -> Code:
     runs_on = tuple(row.parse_release("runs_on", text) for text in row.words("runs_on"))
     if not runs_on:
         raise row.fail("runs_on is empty")
-    code = Code(name, "cubin", _span(row), runs_on, row.words("features", FEATURE), row.words("boards"))
+    always = row.take("always", bool) if row.has("always") else False
+    code = Code(name, "cubin", _span(row), runs_on, row.words("features", FEATURE), row.words("boards"), always)
     if _number(code) != code.number.rstrip("af"):
         raise row.fail(f"runs_on begins with {code.native}, which is not this row's own capability")
     if any(cc.major != code.native.major for cc in runs_on):

@@ -109,10 +109,10 @@ def _doc(path: Path) -> str:
 
 def ops_block(root: Path) -> str:
     """One row for each operator: what its record says of it."""
-    rows = [
-        [f"`kernelwright.{path.stem}`", _doc(path), f"[`kw_{path.stem}`](csrc/include/kernelwright/{path.stem}.h)"]
-        for path in sorted((root / RECORDS).glob("[!_]*.py"))
-    ]
+    rows = []
+    for path in sorted((root / RECORDS).glob("*/[!_]*.py"), key=lambda path: path.stem):
+        header = f"csrc/ops/{path.parent.name}/api/{path.stem}.h"
+        rows.append([f"`kernelwright.{path.stem}`", _doc(path), f"[`kw_{path.stem}`]({header})"])
     return _markdown(["operator", "what it does", "C function"], rows)
 
 

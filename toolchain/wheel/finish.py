@@ -9,13 +9,14 @@ import re
 import zipfile
 from pathlib import Path
 
+from toolchain import families
 from toolchain.errors import GateError
 from toolchain.providers import host
 from toolchain.request import Request, label
-from toolchain.targets import Table
-from toolchain.wheel import archive, gates, recipe, sbom, statement
+from toolchain.targets import ROOT, Table
+from toolchain.wheel import archive, gates, recipe, sbom, shares, statement
 from toolchain.wheel.elf import parse
-from toolchain.wheel.gates import LIBRARY
+from toolchain.wheel.shares import LIBRARY
 from toolchain.wheel.tag import check_floor, platform_tag
 
 
@@ -71,11 +72,13 @@ def finish(
         f"Wheel-Version: 1.0\nGenerator: kernelwright-toolchain {base}\nRoot-Is-Purelib: false\nTag: {tag}\n"
     ).encode()
     del members[f"{after}RECORD"]
+    sizes = shares.sizes_of(members.pop(f"kernelwright/{shares.OBJECTS}", b"{}"))
     _sealed(members, table, request, after, version)
     path = directory / f"{distribution}-{version}-{tag}.whl"
     gates.inspect(members, path.name, tag, request, with_paths=editable)
     packed = archive.pack(members, archive.compressor(host.libdeflate(request.provider)))
-    gates.size(path.name, packed, request)
+    limits = families.limits(ROOT, table, request.target)
+    gates.size(path.name, packed, shares.shares(packed, sizes, limits, ROOT), request)
     part = directory / f".{path.name}.part"
     part.write_bytes(packed)
     part.replace(path)

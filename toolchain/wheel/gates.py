@@ -6,21 +6,23 @@ from __future__ import annotations
 import fnmatch
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from toolchain.cubin import check
+from toolchain.cubin import check, loaded
+from toolchain.device.equal import may_serve
 from toolchain.errors import GateError
+from toolchain.families import COMMON, MOST
 from toolchain.locking.wanted import lock_of
 from toolchain.providers import pip
 from toolchain.request import Request, label
-from toolchain.targets import ROOT
+from toolchain.targets import ROOT, Code
 from toolchain.wheel.elf import Needs, defined, parse
+from toolchain.wheel.shares import LIBRARY, Share, over
 
-LIBRARY = "kernelwright/lib/libkernelwright.so"
 MANIFEST = "kernelwright/manifest.json"
-LARGEST = 5_000_000  # bytes of a released wheel; people fetch it on a Jetson's wireless
 LARGEST_CODE = 1_000_000  # what a code may add where somebody asks for more codes than a release has
 EXPORTED = ("kw_*",)
 _MADE = (".so", ".cubin", ".ptx", ".json", ".cmake", "/WHEEL")  # by a compiler or this toolchain; the others are copies
@@ -69,19 +71,50 @@ def exports(data: bytes, library: str) -> None:
         raise GateError(f"{library} exports nothing; a C ABI of {', '.join(EXPORTED)} was expected")
 
 
+def runs_with_older_libraries(data: bytes, library: str) -> None:
+    """No function that glibc 2.38's headers put in an old one's place: the floor sees it only where it is given."""
+    if found := re.search(rb"\0(__isoc23_\w+)\0", data):
+        raise GateError(
+            f"{library} calls {found[1].decode()}, which glibc has since 2.38 only, for strtol, sscanf or their like: "
+            "use csrc/core/number.h in what is packed"
+        )
+
+
+def _equal(what: str, served_by: Mapping[str, str], file: bytes, code: Code, request: Request) -> None:
+    """An image that was left out: asked for by nobody by name, and all that is loaded is in the file that serves."""
+    instead = next((one for one in request.codes if one.name == served_by["code"]), None)
+    if instead is None or not may_serve(code, instead) or not request.is_default_codes or request.debug:
+        raise GateError(
+            f"{what} was left out for the image of {served_by['code']}, which may not serve in its place: only default "
+            "sets leave images out, for one that runs wherever they do, and never where the row says `always`"
+        )
+    check(file, instead)
+    if (found := loaded(file)) != served_by["loaded"]:
+        raise GateError(
+            f"{what} was left out for the image of {instead.name}, which loads something else: {found}, and what was "
+            f"left out {served_by['loaded']}; remove the build directory and build again"
+        )
+
+
 def images(members: Mapping[str, bytes], request: Request) -> None:
-    """Each operator is there for each code that was asked for, and each image is for the code it claims."""
-    listed = {(image["op"], image["code"]): image["path"] for image in json.loads(members[MANIFEST])["images"]}
+    """Each operator is there for each code that was asked for, and each image is for the code it claims, or for another
+    of which the same is loaded.
+    """
+    listed = {(image["op"], image["code"]): image for image in json.loads(members[MANIFEST])["images"]}
     for code in request.codes:
-        for op in request.ops:
-            path = f"kernelwright/{listed.get((op, code.name), f'kernels/{code.name}/{op}.{code.suffix}')}"
+        for op in request.images:
+            row = listed.get((op, code.name), {"path": f"kernels/{code.name}/{op}.{code.suffix}"})
+            path = f"kernelwright/{row['path']}"
             if (op, code.name) not in listed or path not in members:
                 have = sorted({name for _, name in listed})
                 raise GateError(
                     f"the wheel lacks {op} for {code.name} ({path}); it has {', '.join(have) or 'no image'}"
                 )
-            check(members[path], code)
-    lying = {f"kernelwright/{path}" for path in listed.values()}
+            if row.get("served_by"):
+                _equal(f"{op} for {code.name}", row["served_by"], members[path], code, request)
+            else:
+                check(members[path], code)
+    lying = {f"kernelwright/{row['path']}" for row in listed.values()}
     stray = [n for n in members if n.startswith("kernelwright/kernels/") and n not in lying]
     if stray:
         raise GateError(f"the wheel holds {stray[0]}, which its manifest does not name; remove the build directory")
@@ -104,13 +137,25 @@ def names_no_machine(members: Mapping[str, bytes]) -> None:
                 )
 
 
-def size(name: str, packed: bytes, request: Request) -> None:
-    """A label tells that a wheel is no release's: it may have more codes. Debug builds may be as big as they like."""
-    largest = max(LARGEST, LARGEST_CODE * len(request.codes)) if label(request) else LARGEST
-    if len(packed) > largest and not request.debug:
+def size(name: str, packed: bytes, shares: Sequence[Share], request: Request) -> None:
+    """A released wheel by its families' budgets. A label tells that it is none: it may have more codes and operators.
+
+    Debug builds may be as big as they like.
+    """
+    if request.debug:
+        return
+    released = not label(request)
+    for share in shares if released else ():
+        if share.size > share.limit:
+            what = f"its images ({share.images:,}) and its part of the library ({share.library:,})"
+            if share.family == COMMON:
+                what = f"its part of the library ({share.library:,}) and all that is no image ({share.rest:,})"
+            raise over(share.family, share.size, share.limit, what, ROOT)
+    largest = MOST if released else max(MOST, LARGEST_CODE * len(request.codes))
+    if len(packed) > largest:
         raise GateError(
-            f"{name} has {len(packed):,} bytes, more than {largest:,}; `python -m kernelwright` lists what its images "
-            "take. Leave codes or operators out, or make kernels share code"
+            f"{name} has {len(packed):,} bytes, more than {largest:,}; `python -m kernelwright xray` lists what its "
+            "codes take. Leave codes or operators out, or make kernels share code"
         )
 
 
@@ -125,6 +170,7 @@ def inspect(members: Mapping[str, bytes], name: str, tag: str, request: Request,
     """All but the size. `with_paths`: an editable install, which must name this tree."""
     library = members[LIBRARY]
     exports(library, LIBRARY)
+    runs_with_older_libraries(library, LIBRARY)
     images(members, request)
     tag_is_earned(members, name, tag)
     if known := policies():

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from toolchain import source
-from toolchain.device.environment import cache_dir
-from toolchain.files import digest_of, remembered
+from toolchain.files import digest_of
 from toolchain.locking import conda
 from toolchain.providers import host, machine_of
 from toolchain.request import Request
@@ -51,10 +50,9 @@ def _host_compiler(table: Table, request: Request) -> dict[str, str]:
     if request.target.host[request.provider] != "zig":
         return {"driver": request.target.host[request.provider]}
     zig = host.find_zig(table) or Path()
-    facts = remembered(cache_dir(), f"zig {zig}", lambda: ([zig], {"sha256": digest_of([zig])}))
     return {
         "driver": host.pin(table, "ziglang").replace("==", " "),
-        "sha256": facts["sha256"],
+        "sha256": digest_of([zig]),
         "for": f"{request.target.zig}.{request.target.glibc}",
     }
 

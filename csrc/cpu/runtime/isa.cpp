@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Which instruction set runs. Own CPUID and XGETBV: zig's builds have no runtime for __builtin_cpu_supports.
-#include "../isa.h"
+#include "cpu/isa.h"
 
 #include <string.h>
 
-#include "../../host/error.h"
+#include "core/error.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>

@@ -2,7 +2,7 @@
 // A call of parallel_for as its threads see it.
 #pragma once
 
-#include "modes.h"
+#include "cpu/runtime/modes.h"
 
 namespace kw::cpu {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "../pages.h"
+#include "cpu/pages.h"
 
 #include <sys/mman.h>
 

@@ -2,7 +2,7 @@
 // One caller at a time owns the workers. It fills in the job, opens the gate, and takes parts like everybody else; a
 // worker that finds the gate open goes in, takes parts until none is left, and leaves. The caller shuts the gate and
 // waits for those inside only: a worker that wakes too late finds the gate shut, and no job waits for it.
-#include "../pool.h"
+#include "cpu/pool.h"
 
 #include <linux/futex.h>
 #include <pthread.h>
@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "fork_mark.h"
-#include "team.h"
+#include "cpu/runtime/fork_mark.h"
+#include "cpu/runtime/team.h"
 
 namespace kw::cpu {
 namespace {

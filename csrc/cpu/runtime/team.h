@@ -2,7 +2,7 @@
 // The threads of the program's own OpenMP runtime, where kw_share_openmp() found one.
 #pragma once
 
-#include "job.h"
+#include "cpu/runtime/job.h"
 
 namespace kw::cpu {
 

@@ -39,7 +39,16 @@ enum {
 };
 
 /* Element types. */
-enum { KW_FLOAT32 = 0, KW_FLOAT16 = 1, KW_BFLOAT16 = 2, KW_FLOAT64 = 3, KW_UINT8 = 4 };
+enum {
+  KW_FLOAT32 = 0,
+  KW_FLOAT16 = 1,
+  KW_BFLOAT16 = 2,
+  KW_FLOAT64 = 3,
+  KW_UINT8 = 4,
+  KW_INT8 = 5,
+  KW_INT32 = 6,
+  KW_FLOAT8_E4M3FN = 7
+};
 
 /* Where a call runs: a CUDA device ordinal, or this. */
 enum { KW_CPU = -1 };
@@ -123,7 +132,7 @@ KW_API kw_status kw_image_for(const char* op, int32_t capability, const char** i
 
 /*
  * Makes a call that is written in memory, eight bytes for each part: a function of this library that returns a
- * kw_status, its numbers and pointers in their order and room for 22 of them, and its double, if it takes one. Whoever
+ * kw_status, its numbers and pointers in their order and room for 22 of them, and its doubles and room for eight. Whoever
  * makes up calls at run time, as ctypes does, spends more on each argument of a call than on all of such a block.
  */
 KW_API kw_status kw_call(const void* call);

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from kernelwright.ops.swiglu import swiglu
+from kernelwright.ops.gated.swiglu import swiglu
 
 if TYPE_CHECKING:
     from torch import Tensor

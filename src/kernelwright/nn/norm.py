@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from kernelwright.errors import InvalidArgument
-from kernelwright.ops.layer_norm import layer_norm
-from kernelwright.ops.rms_norm import rms_norm
+from kernelwright.ops.norm.layer_norm import layer_norm
+from kernelwright.ops.norm.rms_norm import rms_norm
 
 if TYPE_CHECKING:
     from collections.abc import Callable

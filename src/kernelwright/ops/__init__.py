@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The operators. Each file here that does not begin with an underscore holds one, as `OP`, an Op record.
+"""The operators. Each folder is a family; a file there without an underscore holds one operator, `OP`, an Op record.
 
 The records need no torch: `names()`, `record(name)`. `register()` imports torch and makes every record an
 operator of `torch.ops.kernelwright`; `kernelwright.<op>` does so by itself.
@@ -12,32 +12,47 @@ import pkgutil
 from functools import cache
 from typing import TYPE_CHECKING
 
+from kernelwright._fork import section
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from kernelwright.ops._record import Op
 
-__all__ = ["function", "names", "record", "register"]
+__all__ = ["families", "function", "names", "record", "register"]
 
 
 @cache
+def families() -> Mapping[str, str]:
+    """Each operator's family, in the operators' order: the file names, sorted, and their folders."""
+    folders = [folder for folder in pkgutil.iter_modules(__path__) if folder.ispkg]
+    found = {
+        module.name: folder.name
+        for folder in folders
+        for module in pkgutil.iter_modules([f"{__path__[0]}/{folder.name}"])
+        if not module.name.startswith("_")
+    }
+    return dict(sorted(found.items()))
+
+
 def names() -> tuple[str, ...]:
-    """The operators there are: the file names, sorted."""
-    return tuple(sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")))
+    """The operators there are, sorted."""
+    return tuple(families())
 
 
 def record(name: str) -> Op:
     """The record of an operator; needs no torch."""
-    found: Op = importlib.import_module(f"{__name__}.{name}").OP
+    found: Op = importlib.import_module(f"{__name__}.{families()[name]}.{name}").OP
     return found
 
 
 def register() -> None:
     """Registers every operator with torch; the first call does it, later ones return at once."""
-    from kernelwright.ops import _register
+    with section:
+        from kernelwright.ops import _register
 
-    _register.register(record(name) for name in names())
+        _register.register(record(name) for name in names())
 
 
 def function(name: str) -> Callable[..., Any]:

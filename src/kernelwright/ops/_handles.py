@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from kernelwright._library import Library
 
-DTYPES = ("float32", "float16", "bfloat16", "float64", "uint8")
+DTYPES = ("float32", "float16", "bfloat16", "float64", "uint8", "int8", "int32", "float8_e4m3fn")
 _MOST_TENSORS = 32  # of one call, and more
 
 

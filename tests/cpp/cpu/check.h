@@ -3,11 +3,11 @@
 // instruction set.
 #pragma once
 
-#include <kernelwright/rms_norm.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "ops/norm/api/rms_norm.h"
 
 #include "../failures.h"
 

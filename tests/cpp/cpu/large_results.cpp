@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Results of the norms and of swiglu so large that they may be stored past the caches. Wherever they begin, and however
 // far their rows lie apart, they have the bits of the same rows in small calls, NaN too; nothing is written outside.
-#include <kernelwright/layer_norm.h>
-#include <kernelwright/rms_norm.h>
-#include <kernelwright/swiglu.h>
+#include "ops/gated/api/swiglu.h"
+#include "ops/norm/api/layer_norm.h"
+#include "ops/norm/api/rms_norm.h"
 
 #include "check.h"
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // What every operator's functions give for the same inputs, as lines of numbers: test_cpp.py compares those of two
 // processors. Of rows this is one that vectors divide and one that leaves a rest; of products a few rows and more.
-#include <kernelwright/dequantize_4bit.h>
-#include <kernelwright/layer_norm.h>
-#include <kernelwright/matmul_4bit.h>
-#include <kernelwright/quantize_4bit.h>
-#include <kernelwright/rms_norm.h>
-#include <kernelwright/swiglu.h>
+#include "ops/four_bit/api/dequantize_4bit.h"
+#include "ops/four_bit/api/matmul_4bit.h"
+#include "ops/four_bit/api/quantize_4bit.h"
+#include "ops/gated/api/swiglu.h"
+#include "ops/norm/api/layer_norm.h"
+#include "ops/norm/api/rms_norm.h"
 
 #include "check.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Large results ask the system for large pages, of whole pages inside them only; small ones, and rows with gaps, do
 // not.
-#include <kernelwright/dequantize_4bit.h>
-#include <kernelwright/swiglu.h>
 #include <sys/mman.h>
+#include "ops/four_bit/api/dequantize_4bit.h"
+#include "ops/gated/api/swiglu.h"
 
 #include "check.h"
 

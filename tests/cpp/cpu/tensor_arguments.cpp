@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // What the functions of tensors refuse: the message begins with the function and names the argument, and nothing was
 // written.
-#include <kernelwright/layer_norm.h>
-#include <kernelwright/rms_norm.h>
-#include <kernelwright/swiglu.h>
+#include "ops/gated/api/swiglu.h"
+#include "ops/norm/api/layer_norm.h"
+#include "ops/norm/api/rms_norm.h"
 
 #include <initializer_list>
 

@@ -3,9 +3,9 @@
 // lie, with and without what is optional, in place. What those write, other tests compare with the book.
 #include "tensors.h"
 
-#include <kernelwright/layer_norm.h>
-#include <kernelwright/rms_norm.h>
-#include <kernelwright/swiglu.h>
+#include "ops/gated/api/swiglu.h"
+#include "ops/norm/api/layer_norm.h"
+#include "ops/norm/api/rms_norm.h"
 
 #include <initializer_list>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Finding a driver: none, a broken file, one that is no driver, too old, incomplete, without GPUs.
-#include "driver_table.h"
+#include "core/driver_table.h"
 
 #include "harness.h"
 

@@ -21,6 +21,18 @@ CASE(image_by_device) {
         features);
 }
 
+// A build that left an image out for an equal one: the GPU's own code, from the other's file, also by name.
+CASE(equal_image) {
+  use_standin("cuda12");
+  Package package("8.6");
+  const char* image = nullptr;
+  auto image_for = package.get<decltype(&kw_image_for)>("kw_image_for");
+  CHECK(image_for("other", 86, &image) == KW_OK && strcmp(image, "sm_86") == 0, "%s", package.words());
+  CHECK(package.option("arch", "sm_86") == KW_OK, "%s", package.words());
+  CHECK(package.other(0) == KW_OK, "%s", package.words());
+  CHECK_TOLD(package, "cubin image=other sm_80", 1);
+}
+
 CASE(configuration) {
   use_standin("cuda12");
   setenv("KW_STANDIN_VERSION", "13000", 1);

@@ -20,6 +20,7 @@ CUBINS = (
     ("sm_90", "9.0", ("cluster", "pdl", "tma"), 8),
     ("sm_90a", "9.0", ("cluster", "pdl", "tma", "wgmma"), 7),
 )
+LEFT_OUT = ("other", "sm_86", "8.6", "sm_80")  # op, code, its capabilities, the code whose equal image serves
 PTX = (("compute_90", "9.0", ("cluster", "pdl", "tma")),)
 
 
@@ -64,8 +65,10 @@ def main() -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
         bits = " | ".join(f"KW_FEATURE_{name.upper()}" for name in features) or "0"
-        digest = hashlib.sha256(data).hexdigest()
-        lines.append(f'KW_IMAGE("{op}", "{code}", KW_IMAGE_{kind}, "{runs_on}", {bits}, {len(data)}, "{digest}")')
+        file = f'"{code}", "{runs_on.partition(" ")[0]}", {len(data)}, "{hashlib.sha256(data).hexdigest()}"'
+        lines.append(f'KW_IMAGE("{op}", "{code}", KW_IMAGE_{kind}, "{runs_on}", {bits}, {file})')
+        if (op, code) == (LEFT_OUT[0], LEFT_OUT[3]):
+            lines.append(f'KW_IMAGE("{op}", "{LEFT_OUT[1]}", KW_IMAGE_{kind}, "{LEFT_OUT[2]}", {bits}, {file})')
     (out / "kw_images.inc").write_text("\n".join([*lines, "#endif", ""]))
 
 

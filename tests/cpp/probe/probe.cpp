@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "probe.h"
 
-#include "error.h"
-#include "launch.h"
+#include "core/error.h"
+#include "core/launch.h"
 
 namespace {
 

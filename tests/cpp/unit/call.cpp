@@ -4,7 +4,7 @@
 #include <limits.h>
 
 #include "../check.h"
-#include "error.h"
+#include "core/error.h"
 
 static bool same(double a, double b) { return a == b; }
 
@@ -25,21 +25,29 @@ static kw_status narrow(double a, int32_t b) {
   return KW_OK;
 }
 
+static kw_status several(double a, int64_t b, double c, double d, double e, double f, double g, double h, double i) {
+  CHECK(same(a, 1) && same(c, 2) && same(d, 3) && same(e, 4), "doubles became %g %g %g %g", a, c, d, e);
+  CHECK(same(f, 5) && same(g, 6) && same(h, 7) && same(i, 8) && b == -9, "doubles became %g %g %g %g", f, g, h, i);
+  return KW_OK;
+}
+
 static kw_status none() { return KW_ERROR_SYSTEM; }
 
 struct Written {
   const void* function;
   int64_t whole[22];
-  double real;
+  double real[8];
 };
 
 CASE(every_argument_arrives) {
   const int64_t whole[22] = {-1, 0,  0x7fffffffffff, INT64_MIN, 5, INT32_MIN, 7, -8, 9, -10, 11, 12, 13, 14, 15, 16, 17,
                              18, 19, INT64_MAX,      INT32_MAX, 22};
-  Written call{reinterpret_cast<const void*>(&widest), {}, -0.5};
+  Written call{reinterpret_cast<const void*>(&widest), {}, {-0.5}};
   memcpy(call.whole, whole, sizeof whole);
   CHECK(kw_call(&call) == 23, "the status is another");
-  call = {reinterpret_cast<const void*>(&narrow), {-3}, 1e-6};
+  call = {reinterpret_cast<const void*>(&narrow), {-3}, {1e-6}};
+  CHECK(kw_call(&call) == KW_OK, "the status is another");
+  call = {reinterpret_cast<const void*>(&several), {-9}, {1, 2, 3, 4, 5, 6, 7, 8}};
   CHECK(kw_call(&call) == KW_OK, "the status is another");
   call.function = reinterpret_cast<const void*>(&none);
   CHECK(kw_call(&call) == KW_ERROR_SYSTEM, "the status is another");
@@ -47,7 +55,7 @@ CASE(every_argument_arrives) {
 
 CASE(of_the_library) {
   int32_t count = -1;
-  Written call{reinterpret_cast<const void*>(&kw_device_count), {reinterpret_cast<int64_t>(&count)}, 0};
+  Written call{reinterpret_cast<const void*>(&kw_device_count), {reinterpret_cast<int64_t>(&count)}, {}};
   const kw_status status = kw_device_count(&count);
   count = -1;
   CHECK(kw_call(&call) == status && count >= 0, "kw_device_count: %d devices", count);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What is read from a cubin's header. The e_flags are those of real cubins, of NVRTC 12.2 and 12.9 and nvcc 13.0.
-#include "cubin.h"
+#include "core/cubin.h"
 
 #include <elf.h>
 
@@ -25,10 +25,10 @@ static Elf64_Ehdr header_of(int abi, uint32_t flags) {
 
 static constexpr size_t kSize = sizeof(Elf64_Ehdr) + 64 + 56;
 
-static kw_status check(const Elf64_Ehdr& header, const char* runs_on, size_t size = kSize) {
+static kw_status check(const Elf64_Ehdr& header, const char* made_for, size_t size = kSize) {
   char file[kSize] = {};
   memcpy(file, &header, sizeof header);
-  const kw::Image image = {"op", "code", kw::KW_IMAGE_CUBIN, runs_on, 0, 0, ""};
+  const kw::Image image = {"op", "code", kw::KW_IMAGE_CUBIN, "8.9", 0, "file", made_for, 0, ""};
   return kw::check_code(image, "the file", file, size);
 }
 
@@ -48,7 +48,8 @@ CASE(architectures) {
     CHECK(check(header, row.capability) == KW_OK, "%#x: %s", row.flags, kw_last_error());
     CHECK(check(header, "5.0") == KW_ERROR_IMAGE_CORRUPT, "%#x taken for 5.0", row.flags);
   }
-  CHECK_STATUS(check(header_of(7, 0x500550), "9.0"), KW_ERROR_IMAGE_CORRUPT, kw_last_error(), "8.0", "9.0", "the file");
+  CHECK_STATUS(check(header_of(7, 0x500550), "9.0"), KW_ERROR_IMAGE_CORRUPT, kw_last_error(), "8.0", "file means 9.0",
+               "the file");
 }
 
 CASE(damage) {
@@ -71,7 +72,7 @@ CASE(damage) {
 }
 
 CASE(ptx) {
-  const kw::Image image = {"op", "code", kw::KW_IMAGE_PTX, "9.0", 0, 0, ""};
+  const kw::Image image = {"op", "code", kw::KW_IMAGE_PTX, "9.0", 0, "code", "9.0", 0, ""};
   const struct {
     const char* text;
     kw_status status;

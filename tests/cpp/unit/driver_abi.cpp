@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Our declarations of the driver's ABI against NVIDIA's own header, where the build found one.
-#include "driver_table.h"
+#include "core/driver_table.h"
 
 #if __has_include(<cudaTypedefs.h>)
 #include <cuda.h>

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "../check.h"
-#include "error.h"
-#include "options.h"
-#include "text.h"
+#include "core/error.h"
+#include "core/options.h"
+#include "core/text.h"
 
 static void* in_another_thread(void*) {
   CHECK(kw_last_error()[0] == '\0', "a new thread starts with %s", kw_last_error());

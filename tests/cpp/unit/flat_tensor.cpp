@@ -3,8 +3,8 @@
 #include <sys/mman.h>
 
 #include "../check.h"
+#include "core/tensor.h"
 #include "described.h"
-#include "tensor.h"
 
 namespace {
 

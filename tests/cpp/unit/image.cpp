@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Which image a device gets: a table of capabilities and answers, also for devices that nobody has heard of.
-#include "image.h"
+#include "core/image.h"
 
 #include "../check.h"
 
@@ -10,17 +10,17 @@ using kw::KW_IMAGE_PTX;
 
 // In an order that no rule may lean on.
 static const Image kTable[] = {
-    {"norm", "compute_80", KW_IMAGE_PTX, "8.0", 1, 1, ""},
-    {"norm", "sm_90", KW_IMAGE_CUBIN, "9.0", 3, 1, ""},
-    {"norm", "sm_90a", KW_IMAGE_CUBIN, "9.0", 7, 1, ""},
-    {"norm", "sm_80", KW_IMAGE_CUBIN, "8.0 8.6 8.7 8.9", 1, 1, ""},
-    {"norm", "sm_86", KW_IMAGE_CUBIN, "8.6 8.9", 1, 1, ""},
-    {"norm", "sm_120", KW_IMAGE_CUBIN, "12.0 12.1", 3, 1, ""},
-    {"norm", "sm_103", KW_IMAGE_CUBIN, "10.3", 3, 1, ""},
-    {"norm", "compute_90", KW_IMAGE_PTX, "9.0", 3, 1, ""},
-    {"pair", "sm_121", KW_IMAGE_CUBIN, "12.1 12.0", 3, 1, ""},
-    {"pair", "sm_120", KW_IMAGE_CUBIN, "12.0 12.1", 1, 1, ""},
-    {"thin", "sm_87", KW_IMAGE_CUBIN, "8.7", 1, 1, ""},
+    {"norm", "compute_80", KW_IMAGE_PTX, "8.0", 1, "compute_80", "8.0", 1, ""},
+    {"norm", "sm_90", KW_IMAGE_CUBIN, "9.0", 3, "sm_90", "9.0", 1, ""},
+    {"norm", "sm_90a", KW_IMAGE_CUBIN, "9.0", 7, "sm_90a", "9.0", 1, ""},
+    {"norm", "sm_80", KW_IMAGE_CUBIN, "8.0 8.6 8.7 8.9", 1, "sm_80", "8.0", 1, ""},
+    {"norm", "sm_86", KW_IMAGE_CUBIN, "8.6 8.9", 1, "sm_86", "8.6", 1, ""},
+    {"norm", "sm_120", KW_IMAGE_CUBIN, "12.0 12.1", 3, "sm_120", "12.0", 1, ""},
+    {"norm", "sm_103", KW_IMAGE_CUBIN, "10.3", 3, "sm_103", "10.3", 1, ""},
+    {"norm", "compute_90", KW_IMAGE_PTX, "9.0", 3, "compute_90", "9.0", 1, ""},
+    {"pair", "sm_121", KW_IMAGE_CUBIN, "12.1 12.0", 3, "sm_121", "12.1", 1, ""},
+    {"pair", "sm_120", KW_IMAGE_CUBIN, "12.0 12.1", 1, "sm_120", "12.0", 1, ""},
+    {"thin", "sm_87", KW_IMAGE_CUBIN, "8.7", 1, "sm_87", "8.7", 1, ""},
 };
 static const kw::Images kImages = {kTable, sizeof kTable / sizeof kTable[0]};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // SHA-256 against FIPS 180-4's examples, and every length around the block and padding edges against one hash of
 // hashes.
-#include "sha256.h"
+#include "core/sha256.h"
 
 #include "../check.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // read_tensor, rows_of, rows_beside and check_columns: which descriptions of a tensor are rows, and what is refused.
-#include "tensor.h"
+#include "core/tensor.h"
 
 #include <sys/mman.h>
 

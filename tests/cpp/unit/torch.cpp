@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "../check.h"
-#include "tensor.h"
+#include "core/tensor.h"
 
 namespace {
 
@@ -94,7 +94,7 @@ CASE(tensors_are_read) {
 
 CASE(every_type) {
   share();
-  static_assert(KW_FLOAT64 == 3 && KW_UINT8 == 4, "the numbers never change");
+  static_assert(KW_FLOAT64 == 3 && KW_UINT8 == 4 && KW_INT8 == 5 && KW_INT32 == 6, "the numbers never change");
   constexpr struct {
     int32_t torch, here;
   } kTypes[] = {{STANDIN_FLOAT32, KW_FLOAT32},
@@ -102,11 +102,16 @@ CASE(every_type) {
                 {STANDIN_BFLOAT16, KW_BFLOAT16},
                 {STANDIN_FLOAT64, KW_FLOAT64},
                 {STANDIN_UINT8, KW_UINT8},
+                {STANDIN_INT8, KW_INT8},
+                {STANDIN_INT32, KW_INT32},
+                {STANDIN_FLOAT8_E4M3FN, KW_FLOAT8_E4M3FN},
                 {0, -1},
                 {1, -1},
                 {2, -1},
                 {3, -1},
                 {4, -1},
+                {5, -1},
+                {7, -1},
                 {-1, -1}};
   for (const auto& type : kTypes) {
     StandinTensor tensor = right();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Kernels that show what the emulator sees. Each moves every element to the place before it, the first one to the end:
 // out[i] = in[(i + 1) % count]. Those named after a fault have it, and nothing else wrong.
-#include "ptx_async.cuh"
-#include "ptx_memory.cuh"
-#include "ptx_shared.cuh"
-#include "ptx_sync.cuh"
-#include "reduce.cuh"
+#include "device/ptx/async.cuh"
+#include "device/ptx/memory.cuh"
+#include "device/ptx/shared.cuh"
+#include "device/ptx/sync.cuh"
+#include "device/reduce.cuh"
 
 struct MachineParams {
   const float* in;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // An EMULATOR of NVIDIA's driver, for tests: a libcuda.so.1 whose device is the CPU. The kernels it runs are those of
-// the cubin it is given, by name; their code is csrc/cuda compiled for the host (build.py), in the image of the cubin's
+// the cubin it is given, by name; their code is csrc/ops compiled for the host (build.py), in the image of the cubin's
 // architecture. It is stricter than a GPU, and says in the words of an error what a kernel did wrong.
 //
 //   KW_EMULATOR_DEVICES=9.0/132/50,…   capability, multiprocessors and MiB of L2 (0.25, say) of each device
@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../../csrc/host/driver_table.h"
 #include "../../cpp/standin/real_image.h"
+#include "core/driver_table.h"
 #include "machine.h"
 
 namespace {
@@ -205,31 +205,15 @@ CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t* offset, siz
   return CUDA_SUCCESS;
 }
 
-// Two dimensions, all elements of a box, and rows without a gap: what the library asks for.
 CUresult cuTensorMapEncodeTiled(void* map, TensorMapDataType type, uint32_t rank, void* from, const uint64_t* sizes,
                                 const uint64_t* pitches, const uint32_t* box, const uint32_t* every,
                                 TensorMapInterleave interleave, TensorMapSwizzle swizzle, TensorMapPromotion,
                                 TensorMapFill fill) {
-  const uint64_t element = type == CU_TENSOR_MAP_DATA_TYPE_UINT8 ? 1 : 4;
-  const bool swizzled = swizzle == CU_TENSOR_MAP_SWIZZLE_128B;
-  if (reinterpret_cast<uintptr_t>(map) % 64 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0) return kInvalid;
-  if (rank != 2 || pitches[0] % 16 != 0 || pitches[0] != sizes[0] * element || sizes[0] == 0 || sizes[1] == 0)
-    return kInvalid;
-  if (box[0] > 256 || box[1] > 256 || box[0] * element % 16 != 0 || (swizzled && box[0] * element != 128))
-    return kInvalid;
-  if (sizes[0] > 1ull << 32 || sizes[1] > 1ull << 32 || every[0] != 1 || every[1] != 1) return kInvalid;
-  if (interleave != CU_TENSOR_MAP_INTERLEAVE_NONE || fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) return kInvalid;
-  const emulator::TensorMap made = {emulator::kTensorMap,
-                                    reinterpret_cast<uint64_t>(from),
-                                    sizes[1],
-                                    sizes[0],
-                                    element,
-                                    box[1],
-                                    box[0],
-                                    swizzled,
-                                    {}};
-  memcpy(map, &made, sizeof made);
-  return CUDA_SUCCESS;
+  const bool plain = interleave == CU_TENSOR_MAP_INTERLEAVE_NONE && fill == CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
+  const auto address = reinterpret_cast<uintptr_t>(from);
+  return plain && emulator::describe_tensor(map, type, rank, address, sizes, pitches, box, every, swizzle)
+             ? CUDA_SUCCESS
+             : kInvalid;
 }
 
 CUresult cuFuncSetAttribute(CUfunction function, FunctionAttribute attribute, int value) {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../../csrc/host/driver_table.h"
+#include "core/driver_table.h"
 #include "machine.h"
 
 namespace {

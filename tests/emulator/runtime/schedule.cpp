@@ -69,6 +69,8 @@ void end_thread() {
     fault("ends without griddepcontrol.wait: the next kernel could begin before the one before this has ended");
   }
   finish_copies(current);
+  check_stores(current);
+  check_products();
   current->state = Thread::kEnded;
   --block->live;
   thread_leaves_cluster();
@@ -96,12 +98,18 @@ void make_threads(unsigned first_block) {
     memset(block->meetings, 0, sizeof block->meetings);
     memset(block->barriers, 0, sizeof block->barriers);
     begin_block(block);
+    begin_products(block);
+    register_warps(block);
+    const unsigned event = last_event();  // that the block begins with
     for (unsigned index = 0; index < launch.threads; ++index) {
       Thread& thread = block->threads[index];
       Copy* copies = thread.copies;
-      const unsigned room = thread.copy_room;
+      Piece* pieces = thread.pieces;
+      const unsigned room = thread.copy_room, piece_room = thread.piece_room;
       thread = {};
       thread.copies = copies, thread.copy_room = room;
+      thread.pieces = pieces, thread.piece_room = piece_room;
+      thread.proxy_fence = event;
       thread.block = block;
       thread.index = index;
       unsigned char* end = stacks + (rank * launch.threads + index + 1) * kStackBytes;

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @cache
 def all_causes() -> dict[str, Cause]:
     """Every cause by its code, in the order of the codes."""
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
     found: list[Cause] = sorted((cause for module in modules for cause in module.CAUSES), key=lambda c: c.code)
     return {cause.code: cause for cause in found}

@@ -93,7 +93,10 @@ CAUSES = (
             sign(r"the nvidia driver was not detected\.? *gpu functionality will not be available"),
             sign(r"use the nvidia container toolkit to start this container with gpu support"),
             sign(r"unknown or invalid runtime name: nvidia|unknown runtime specified nvidia"),
-            sign(r"did you set the (docker |containerd )?default runtime to|could not load nvml library", 2),
+            sign(
+                r"did you (set the (docker |containerd )?default runtime to|configure the nvidia container toolkit)|could not load nvml library",
+                2,
+            ),
             sign(
                 r"unresolvable cdi devices|\bcdi (host )?devices?\b.{0,60}(fail|not found|no such)"
                 r"|failed to inject (cdi )?devices"

@@ -43,6 +43,7 @@ CAUSES = (
             sign(r"tell cmake where to find the compiler by setting .{0,60}cudacxx", 2),
             sign(r"couldn't find cuda library root|no cuda toolset found|looking for a cuda compiler - notfound"),
             sign(r"^cuda not found$", 2),
+            sign(r"name '?bare_metal_version'? is not defined"),
             sign(r"unknown cmake command ['\"]cuda_\w+", 2),
             sign(
                 r"cuda_home is none|\bnvcc\b.{0,20}(does not exist|doesn't exist|could not be found"

@@ -118,7 +118,18 @@ def why(capability: int) -> str:
     first = _files.read(_files.TARGETS)["codes"][name]["runs_on"][0]
     if kind == "ptx":
         return f"no finished code of this wheel runs on {shown}; the driver compiles this on first use"
-    return "its own code" if first == shown else f"code for {first}, the nearest of its family in this wheel"
+    own = "its own code" if first == shown else f"code for {first}, the nearest of its family in this wheel"
+    return own + _where(name)
+
+
+def _where(code: str) -> str:
+    """Whose files it lies in, where those load the same: such images are in a wheel once."""
+    rows = [image.get("served_by") for image in _images() if image["code"] == code]
+    names = sorted({row["code"] for row in rows if row})
+    if not names:
+        return ""
+    part = "" if all(rows) else f" for {sum(map(bool, rows))} of {len(rows)} operators"
+    return f"{part}, equal to that of {' and '.join(names)} and in its files"
 
 
 def chosen(machine: Machine, capability: int) -> tuple[str | None, str | None, str]:

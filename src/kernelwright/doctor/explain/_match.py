@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kernelwright.doctor._cause import Area
+from kernelwright.doctor._others import others
 from kernelwright.doctor.causes import all_causes
-from kernelwright.doctor.causes._others import others
 from kernelwright.doctor.explain._lines import Line, lines_of
 from kernelwright.doctor.explain._others import of_other_maker, reason_for_silence
 from kernelwright.doctor.explain._prose import by_person, quotes

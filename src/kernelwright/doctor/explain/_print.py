@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from kernelwright.doctor.causes._others import others
+from kernelwright.doctor._others import others
 from kernelwright.doctor.explain._match import Answer, Explanation, explain
 from kernelwright.doctor.explain.here import print_here
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from kernelwright.doctor._cause import Area, Cause
 from kernelwright.doctor._check import Grade
+from kernelwright.doctor._others import others
 from kernelwright.doctor.causes import all_causes
-from kernelwright.doctor.causes._others import others
 from kernelwright.doctor.checks import all_checks
 
 if TYPE_CHECKING:

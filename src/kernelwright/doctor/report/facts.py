@@ -28,7 +28,12 @@ SCHEMA = 1
 def _build(_: Machine) -> dict[str, Any]:
     manifest = _files.read(_files.MANIFEST)
     keys = ("version", "target", "toolkit", "provider", "debug", "compiler")
-    return {key: manifest[key] for key in keys} | {"images": sorted({image["code"] for image in manifest["images"]})}
+    images = manifest["images"]
+    served = [(image["code"], image["served_by"]["code"], image["op"]) for image in images if image.get("served_by")]
+    return {key: manifest[key] for key in keys} | {
+        "images": sorted({image["code"] for image in images}),
+        "served_by": [{"code": code, "by": by, "op": op} for code, by, op in served],
+    }
 
 
 def _library_facts(_: Machine) -> dict[str, Any]:

@@ -21,6 +21,11 @@ def _build(build: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "build", f"for {build['target']}, toolkit {build['toolkit']}, provider {build['provider']}{debug}"
     yield "compiler", f"{build['compiler']['driver']} {build['compiler']['version']}"
     yield "images", " ".join(build["images"]) or "none"
+    pairs = [(each["code"], each["by"]) for each in build["served_by"]]
+    for code, by in sorted(set(pairs)):
+        count = pairs.count((code, by))
+        images = f"{count} image{'s' if count > 1 else ''}"
+        yield "served by", f"{images} for {code}: the files of {by}, of which the same is loaded"
 
 
 def _library(library: dict[str, Any]) -> Iterator[tuple[str, str]]:

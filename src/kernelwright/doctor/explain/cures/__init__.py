@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from kernelwright.doctor._check import Grade
-from kernelwright.doctor.causes._others import others
+from kernelwright.doctor._others import others
 from kernelwright.doctor.checks import all_checks, examine
 from kernelwright.doctor.explain.cures._cure import Cure, Marked
 from kernelwright.doctor.remedies.packages import pip

@@ -143,7 +143,9 @@ def unknown_code(said: Said) -> Cure | None:
     code = int(found[1].replace(".", "")) if found else 0
     first, last = _ways.releases_of(code)
     known = said.toolkit or said.torch_cuda
-    if said.has(r"unknown cuda arch") or said.has(r"nvrtc.{0,60}(gpu-architecture|invalid value)"):
+    if said.has(r"unknown cuda arch|is not a recogni[sz]ed processor") or said.has(
+        r"nvrtc.{0,60}(gpu-architecture|invalid value)"
+    ):
         return torch_for(said, code or None)  # torch's own list, or the NVRTC that it brings
     of_system = said.has(r"/usr/bin/nvcc")  # a distribution's own package, which is years behind
     dropped = (

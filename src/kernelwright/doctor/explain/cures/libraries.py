@@ -23,6 +23,8 @@ _NUMBERS = {
     "libcudnn": {"8": 12, "9": 12},
     "libcusparseLt": {"0": 12},
 }
+# Libraries whose number is CUDA's own.
+_AS_CUDA = frozenset({"libcudart", "libcublas", "libcublasLt", "libcusparse", "libnvrtc", "libnvJitLink", "libcupti"})
 _FINDS = (
     "export LD_LIBRARY_PATH=\"$(python -c 'import glob, nvidia; "
     'print(":".join(sorted(glob.glob(list(nvidia.__path__)[0] + '
@@ -77,7 +79,7 @@ def _major(name: str, behind: str, said: Said) -> int:
             if own and name in {"libnccl", "libcudnn", "libcurand", "libcusparseLt", "libnvToolsExt"}
             else known[first]
         )
-    return int(first) if first.isdecimal() else 12
+    return int(first) if first.isdecimal() and name in _AS_CUDA else 12
 
 
 def _jetson(said: Said, name: str, behind: str) -> Cure:

@@ -220,3 +220,15 @@ def nix(said: Said) -> Cure | None:
 def wrong_home(said: Said) -> Cure | None:
     """A toolkit may be missing, too: then the variable has nothing to name."""
     return _ways.toolkit(said) if said.has(r"does not exist|missingcuda") and not said.has(r":/?\S*/bin/nvcc") else None
+
+
+@of("KW-103")
+def module_not_built(said: Said) -> Cure | None:
+    if said.has(r"\.fc\d\d|fedora|akmod"):
+        fix = "sudo dnf install -y kernel-devel-$(uname -r) && sudo akmods --force && sudo modprobe nvidia"
+        return Cure(fix, "A kernel that is newer than the driver needs a newer driver.")
+    missing = said.finds(r"(gcc-\d{1,2}): (?:command )?not found")
+    if missing:
+        headers = "linux-headers-$(uname -r)"
+        return Cure(f"sudo apt-get install -y {missing[1]} {headers} && sudo dkms autoinstall && sudo modprobe nvidia")
+    return None

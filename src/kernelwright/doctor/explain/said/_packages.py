@@ -26,6 +26,8 @@ _BY_PIP = re.compile(rf"(?:{'|'.join(_SAID)}) ?['\"`]?{_NAME}{_BEHIND}", re.IGNO
 _ASKED = re.compile(
     rf"(?:\bpip3?|\buv(?: pip)?) (?:install|add|wheel)((?: +-\S+| +https?://\S+)*) +['\"]?{_NAME}{_BEHIND}"
 )
+_UNPACKED = re.compile(r"pip-(?:install|wheel|req-build)-\w+[/\\]([A-Za-z][\w.-]*?)_[0-9a-f]{6,}[/\\]")
+_COLLECTED = re.compile(rf"^ *Collecting {_NAME}(?=[\s=<>!~\[;]|$)", re.MULTILINE)
 _PATH = re.compile(r"(?:site|dist)-packages[/\\]([A-Za-z_][\w.-]{0,60})")
 _FRAME = re.compile(
     r"^ *File \"[^\"\n]*(?:site|dist)-packages[/\\]([A-Za-z_]\w{0,60})[/\\.][^\"\n]*\", line \d+", re.MULTILINE
@@ -81,6 +83,7 @@ _OF_MODULE = {
     "groundingdino": "groundingdino-py",
     "xgboost": "xgboost",
     "spconv": "spconv",
+    "sgl_kernel": "sgl-kernel",
     "diff_gaussian_rasterization": "diff-gaussian-rasterization",
     "simple_knn": "simple-knn",
     "nvdiffrast": "nvdiffrast",
@@ -105,6 +108,8 @@ _TELLS = (
     (r"pytorch3d", "pytorch3d"),
     (r"sageattention|sageattn", "sageattention"),
 )
+# A file of these says that a package is missing something, and is not its own.
+_NOBODYS = frozenset({"torch", "nvidia", "numpy", "lib", "cuda", "build"})
 # Their frames stand in every traceback, and say nothing of who failed.
 _EVERYBODYS = frozenset(
     {
@@ -168,11 +173,7 @@ def by_pip(log: str) -> list[str]:
 def by_path(text: str) -> Iterator[str]:
     """Those of whose files a text speaks; of its last part first."""
     for name in reversed(_PATH.findall(text)):
-        if (
-            not re.search(r"\.(dist|egg)-info", name)
-            and of_module(name) not in _EVERYBODYS
-            and name.lower() not in _EVERYBODYS
-        ):
+        if not re.search(r"\.(dist|egg)-info", name) and name.lower() not in _NOBODYS:
             yield of_module(name)
 
 
@@ -181,6 +182,12 @@ def by_frames(log: str) -> Iterator[str]:
     for name in reversed(_FRAME.findall(log)):
         if name.lower() not in _EVERYBODYS:
             yield of_module(name)
+
+
+def unpacked(log: str) -> list[str]:
+    """Those in whose unpacked sources pip works, under a name and a number of its own; else what it collected last."""
+    found: list[str] = _UNPACKED.findall(log)
+    return found or _COLLECTED.findall(log)[-1:]
 
 
 def asked(log: str) -> list[str]:

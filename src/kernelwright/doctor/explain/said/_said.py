@@ -96,7 +96,7 @@ class Said:
         found = _packages.only(_packages.by_pip(self.text))
         found = found or next(_packages.by_path(self.lines), "") or _packages.told(self.lines)
         found = found or next(_packages.by_frames(self.text), "") or _packages.only(_packages.by_pip(self.lines))
-        return found or _packages.only(_packages.asked(self.text))
+        return found or _packages.only(_packages.unpacked(self.text)) or _packages.only(_packages.asked(self.text))
 
     @cached_property
     def project(self) -> str:

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: MIT
+// kw_matmul_4bit: checks its arguments, then runs on the CPU or plans launches of csrc/ops/four_bit/matmul_4bit.cu.
+#include "ops/four_bit/api/matmul_4bit.h"
+#include <string.h>
+
+#include "core/tensor_map.h"
+#include "ops/four_bit/host/checks.h"
+#include "ops/four_bit/host/matmul_panel_plan.h"
+#include "ops/four_bit/host/matmul_plan.h"
+#include "ops/four_bit/host/matmul_rows_plan.h"
+#include "ops/four_bit/host/tensors.h"
+
+namespace kw {
+namespace {
+
+using namespace four_bit_checks;
+
+using namespace matmul_4bit_plan;
+
+#define KW_ROWS(cols) {{"matmul_4bit_rows" cols "_float16"}, {"matmul_4bit_rows" cols "_bfloat16"}}
+#define KW_PANEL(cols) {{"matmul_4bit_panel" cols "_float16"}, {"matmul_4bit_panel" cols "_bfloat16"}}
+
+Module module{"matmul_4bit"};
+Kernel rows_kernels[][2] = {KW_ROWS("1"), KW_ROWS("2"), KW_ROWS("4"), KW_ROWS("8"), KW_ROWS("16")};
+Kernel tile_kernels[kKinds][2] = {{{"matmul_4bit_tile32_float16"}, {"matmul_4bit_tile32_bfloat16"}},
+                                  {{"matmul_4bit_tile64_float16"}, {"matmul_4bit_tile64_bfloat16"}}};
+Kernel panel_kernels[kPanelKinds][2] = {KW_PANEL("8"), KW_PANEL("16"), KW_PANEL("32"), KW_PANEL("64")};
+Kernel panel_sum_kernels[2] = {{"matmul_4bit_panel_sum_float16"}, {"matmul_4bit_panel_sum_bfloat16"}};
+Kernel panel_x_kernel{"matmul_4bit_panel_x"};
+Kernel any_kernels[3] = {{"matmul_4bit_any_float32"}, {"matmul_4bit_any_float16"}, {"matmul_4bit_any_bfloat16"}};
+Kernel words_kernel{"matmul_4bit_words_float32"};
+
+KwMatmul4bitParams params_of(const Matmul4bit& a, float factor) {
+  const int64_t size = size_of(a.dtype);
+  KwMatmul4bitParams p{};
+  p.y = static_cast<char*>(a.y);
+  p.x = static_cast<const char*>(a.x);
+  p.packed = bytes_of(a.packed);
+  p.bias = static_cast<const char*>(a.bias);
+  p.scales = scales_of(a.scales, a.blocksize);
+  p.y_pitch = a.y_stride * size;
+  p.x_pitch = a.x_stride * size;
+  p.m = a.m, p.n = a.n, p.k = a.k;
+  for (int i = 0; i < 16; ++i) p.values[i] = kCodeValues4bit[a.quant_type][i] * factor;
+  p.by = 1.0f / factor;
+  return p;
+}
+
+// The same from a later row of x on.
+Matmul4bit later(Matmul4bit a, int64_t row) {
+  const int64_t size = size_of(a.dtype);
+  a.x = static_cast<const char*>(a.x) + row * a.x_stride * size;
+  a.y = static_cast<char*>(a.y) + row * a.y_stride * size;
+  a.m -= row;
+  return a;
+}
+
+KwMatmul4bitParams chunked_params(const Matmul4bit& a) {
+  KwMatmul4bitParams p = params_of(a, kFactors[a.dtype][a.quant_type]);
+  p.row_chunks = static_cast<unsigned>(a.k / kChunk);
+  p.last_chunk = static_cast<unsigned>(a.n * (a.k / kChunk) - 1);
+  return p;
+}
+
+kw_status run_rows(const Context& context, void* stream, const Matmul4bit& a) {
+  const Rows plan = plan_rows(a, *context.device);
+  KwMatmul4bitParams p = chunked_params(a);
+  p.steps = static_cast<unsigned>(plan.steps);
+  p.k_warps_log2 = static_cast<unsigned>(plan.k_warps_log2);
+  p.row_blocks = static_cast<unsigned>(a.k / kRowsBlock);
+  p.block_units = static_cast<unsigned>(plan.units / plan.grid);
+  p.last_block = static_cast<unsigned>(a.n * (a.k / kRowsBlock) - 2);
+  p.group_units = static_cast<unsigned>(plan.group);
+  p.more_units = static_cast<unsigned>(plan.units % plan.grid);
+  Launch how{static_cast<uint32_t>(plan.grid), kRowsThreads};
+  how.shared = static_cast<uint32_t>(plan.shared);
+  how.overlap = true;
+  return launch(context, rows_kernels[plan.kind][a.dtype - KW_FLOAT16], how, stream, &p, sizeof p);
+}
+
+// One launch, of at most the rows that a kernel can take.
+kw_status run_tile(const Context& context, void* stream, const Matmul4bit& a) {
+  const Tile plan = plan_for(a, *context.device);
+  if (plan.row_warps == 0) {
+    Matmul4bit first = a;
+    first.m = a.m / 2;
+    KW_TRY(run_tile(context, stream, first));
+    return run_tile(context, stream, later(a, first.m));
+  }
+  KwMatmul4bitParams p = chunked_params(a);
+  p.tiles = static_cast<unsigned>(plan.tiles);
+  p.steps = static_cast<unsigned>(ratio_up(a.k, depth(plan)));
+  p.row_warps = static_cast<unsigned>(plan.row_warps);
+  p.k_warps_log2 = static_cast<unsigned>(plan.k_warps_log2);
+  p.stages = static_cast<unsigned>(plan.stages);
+  Launch how{static_cast<uint32_t>(plan.grid), static_cast<uint32_t>(plan.row_warps << plan.k_warps_log2) * 32};
+  how.shared = static_cast<uint32_t>(plan.shared);
+  how.overlap = true;
+  return launch(context, tile_kernels[plan.kind][a.dtype - KW_FLOAT16], how, stream, &p, sizeof p);
+}
+
+kw_status run_panel_x(const Context& context, void* stream, const Matmul4bit& a, const Panel& plan) {
+  KwMatmul4bitPanelXParams p{};
+  p.to = static_cast<char*>(a.workspace);
+  p.x = static_cast<const char*>(a.x);
+  p.x_pitch = a.x_stride * size_of(a.dtype);
+  p.m = static_cast<unsigned>(a.m);
+  p.rows = static_cast<unsigned>(plan.groups * kPanelCols[plan.kind]);
+  p.group_log2 = static_cast<unsigned>(log2_of(kPanelCols[plan.kind]));
+  p.slices = static_cast<unsigned>(a.k / kPanelSlice);
+  p.aligned = words_of_x(a);
+  p.early = kPanelCols[plan.kind] <= KW_PANEL_EARLY_COLS;
+  const int64_t units = int64_t{p.rows} * p.slices * kPanelXUnits;
+  Launch how{static_cast<uint32_t>(ratio_up(units, kPanelXThreads)), kPanelXThreads};
+  how.overlap = true;
+  return launch(context, panel_x_kernel, how, stream, &p, sizeof p);
+}
+
+kw_status run_panel_sum(const Context& context, void* stream, const Matmul4bit& a, const KwMatmul4bitParams& common,
+                        const KwMatmul4bitPanelParams& of) {
+  KwMatmul4bitPanelSumParams p{};
+  p.y = common.y;
+  p.sums = of.sums;
+  p.bias = common.bias;
+  p.y_pitch = common.y_pitch;
+  p.m = of.m;
+  p.n = of.n;
+  p.pieces = of.pieces;
+  p.by = common.by;
+  p.row_blocks = static_cast<unsigned>(ratio_up(a.n, kPanelSumThreads));
+  Launch how{p.row_blocks * p.m, kPanelSumThreads};
+  how.overlap = true;
+  return launch(context, panel_sum_kernels[a.dtype - KW_FLOAT16], how, stream, &p, sizeof p);
+}
+
+// Boxes of a warp's step. Scales have some where each is for 64 elements and rows of them are whole vectors.
+kw_status describe_panel(const Context& context, const Matmul4bit& a, KwMatmul4bitPanelParams* p) {
+  const int64_t bytes = a.k / 2;
+  KW_TRY(encode(context,
+                matrix_map(a.packed, KW_UINT8, a.n, bytes, bytes, kPanelWarpRows, kPanelStep / 2, Swizzle::k128),
+                &p->codes));
+  const int64_t slices = a.k / kPanelSlice;
+  const char* const absmax = p->scales.absmax;
+  p->code_mask = 255;
+  p->scales_log2 = static_cast<unsigned>(log2_of(kScalesABlock));
+  if (absmax == nullptr) return KW_OK;
+  if (a.blocksize == int64_t{kPanelSlice} && aligned_to(absmax, kVectorBytes) && slices * 4 % kVectorBytes == 0) {
+    p->boxed_scales = 1;
+    return encode(context,
+                  matrix_map(absmax, KW_FLOAT32, a.n, slices, slices * 4, kPanelWarpRows / 2, kPanelStep / kPanelSlice,
+                             Swizzle::kNone),
+                  &p->float_scales);
+  }
+  p->scales.codes = p->scales.absmax2 = p->scales.map = p->scales.offset = absmax;
+  p->code_mask = p->scales_log2 = 0;
+  return KW_OK;
+}
+
+kw_status run_panel(const Context& context, void* stream, const Matmul4bit& a) {
+  const Panel plan = plan_panel(a, *context.device);
+  const KwMatmul4bitParams common = params_of(a, kFactors[a.dtype][a.quant_type]);
+  KW_TRY(run_panel_x(context, stream, a, plan));
+  KwMatmul4bitPanelParams p{};
+  p.y = common.y;
+  p.x = static_cast<const char*>(a.workspace);
+  p.packed = common.packed;
+  p.bias = plan.pieces > 1 ? nullptr : common.bias;
+  p.scales = common.scales;
+  p.y_pitch = common.y_pitch;
+  p.m = static_cast<unsigned>(a.m);
+  p.n = static_cast<unsigned>(a.n);
+  p.pieces = static_cast<unsigned>(plan.pieces);
+  if (plan.pieces > 1) p.sums = static_cast<char*>(a.workspace) + panel_x_bytes(a.m, a.k);
+  p.slices = static_cast<unsigned>(a.k / kPanelSlice);
+  p.groups = static_cast<unsigned>(plan.groups);
+  p.split = static_cast<unsigned>(plan.split);
+  p.sides = static_cast<unsigned>(plan.sides);
+  memcpy(p.values, common.values, sizeof p.values);
+  p.by = common.by;
+  KW_TRY(describe_panel(context, a, &p));
+  Launch how{static_cast<uint32_t>(plan.grid), kPanelThreads};
+  how.shared = static_cast<uint32_t>(plan.shared);
+  how.cluster = static_cast<uint32_t>(plan.split * plan.sides);
+  how.overlap = true;
+  KW_TRY(launch(context, panel_kernels[plan.kind][a.dtype - KW_FLOAT16], how, stream, &p, sizeof p));
+  return plan.pieces > 1 ? run_panel_sum(context, stream, a, common, p) : KW_OK;
+}
+
+kw_status run_any(const Context& context, void* stream, const Matmul4bit& a) {
+  constexpr int64_t kWarpsABlock = kAnyThreads / 32;
+  // Of more rows of x than a launch has blocks for, each half is a launch.
+  const int64_t blocks = ratio_up(ratio_up(a.m, kAnyRows) * a.n, kWarpsABlock);
+  if (blocks > kMaxBlocks && a.m > kAnyRows) {
+    Matmul4bit first = a;
+    first.m = a.m / 2;
+    KW_TRY(run_any(context, stream, first));
+    return run_any(context, stream, later(a, first.m));
+  }
+  if (blocks > kMaxBlocks)
+    return fail(KW_ERROR_UNSUPPORTED,
+                "kw_matmul_4bit: n is %lld; a GPU is given at most %lld rows of the weight at once", (long long)a.n,
+                (long long)(kMaxBlocks * kWarpsABlock));
+  const bool words = a.dtype == KW_FLOAT32 && a.k % 8 == 0 && aligned_to(a.packed, 4);
+  const KwMatmul4bitParams p = params_of(a, 1.0f);
+  Launch how{static_cast<uint32_t>(blocks), kAnyThreads};
+  how.overlap = true;
+  return launch(context, words ? words_kernel : any_kernels[a.dtype], how, stream, &p, sizeof p);
+}
+
+kw_status run_on_device(int32_t device, void* stream, const Matmul4bit& a) {
+  Context context;
+  KW_TRY(module_context(module, device, &context));
+  if (aligned_to(a.packed, kVectorBytes) && takes_panel(a, *context.device, context.features))
+    return run_panel(context, stream, a);
+  if (!tiled(a, context.features)) return run_any(context, stream, a);
+  constexpr int64_t kWidest = kCols[kKinds - 1];
+  for (int64_t row = 0; row < a.m; row += kWidest) {
+    Matmul4bit slice = later(a, row);
+    if (slice.m > kWidest) slice.m = kWidest;
+    KW_TRY(few_rows(slice) ? run_rows(context, stream, slice) : run_tile(context, stream, slice));
+  }
+  return KW_OK;
+}
+
+kw_status check_sizes(const char* name, int64_t m, int64_t n, int64_t k) {
+  KW_TRY(check_size(name, "m", m));
+  KW_TRY(check_size(name, "n", n));
+  KW_TRY(check_size(name, "k", k));
+  const int64_t widest = n > k ? n : k;
+  if ((k > 0 && n > kMaxElements / k) || (widest > 0 && m > kMaxElements / widest))
+    return fail(KW_ERROR_INVALID_ARGUMENT,
+                "%s: m, n and k are %lld, %lld and %lld; no memory holds such matrices. Look at how they were computed",
+                name, (long long)m, (long long)n, (long long)k);
+  return KW_OK;
+}
+
+// Of a GPU: the kernels by warpgroups have x there, and what their clusters have of pieces of k.
+kw_status workspace_bytes(int32_t device, const Matmul4bit& a, int64_t* bytes) {
+  *bytes = 0;
+  if (a.m == 0 || a.n == 0 || a.k == 0) return KW_OK;
+  if (device == KW_CPU) {
+    *bytes = cpu::matmul_4bit_workspace(a.m, a.k);
+    return KW_OK;
+  }
+  Context context;
+  KW_TRY(module_context(module, device, &context));
+  if (takes_panel(a, *context.device, context.features)) *bytes = panel_workspace(a, *context.device);
+  return KW_OK;
+}
+
+kw_status check_workspace(const char* name, int32_t device, const Matmul4bit& a, int64_t bytes) {
+  int64_t needed = 0;
+  KW_TRY(workspace_bytes(device, a, &needed));
+  if (bytes < needed)
+    return fail(KW_ERROR_INVALID_ARGUMENT,
+                "%s: workspace_bytes is %lld; this call needs %lld (kw_matmul_4bit_workspace tells)", name,
+                (long long)bytes, (long long)needed);
+  return needed > 0 ? check_pointer(name, "workspace", a.workspace, kWorkspaceAlignment) : KW_OK;
+}
+
+kw_status check(const char* name, int32_t device, const Matmul4bit& a) {
+  KW_TRY(check_device(name, device));
+  KW_TRY(check_float_type(name, a.dtype));
+  KW_TRY(check_blocksize(name, a.blocksize));
+  KW_TRY(check_quant_type(name, a.quant_type));
+  KW_TRY(check_sizes(name, a.m, a.n, a.k));
+  if (a.m == 0 || a.n == 0) return KW_OK;
+  const unsigned size = size_of(a.dtype);
+  KW_TRY(check_pointer(name, "y", a.y, size));
+  if (a.m > 1 && a.y_stride < a.n && a.y_stride > -a.n)
+    return fail(KW_ERROR_INVALID_ARGUMENT,
+                "%s: y_stride is %lld; rows of %lld elements that are written must not overlap", name,
+                (long long)a.y_stride, (long long)a.n);
+  if (a.bias != nullptr) KW_TRY(check_pointer(name, "bias", a.bias, size));
+  if (a.k == 0) return KW_OK;
+  KW_TRY(check_pointer(name, "x", a.x, size));
+  KW_TRY(check_pointer(name, "packed", a.packed, 1));
+  return check_scales(name, a.scales);
+}
+
+kw_status run(const char* name, int32_t device, void* stream, const Matmul4bit& a, int64_t workspace_bytes) {
+  KW_TRY(check(name, device, a));
+  if (a.m == 0 || a.n == 0) return KW_OK;
+  KW_TRY(check_workspace(name, device, a, workspace_bytes));
+  return device == KW_CPU ? cpu::matmul_4bit(a) : run_on_device(device, stream, a);
+}
+
+// All but the workspace.
+kw_status read(const char* name, const kw_tensor* y, const kw_tensor* x, const WeightTensors& weight,
+               const kw_tensor* bias, int32_t blocksize, Matmul4bit* a, int32_t* device) {
+  using namespace four_bit_tensors;
+  kw_tensor from, to;
+  TensorRows rows, results;
+  KW_TRY(read_tensor(name, "x", x, &from));
+  KW_TRY(rows_of(name, "x", from, &rows));
+  KW_TRY(read_tensor(name, "y", y, &to));
+  KW_TRY(rows_beside(name, "y", to, from, to.dims > 0 ? to.sizes[to.dims - 1] : 0, &results));
+  a->y = to.data, a->y_stride = results.stride;
+  a->x = from.data, a->x_stride = rows.stride;
+  a->m = rows.count, a->n = results.cols, a->k = rows.cols;
+  a->blocksize = blocksize, a->dtype = from.dtype;
+  *device = from.device;
+  KW_TRY(check_sizes(name, a->m, a->n, a->k));
+  const bool used = a->m > 0 && a->n > 0;
+  KW_TRY(read_flat(name, "bias", bias, from, from.dtype, a->n, used, &a->bias));
+  return read_weight(name, weight, from, a->n * a->k, blocksize, used, &a->packed, &a->scales);
+}
+
+}  // namespace
+}  // namespace kw
+
+KW_API kw_status kw_matmul_4bit(int32_t device, void* stream, void* y, int64_t y_stride, const void* x,
+                                int64_t x_stride, const uint8_t* packed, const float* absmax, const uint8_t* codes,
+                                const float* absmax2, const float* map, const float* offset, const void* bias,
+                                void* workspace, int64_t workspace_bytes, int64_t m, int64_t n, int64_t k,
+                                int32_t blocksize, int32_t quant_type, int32_t dtype) {
+  kw::Matmul4bit a{};
+  a.y = y, a.y_stride = y_stride;
+  a.x = x, a.x_stride = x_stride;
+  a.packed = packed;
+  a.scales = {absmax, codes, absmax2, map, offset};
+  a.bias = bias, a.workspace = workspace;
+  a.m = m, a.n = n, a.k = k;
+  a.blocksize = blocksize, a.quant_type = quant_type, a.dtype = dtype;
+  return kw::run("kw_matmul_4bit", device, stream, a, workspace_bytes);
+}
+
+KW_API kw_status kw_matmul_4bit_tensors(void* stream, const kw_tensor* y, const kw_tensor* x, const kw_tensor* packed,
+                                        const kw_tensor* absmax, const kw_tensor* codes, const kw_tensor* absmax2,
+                                        const kw_tensor* map, const kw_tensor* offset, const kw_tensor* bias,
+                                        void* workspace, int64_t workspace_bytes, int32_t blocksize,
+                                        int32_t quant_type) {
+  constexpr const char* kName = "kw_matmul_4bit_tensors";
+  kw::Matmul4bit a{};
+  int32_t device = KW_CPU;
+  KW_TRY(kw::read(kName, y, x, {packed, absmax, codes, absmax2, map, offset}, bias, blocksize, &a, &device));
+  a.quant_type = quant_type;
+  a.workspace = workspace;
+  return kw::run(kName, device, stream, a, workspace_bytes);
+}
+
+KW_API kw_status kw_matmul_4bit_workspace(int32_t device, int64_t m, int64_t n, int64_t k, int32_t blocksize,
+                                          int32_t dtype, int64_t* bytes) {
+  constexpr const char* kName = "kw_matmul_4bit_workspace";
+  KW_TRY(kw::check_device(kName, device));
+  KW_TRY(kw::check_float_type(kName, dtype));
+  KW_TRY(kw::four_bit_checks::check_blocksize(kName, blocksize));
+  KW_TRY(kw::check_sizes(kName, m, n, k));
+  if (bytes == nullptr) return kw::fail(KW_ERROR_INVALID_ARGUMENT, "%s: bytes is NULL", kName);
+  kw::Matmul4bit a{};
+  a.m = m, a.n = n, a.k = k, a.blocksize = blocksize, a.dtype = dtype;
+  return kw::workspace_bytes(device, a, bytes);
+}

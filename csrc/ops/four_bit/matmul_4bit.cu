@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+// x times a weight of 4-bit codes. Which of these kernels runs, and in what geometry, is the launcher's choice
+// (csrc/ops/four_bit/host/matmul_plan.h).
+//
+//   rows   float16 and bfloat16 on tensor cores, for 1, 2 and up to 4, 8, 16 rows of x: k a multiple of 128, scales of
+//          64 elements or more, whole vectors
+//   tile   the same for up to 32 or 64 rows: k a multiple of 32
+//   panel  the same by warpgroups, for any number of rows in groups of up to 8, 16, 32 or 64: k a multiple of 64, on
+//          Hopper;
+//          panel_x brings x into its order, panel_sum adds up what clusters have of pieces of k
+//   words  float32, where eight codes of a row are a whole word
+//   any    everything else
+#include "ops/four_bit/device/matmul_any.cuh"
+#ifdef KW_HAS_WGMMA
+#include "ops/four_bit/device/matmul_panel.cuh"
+#include "ops/four_bit/device/matmul_panel_sum.cuh"
+#endif
+#include "ops/four_bit/device/matmul_rows.cuh"
+#include "ops/four_bit/device/matmul_tile.cuh"
+#include "ops/four_bit/matmul_tuning.h"
+
+// The names are the launcher's: matmul_4bit_<kind>_<type>. How many threads a block has and how many blocks a
+// multiprocessor bounds the registers.
+#define KW_ANY(name, T, words)                                                                                   \
+  extern "C" __global__ void __launch_bounds__(kw::kAnyThreads) matmul_4bit_##name(const KwMatmul4bitParams p) { \
+    kw::matmul_4bit_any<kw::T, words>(p);                                                                        \
+  }
+#define KW_ROWS(cols, ranges, type, T)                                             \
+  extern "C" __global__ void __launch_bounds__(kw::kRowsThreads, cols > 8 ? 1 : 2) \
+      matmul_4bit_rows##cols##_##type(const KwMatmul4bitParams p) {                \
+    kw::Rows4bit<kw::T, cols, ranges>(p).run();                                    \
+  }
+#define KW_TILE(cols, tiles, type, T)                                         \
+  extern "C" __global__ void __launch_bounds__(KW_TILE##cols##_WARPS * 32, 1) \
+      matmul_4bit_tile##cols##_##type(const KwMatmul4bitParams p) {           \
+    kw::Tile4bit<kw::T, cols, tiles>(p).run();                                \
+  }
+#define KW_PANEL(cols, type, T)                                                             \
+  extern "C" __global__ void __launch_bounds__(kw::kPanelWarps* kw::kWarp, 1)               \
+      matmul_4bit_panel##cols##_##type(const __grid_constant__ KwMatmul4bitPanelParams p) { \
+    kw::Panel4bit<kw::T, cols>(p).run();                                                    \
+  }
+#define KW_PANEL_SUM(type, T)                                            \
+  extern "C" __global__ void __launch_bounds__(kw::kPanelSumThreads)     \
+      matmul_4bit_panel_sum_##type(const KwMatmul4bitPanelSumParams p) { \
+    kw::matmul_4bit_panel_sum<kw::T>(p);                                 \
+  }
+#define KW_TENSOR(type, T) \
+  KW_ROWS(1, 4, type, T)   \
+  KW_ROWS(2, 2, type, T)   \
+  KW_ROWS(4, 1, type, T)   \
+  KW_ROWS(8, 0, type, T)   \
+  KW_ROWS(16, 0, type, T)  \
+  KW_TILE(32, 2, type, T)  \
+  KW_TILE(64, 4, type, T)
+
+KW_ANY(words_float32, Float32, true)
+KW_ANY(any_float32, Float32, false)
+KW_ANY(any_float16, Float16, false)
+KW_ANY(any_bfloat16, BFloat16, false)
+#ifdef KW_HAS_BF16_MMA
+KW_TENSOR(float16, Float16)
+KW_TENSOR(bfloat16, BFloat16)
+#endif
+#ifdef KW_HAS_WGMMA
+extern "C" __global__ void __launch_bounds__(kw::kPanelXThreads) matmul_4bit_panel_x(const KwMatmul4bitPanelXParams p) {
+  kw::matmul_4bit_panel_x(p);
+}
+KW_PANEL_SUM(float16, Float16)
+KW_PANEL_SUM(bfloat16, BFloat16)
+KW_PANEL(8, float16, Float16)
+KW_PANEL(16, float16, Float16)
+KW_PANEL(32, float16, Float16)
+KW_PANEL(64, float16, Float16)
+KW_PANEL(8, bfloat16, BFloat16)
+KW_PANEL(16, bfloat16, BFloat16)
+KW_PANEL(32, bfloat16, BFloat16)
+KW_PANEL(64, bfloat16, BFloat16)
+#endif

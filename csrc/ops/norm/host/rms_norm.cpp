@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// The C functions of rms_norm: each says what its arguments are called.
+#include "ops/norm/api/rms_norm.h"
+
+#include "ops/norm/host/tensors.h"
+
+namespace kw {
+namespace {
+
+NormOp op = KW_NORM_OP(rms_norm, false);
+
+}  // namespace
+}  // namespace kw
+
+KW_API kw_status kw_rms_norm(int32_t device, void* stream, void* y, int64_t y_stride, void* sum, int64_t sum_stride,
+                             const void* x, int64_t x_stride, const void* residual, int64_t residual_stride,
+                             const void* weight, float* rstd, int64_t rows, int64_t cols, int32_t dtype,
+                             int32_t weight_dtype, double eps) {
+  kw::Norm a{};
+  a.y = y, a.y_stride = y_stride;
+  a.sum = sum, a.sum_stride = sum_stride;
+  a.x = x, a.x_stride = x_stride;
+  a.residual = residual, a.residual_stride = residual_stride;
+  a.weight = weight, a.rstd = rstd;
+  a.rows = rows, a.cols = cols;
+  a.dtype = dtype, a.weight_dtype = weight_dtype;
+  return kw::run_norm("kw_rms_norm", kw::op, device, stream, a, eps);
+}
+
+KW_API kw_status kw_rms_norm_tensors(void* stream, const kw_tensor* y, const kw_tensor* sum, const kw_tensor* x,
+                                     const kw_tensor* residual, const kw_tensor* weight, double eps) {
+  return kw::run_norm_tensors("kw_rms_norm_tensors", kw::op, stream, {y, sum, x, residual, weight, nullptr}, eps);
+}
+
+KW_API kw_status kw_rms_norm_backward_workspace(int32_t device, int64_t rows, int64_t cols, int64_t* bytes) {
+  return kw::run_norm_backward_workspace("kw_rms_norm_backward_workspace", kw::op, device, rows, cols, bytes);
+}
+
+KW_API kw_status kw_rms_norm_backward(int32_t device, void* stream, void* dx, int64_t dx_stride, void* dweight,
+                                      const void* dy, int64_t dy_stride, const void* dsum, int64_t dsum_stride,
+                                      const void* h, int64_t h_stride, const void* weight, const float* rstd,
+                                      void* workspace, int64_t workspace_bytes, int64_t rows, int64_t cols,
+                                      int32_t dtype, int32_t weight_dtype, double eps) {
+  kw::NormBackward a{};
+  a.dx = dx, a.dx_stride = dx_stride;
+  a.dweight = dweight;
+  a.dy = dy, a.dy_stride = dy_stride;
+  a.dsum = dsum, a.dsum_stride = dsum_stride;
+  a.h = h, a.h_stride = h_stride;
+  a.weight = weight, a.rstd = rstd;
+  a.workspace = workspace;
+  a.rows = rows, a.cols = cols;
+  a.dtype = dtype, a.weight_dtype = weight_dtype;
+  return kw::run_norm_backward("kw_rms_norm_backward", kw::op, device, stream, a, workspace_bytes, eps);
+}
+
+KW_API kw_status kw_rms_norm_backward_tensors(void* stream, const kw_tensor* dx, const kw_tensor* dweight,
+                                              const kw_tensor* dy, const kw_tensor* dsum, const kw_tensor* h,
+                                              const kw_tensor* weight, void* workspace, int64_t workspace_bytes,
+                                              double eps) {
+  return kw::run_norm_backward_tensors("kw_rms_norm_backward_tensors", kw::op, stream,
+                                       {dx, dweight, nullptr, dy, dsum, h, weight, nullptr}, workspace, workspace_bytes,
+                                       eps);
+}

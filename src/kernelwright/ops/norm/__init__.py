@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Normalizations of rows: RMSNorm and LayerNorm, with a residual, forward and backward."""

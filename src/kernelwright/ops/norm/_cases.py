@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: MIT
+"""How the normalisations are tested and timed: cases, their arguments, tolerances, unavoidable work."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from kernelwright.ops._record import SIZES, Case, Tolerance
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kernelwright.ops.norm._shared import Norm
+
+DTYPES = ("float32", "float16", "bfloat16")
+
+# Half a unit in the last place of the result, and a little for sums in float32.
+TOLERANCES = {
+    "float64": Tolerance(1e-12, 1e-14, 1e-14),
+    "float32": Tolerance(3e-6, 1e-7, 1e-6),
+    "float16": Tolerance(2.0**-11 * 1.02, 1e-7, 1e-6),
+    "bfloat16": Tolerance(2.0**-8 * 1.01, 1e-7, 1e-6),
+}
+
+_COLS = (1, 2, 3, 7, 8, 15, 16, 31, 33, 64, 100, 127, 128, 129, 255, 256, 257, 511, 768, 1000, 1024, 2047, 4096, 5120)
+_SHAPES = (
+    *((3, cols) for cols in _COLS),
+    (64,),
+    (0, 64),
+    (2, 0, 16),
+    (2, 3, 40),
+    (2, 1, 3, 1, 24),
+    (1, 8193),
+    (2, 16384),
+    (1, 65535),
+    (1, 65536),
+    (257, 96),
+    (1031, 40),
+)
+_FEW_ROWS = ((1, 4096), (64, 4096), (512, 4096), (4096, 4096), (16384, 4096))
+_WIDTHS = tuple((1 << 27 >> shift, 1 << shift) for shift in range(10, 17))  # 1024 to 65536 columns, one size in memory
+_ODD = ((1342177, 100), (2670, 50257))  # rows that do not lie on 16 bytes
+_BENCHMARKED = (
+    *((shape, "bfloat16") for shape in (*_FEW_ROWS, *_WIDTHS, *_ODD)),
+    *((shape, "float32") for shape in ((1, 4096), (512, 4096), (4096, 4096), (16384, 8192))),
+    ((4096, 4096), "float16"),
+)
+_FORWARD = ("default", "residual", "residual_")
+# Element types of (weight, bias): "same" as x, float32, or none of it.
+_KINDS = ((None, None), ("same", "same"), ("float32", "float32"), ("same", None), (None, "float32"))
+
+
+@dataclass(frozen=True)
+class Cases:
+    """Of one norm. A case's options are the kind of each parameter and, for backward, `sum` and `wanted`."""
+
+    norm: Norm
+
+    @cached_property
+    def cases(self) -> tuple[Case, ...]:
+        return tuple(self._cases())
+
+    def _cases(self) -> Iterator[Case]:
+        kinds = list(dict.fromkeys(kind[: len(self.norm.parameters)] for kind in _KINDS))
+        for overload in (*_FORWARD, "backward"):
+            for index, shape in enumerate(_SHAPES):
+                for number, dtype in enumerate(DTYPES):
+                    kind = kinds[(index + number) % len(kinds)]
+                    yield self._case(overload, shape, dtype, kind, index)
+
+    def _case(self, overload: str, shape: tuple[int, ...], dtype: str, kind: Any, index: int) -> Case:
+        options: dict[str, Any] = dict(zip(self.norm.parameters, kind, strict=True))
+        if overload == "backward":
+            options["sum"] = index % 2 == 1
+            # Mostly what there is, and at times one alone or none.
+            options["wanted"] = "".join(
+                name[0] for place, (name, k) in enumerate(zip(self.norm.parameters, kind, strict=True))
+                if k is not None and (index + place) % 5
+            )  # fmt: skip
+        return Case(overload, shape, dtype, options)
+
+    @cached_property
+    def benchmarks(self) -> tuple[Case, ...]:
+        kind = ("same",) * len(self.norm.parameters)
+        options: dict[str, Any] = dict(zip(self.norm.parameters, kind, strict=True))
+        wanted = "".join(name[0] for name in self.norm.parameters)
+        forward = [Case(o, shape, dtype, options) for o in _FORWARD for shape, dtype in _BENCHMARKED]
+        backward = [
+            Case("backward", shape, dtype, {**options, "sum": with_sum, "wanted": wanted})
+            for with_sum in (False, True)
+            for shape, dtype in _BENCHMARKED
+        ]
+        return (*forward, *backward)
+
+    def make(self, case: Case, device: Any, generator: Any) -> tuple[Any, ...]:
+        import torch
+
+        def draw(*shape: int, dtype: str = case.dtype) -> Any:
+            return torch.randn(shape, generator=generator, device=device).to(getattr(torch, dtype))
+
+        kinds = [case.options[name] for name in self.norm.parameters]
+        types = [case.dtype if kind == "same" else kind for kind in kinds]
+        parameters = [None if t is None else draw(case.shape[-1], dtype=t) for t in types]
+        eps = case.options.get("eps", 1e-6)
+        if case.overload == "backward":
+            grad_sum = draw(*case.shape) if case.options["sum"] else None
+            wanted = [name[0] in case.options["wanted"] for name in self.norm.parameters]
+            return draw(*case.shape), draw(*case.shape), *parameters, grad_sum, eps, *wanted
+        tensors = 1 if case.overload == "default" else 2
+        return (*(draw(*case.shape) for _ in range(tensors)), *parameters, eps)
+
+    def traffic(self, case: Case) -> int:
+        """x and y; with a residual it and the sum too; dy, h and dx, and the sum's if there is one; parameters once."""
+        size = SIZES[case.dtype]
+        kinds = [case.options[name] for name in self.norm.parameters]
+        each = [0 if kind is None else size if kind == "same" else SIZES[kind] for kind in kinds]
+        parameters = sum(each)
+        if case.overload == "backward":
+            passes = 3 + case.options["sum"]
+            read = each[0]  # a bias has no part in it
+            parameters = read + sum(
+                s for s, name in zip(each, self.norm.parameters, strict=True) if name[0] in case.options["wanted"]
+            )
+        else:
+            passes = 2 if case.overload == "default" else 4
+        return math.prod(case.shape) * size * passes + parameters * case.shape[-1]
+
+    def flops(self, case: Case) -> int:
+        """Operations an element: those of the formula, and one for each parameter and each sum.
+
+        rms_norm squares, sums and scales; layer_norm sums, takes the mean off, squares, sums and scales. Backward
+        makes u of h again, sums g * u, and takes u's share off and scales (and sums g and takes its mean off).
+        """
+        given = sum(case.options[name] is not None for name in self.norm.parameters)
+        if case.overload == "backward":
+            wanted = case.options["wanted"]
+            with_weight = case.options["weight"] is not None
+            each = (12 if self.norm.centered else 8) + with_weight + case.options["sum"]
+            each += 2 * ("w" in wanted) + ("b" in wanted)
+        else:
+            each = (5 if self.norm.centered else 3) + given + (case.overload != "default")
+        return math.prod(case.shape) * each
