@@ -9,6 +9,8 @@
 
 namespace kw {
 
+#ifdef KW_HAS_TMA
+
 // The stage that is next, and the parity of its phase.
 template <u32 kStages>
 struct PipelineStage {
@@ -65,5 +67,7 @@ struct Pipeline {
     }
   }
 };
+
+#endif
 
 }  // namespace kw

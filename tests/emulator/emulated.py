@@ -40,9 +40,9 @@ class Driver:
     def forget(self) -> None:
         self._library.emulator_forget()
 
-    def temper(self, kind: int) -> None:
+    def schedule_mode(self, kind: int) -> None:
         """1: the last threads run first; 2: copies take effect late; -1: each launch the next of the four."""
-        self._library.emulator_temper(kind)
+        self._library.emulator_schedule_mode(kind)
 
     def launched(self) -> set[str]:
         """The kernels that ran."""

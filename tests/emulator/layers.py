@@ -2,10 +2,10 @@
 """linear with activations, of random shapes and strides that its kernels for tensor cores take, on an emulated GPU,
 against float64.
 
-    python -m tests.emulator.layers FOLDER DEVICE [--count N] [--seed N]
+    python -m tests.emulator.layers FOLDER DEVICES [--count N] [--seed N]
 
-FOLDER has the emulating driver and the image of linear (build.py); DEVICE is capability/multiprocessors/MiB of L2: one
-or two multiprocessors, which few tiles fill.
+FOLDER has the emulating driver and the image of linear (build.py); DEVICES are capability/multiprocessors/MiB of L2, of
+which each call takes one: of few multiprocessors, which few tiles fill.
 """
 
 from __future__ import annotations
@@ -45,18 +45,20 @@ def random_call(of: random.Random) -> tuple[Case, tuple[int, int]]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
-    parser.add_argument("device")
+    parser.add_argument("devices")
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--seed", type=int, default=secrets.randbits(32))
     asked = parser.parse_args()
-    os.environ |= {"KW_EMULATOR_DEVICES": asked.device, "KW_EMULATOR_IMAGES": str(asked.folder)}
+    os.environ |= {"KW_EMULATOR_DEVICES": asked.devices, "KW_EMULATOR_IMAGES": str(asked.folder)}
     torch.set_num_threads(1)
     driver = Driver(asked.folder / "libcuda.so.1")
-    library, op = OnDevice(_library.load(), 0), ops.record("linear")
+    libraries = [OnDevice(_library.load(), number) for number in range(len(asked.devices.split(",")))]
+    op = ops.record("linear")
     of, generator = random.Random(asked.seed), torch.Generator().manual_seed(asked.seed)
     failed, launched = 0, set[str]()
     for _ in range(asked.count):
         case, layout = random_call(of)
+        library = of.choice(libraries)
         if said := Call(driver, library, op, case, op.make(case, "cpu", generator), layout).run():
             failed += 1
             print(f"{case}, {layout}: {said}", flush=True)

@@ -76,11 +76,11 @@ def array(
     return place
 
 
-def rotated(driver: Driver, image: Path, kernel: str, how: str, temper: int) -> str | None:
+def rotated(driver: Driver, image: Path, kernel: str, how: str, mode: int) -> str | None:
     """One kernel of machine.cu."""
     cluster = 2 if how == "CLUSTER" else 1
     count = 32 if how == "WARP" else 64
-    driver.temper(temper)
+    driver.schedule_mode(mode)
     given = array(driver, ctypes.c_float, [random.random() for _ in range(count)], "in")
     found = array(driver, ctypes.c_float, [0.0] * count, "out", writable=True)
     parameters = MachineParams(ctypes.addressof(given), ctypes.addressof(found), count)
@@ -94,9 +94,9 @@ def rotated(driver: Driver, image: Path, kernel: str, how: str, temper: int) -> 
     return None if list(found) == [*given[1:], given[0]] else "other numbers"
 
 
-def boxed(driver: Driver, image: Path, kernel: str, _how: str, temper: int) -> str | None:
+def boxed(driver: Driver, image: Path, kernel: str, _how: str, mode: int) -> str | None:
     """One kernel of boxes.cu, of which a right one gives 8 rows from the fourth on: 4 floats from the eighth, or words."""
-    driver.temper(temper)
+    driver.schedule_mode(mode)
     floats = array(driver, ctypes.c_float, [random.random() for _ in range(24 * 16)], "floats")
     words = array(driver, ctypes.c_uint32, [random.getrandbits(32) for _ in range(24 * 32)], "bytes")
     found = array(driver, ctypes.c_uint32, [0] * 32, "out", writable=True)
@@ -117,9 +117,9 @@ def boxed(driver: Driver, image: Path, kernel: str, _how: str, temper: int) -> s
     return None if given == expected else "other numbers"
 
 
-def stored(driver: Driver, image: Path, kernel: str, how: str, temper: int) -> str | None:
+def stored(driver: Driver, image: Path, kernel: str, how: str, mode: int) -> str | None:
     """One kernel of stores.cu, of which a right one brings a box to its place in another tensor, which was zeros."""
-    driver.temper(temper)
+    driver.schedule_mode(mode)
     rank = int(kernel[-1]) if kernel[-1].isdigit() else 2
     sizes, box, at = (2, 3, 4, 6, 16)[-rank:], (2, 2, 2, 4, 8)[-rank:], (1, 1, 1, 3, 4)[-rank:]
     count = math.prod(sizes)
@@ -145,9 +145,9 @@ def stored(driver: Driver, image: Path, kernel: str, how: str, temper: int) -> s
     return None if list(found) == expected else "other numbers"
 
 
-def multiplied(driver: Driver, image: Path, kernel: str, how: str, temper: int) -> str | None:
+def multiplied(driver: Driver, image: Path, kernel: str, how: str, mode: int) -> str | None:
     """One kernel of products.cu: D = A * B + C, or C and twice the product; small whole numbers, so that all is exact."""
-    driver.temper(temper)
+    driver.schedule_mode(mode)
     _, kind, columns = kernel.split("_")[:3] if how == "WGMMA" else ("", "bf16", "16")
     depth, times, width = (16, 1, int(columns)) if kind in ("bf16", "f16") else (32, 1, int(columns))
     times = 1 if how == "WGMMA" else 2
@@ -212,7 +212,7 @@ THREADS = {"WIDE": 384, "TWICE": 128, "WGMMA": 128}  # of other kernels the most
 def main() -> None:
     driver, image = Driver(Path(sys.argv[1])), Path(sys.argv[2])
     said = {
-        kernel: [run(driver, image, kernel, how, temper) for temper in range(4)]
+        kernel: [run(driver, image, kernel, how, mode) for mode in range(4)]
         for source, run in SOURCES.items()
         for kernel, how in kernels(source).items()
     }

@@ -66,7 +66,7 @@ def test_derivatives_of_every_narrow_width(operators: Path):
 def test_linear_of_random_shapes(operators: Path):
     if not build.kernels_of("sm_90a"):
         pytest.skip("the installed wheel has no images for sm_90a")
-    command = [sys.executable, "-m", "tests.emulator.layers", operators, "9.0/2/1"]
+    command = [sys.executable, "-m", "tests.emulator.layers", operators, "9.0/1/1,9.0/2/1,9.0/5/1"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

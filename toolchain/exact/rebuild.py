@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from toolchain import leftovers, source, start
+from toolchain import orphans, source, start
 from toolchain.device.environment import cache_dir
 from toolchain.errors import CompileError
 from toolchain.exact.conditions import SCRIPT, Conditions, Python, faketime
@@ -25,7 +25,7 @@ from toolchain.wheel.recipe import ENVIRONMENTS
 
 STATE = ROOT / ".kw"
 # What a system's compilers are found by, and what ends a build together with this process.
-_PASSED = ("PATH", "CUDA_HOME", "CUDA_PATH", "CUDAHOSTCXX", "NVCC_CCBIN", "LD_LIBRARY_PATH", leftovers.VARIABLE)
+_PASSED = ("PATH", "CUDA_HOME", "CUDA_PATH", "CUDAHOSTCXX", "NVCC_CCBIN", "LD_LIBRARY_PATH", orphans.VARIABLE)
 # For an interpreter whose zlib is of the same release: a stand-in for one that packs otherwise at the same level.
 _OTHER_ZLIB = """
 import runpy, sys, zlib

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from toolchain import leftovers
+from toolchain import orphans
 from toolchain.errors import BusyError, ProvisionError, RequestError, ToolMissing
 from toolchain.targets import ROOT
 
@@ -71,7 +71,7 @@ def locked(path: Path, waiting: str, patience: float = 3600) -> Iterator[None]:
     except _KW.Failed as error:
         raise ProvisionError(str(error)) from None
     try:
-        with leftovers.guarded(path, lock.file.fileno()) as left:
+        with orphans.guarded(path, lock.file.fileno()) as left:
             if left:
                 print(f"ended {left} processes that a killed build had left running here", file=sys.stderr, flush=True)
             yield

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Every tile of csrc/ops/linear on a GPU, checked, then timed in turns with cuBLAS (torch.mm).
+"""Every way to launch csrc/ops/linear on a GPU, checked, then timed in turns with cuBLAS (torch.mm).
 
     python -m toolchain device --out DIR --archs 90a --ops linear
     python benchmarks/ops/linear/tiles.py DIR/kernels/sm_90a/linear.cubin [--out FILE] [--shapes MxNxK,…]
@@ -20,8 +20,9 @@ from typing import Any
 
 import torch
 
-ROWS, THREADS, EPILOGUE = 128, 384, 20480
-COLUMNS, PAIRS = (128, 256), (False, True)
+ROWS, COLUMNS, THREADS = 128, 128, 384
+SHARED = 1024 + 6 * (ROWS + COLUMNS) * 128 + 20480 + 256
+PAIRS = (False, True)
 SHAPES = ((4096, 4096, 4096), (8192, 8192, 8192), (2048, 14336, 4096), (256, 28672, 8192), (256, 4096, 14336))
 CHECKED = ((300, 780, 1000), (257, 1031, 72), (100, 513, 8), (1, 128, 4096), (640, 2048, 2048))
 ACTIVATIONS = (
@@ -89,22 +90,20 @@ class Kernels:
         )  # fmt: skip
 
 
-def prepared(kernels: Kernels, y: Any, x: Any, weight: Any, bias: Any, variant: tuple[int, bool, int], act: int) -> Any:
+def prepared(kernels: Kernels, y: Any, x: Any, weight: Any, bias: Any, variant: tuple[bool, int], act: int) -> Any:
     """The call as a function of no arguments."""
-    columns, pair, group = variant
+    pair, group = variant
     (m, k), n, cluster = x.shape, weight.shape[0], 2 if pair else 1
     room = ctypes.create_string_buffer(ctypes.sizeof(Params) + 64)
     p = Params.from_buffer(room, -ctypes.addressof(room) % 64)
     kernels.describe(ctypes.addressof(p), x, ROWS)
-    kernels.describe(ctypes.addressof(p) + 128, weight, columns // cluster)
+    kernels.describe(ctypes.addressof(p) + 128, weight, COLUMNS // cluster)
     p.y, p.bias, p.pitch = y.data_ptr(), 0 if bias is None else bias.data_ptr(), y.stride(0) * 2
     p.m, p.n, p.steps, p.activation = m, n, -(-k // 64), act
-    p.rows, p.columns, p.group = -(-m // (ROWS * cluster)) * cluster, -(-n // columns), group
+    p.rows, p.columns, p.group = -(-m // (ROWS * cluster)) * cluster, -(-n // COLUMNS), group
     p.vectors = int(n % 4 == 0 and y.stride(0) % 4 == 0)
-    stage = (ROWS + columns) * 128
-    shared = 1024 + 204 * 1024 // stage * stage + EPILOGUE + 256
     kind = "bfloat16" if x.dtype == torch.bfloat16 else "float16"
-    function = kernels.function(f"linear_{columns}{'_pair' if pair else ''}_{kind}", shared)
+    function = kernels.function(f"linear_{'pair' if pair else 'single'}_{kind}", SHARED)
     many = torch.cuda.get_device_properties(0).multi_processor_count // cluster
     grid = min(many, p.rows // cluster * p.columns) * cluster
     attributes = (Attribute * 2)(Attribute(4, 0, (cluster, 1, 1)), Attribute(6, 0, (1,)))
@@ -112,7 +111,7 @@ def prepared(kernels: Kernels, y: Any, x: Any, weight: Any, bias: Any, variant: 
 
     def call() -> None:
         stream = torch.cuda.current_stream().cuda_stream
-        config = Config((grid, 1, 1), (THREADS, 1, 1), shared, stream, ctypes.addressof(attributes), 2)
+        config = Config((grid, 1, 1), (THREADS, 1, 1), SHARED, stream, ctypes.addressof(attributes), 2)
         kernels.call("cuLaunchKernelEx", ctypes.byref(config), function, pointer, None)
 
     call.kept = room, y, x, weight, bias  # type: ignore[attr-defined]
@@ -126,17 +125,17 @@ def check(kernels: Kernels) -> None:
         weight = (torch.randn(n, k, device="cuda") / k**0.5).to(dtype)
         bias = torch.randn(n, device="cuda", dtype=dtype)
         wide = x.double() @ weight.double().t()
-        for number, (columns, pair) in enumerate(itertools.product(COLUMNS, PAIRS)):
-            act, with_bias = number % len(ACTIVATIONS), number % 2 == 0
+        for act, pair in itertools.product(range(len(ACTIVATIONS)), PAIRS):
+            with_bias = act % 2 == 0
             y = torch.full((m, n), float("nan"), device="cuda", dtype=dtype)
-            prepared(kernels, y, x, weight, bias if with_bias else None, (columns, pair, 2), act)()
+            prepared(kernels, y, x, weight, bias if with_bias else None, (pair, 2), act)()
             torch.cuda.synchronize()
             expected = ACTIVATIONS[act](wide + bias.double() if with_bias else wide)
             bound = expected.abs() * (2**-8 if dtype == torch.bfloat16 else 2**-10) + k**0.5 * 1e-5 * (1 + wide.abs())
             worst = ((y.double() - expected).abs() / bound).max().item()
             if not worst <= 1.0:
-                raise SystemExit(f"{m}x{n}x{k} {dtype} columns {columns} pair {pair} activation {act}: {worst} times")
-    print(json.dumps({"checked": len(CHECKED) * 8}), flush=True)
+                raise SystemExit(f"{m}x{n}x{k} {dtype} pair {pair} activation {act}: {worst} times")
+    print(json.dumps({"checked": len(CHECKED) * 2 * len(ACTIVATIONS) * len(PAIRS)}), flush=True)
 
 
 def graph_of(calls: list[Any]) -> Any:
@@ -176,8 +175,8 @@ def timed(kernels: Kernels, shape: tuple[int, int, int], groups: list[int]) -> d
     weights = [torch.randn(n, k, device="cuda", dtype=torch.bfloat16) for _ in range(count)]
     bias = torch.randn(n, device="cuda", dtype=torch.bfloat16)
     graphs = {"cuBLAS": graph_of([lambda w=w: torch.mm(x, w.t(), out=y) for w in weights])}
-    for variant in itertools.product(COLUMNS, PAIRS, groups):
-        name = f"{variant[0]}{' pair' if variant[1] else ''} group {variant[2]}"
+    for variant in itertools.product(PAIRS, groups):
+        name = f"{'pair' if variant[0] else 'single'} group {variant[1]}"
         graphs[name] = graph_of([prepared(kernels, y, x, w, None, variant, 0) for w in weights])
         name += " silu bias"
         graphs[name] = graph_of([prepared(kernels, y, x, w, bias, variant, SILU) for w in weights])

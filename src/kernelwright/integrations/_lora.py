@@ -9,6 +9,7 @@ way.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,41 +24,49 @@ if TYPE_CHECKING:
 
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 _LAYERS = ("Linear4bit", "LinearNF4", "LinearFP4")  # ours and bitsandbytes'
+_NOTHING = contextlib.nullcontext()
 _compiling = torch.compiler.is_dynamo_compiling
 _as_it_is = torch._C.DisableTorchFunctionSubclass  # noqa: SLF001 - it has no public name
 
 
 class _Adapted(torch.autograd.Function):
-    """y = x W' + bias + scale (x A') B' of a frozen W; W is a dense matrix or a 4-bit weight."""
+    """y = x W' + bias + scale (x a') b' of a frozen W: a dense matrix or a 4-bit weight.
+
+    The adapter's weights are converted in each call: they are small, and not every optimizer tells torch of its steps.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, a: Tensor, b: Tensor, weight: Any, bias: Any, scale: float) -> Tensor:
         down, up = a.to(x.dtype), b.to(x.dtype)
-        rows = x.reshape(-1, x.shape[-1])
-        with without_autocast(x.device):
+        with _plainly(x):
             y = _product(x, weight, bias)
-            inner = rows @ down.t()
+            inner = x.reshape(-1, x.shape[-1]) @ down.t()
             y.view(-1, y.shape[-1]).addmm_(inner, up.t(), alpha=scale)
-        ctx.save_for_backward(x, inner, a, b)
-        ctx.weight, ctx.scale = weight, scale
+        ctx.save_for_backward(x, inner, a, b)  # the last two so that torch notices a step before the backward pass
+        ctx.halves, ctx.weight, ctx.scale = (down, up), weight, scale
         return y
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        x, inner, a, b = ctx.saved_tensors
+        (x, inner, a, b), (down, up) = ctx.saved_tensors, ctx.halves
         by_x, by_a, by_b = None, None, None
-        rows, grads = x.reshape(-1, x.shape[-1]), grad.reshape(-1, grad.shape[-1])
-        with without_autocast(x.device):
-            through = (grads @ b.to(grad.dtype)).mul_(ctx.scale)
+        grads = grad.reshape(-1, grad.shape[-1])
+        with _plainly(x):
+            through = (grads @ up).mul_(ctx.scale)
             if ctx.needs_input_grad[2]:
                 by_b = (grads.t() @ inner).to(b.dtype).mul_(ctx.scale)
             if ctx.needs_input_grad[1]:
-                by_a = (through.t() @ rows).to(a.dtype)
+                by_a = (through.t() @ x.reshape(-1, x.shape[-1])).to(a.dtype)
             if ctx.needs_input_grad[0]:
                 by_x = _gradient(grad, ctx.weight)
-                by_x.view(-1, by_x.shape[-1]).addmm_(through, a.to(grad.dtype))
+                by_x.view(-1, by_x.shape[-1]).addmm_(through, down)
         return by_x, by_a, by_b, None, None, None
+
+
+def _plainly(x: Tensor) -> contextlib.AbstractContextManager[Any]:
+    """Without autocast; to leave it takes longer than to see that it is not there."""
+    return without_autocast(x.device) if torch.is_autocast_enabled(x.device.type) else _NOTHING
 
 
 def _product(x: Tensor, weight: Any, bias: Any) -> Tensor:
@@ -70,12 +79,6 @@ def _gradient(grad: Tensor, weight: Any) -> Tensor:
     return (
         torch.matmul(grad, weight) if isinstance(weight, torch.Tensor) else _frozen_linear.gradient_of_x(grad, weight)
     )
-
-
-def adapted(x: Tensor, a: Tensor, b: Tensor, weight: Any, bias: Any, scale: float) -> Tensor:
-    """The layer with its adapter; `weight` as in _frozen_linear, or a matrix."""
-    found: Tensor = _Adapted.apply(x, a, b, weight, bias, scale)
-    return found
 
 
 # --- peft's layers -------------------------------------------------------------------
@@ -126,7 +129,7 @@ def forward(self: LoraLayer, x: Tensor, *args: Any, **kwargs: Any) -> Any:
     if known is None:
         return type(self).forward(self, x, *args, **kwargs)
     a, b, weight, bias, scale, compute = known
-    y = adapted(x.to(compute), a, b, weight, None if bias is None else bias.to(compute), scale)
+    y: Tensor = _Adapted.apply(x.to(compute), a, b, weight, None if bias is None else bias.to(compute), scale)
     return y.to(x.dtype)
 
 

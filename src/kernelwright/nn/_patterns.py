@@ -70,11 +70,12 @@ def _rms_norm(self: Any, x: Tensor) -> Any:
 
 
 def _rms_norm_of_offsets(self: Any, x: Tensor) -> Any:
-    """The weight is how far the factor is from 1, and the factor is taken in float32."""
+    """The weight is how far the factor is from 1, and the factor is taken in float32. That of a frozen weight is kept;
+    not every optimizer tells torch of its steps."""
     weight = self.weight
     if not _may(x, weight):
         return _own(self, x)
-    if weight.is_inference() or (torch.is_grad_enabled() and weight.requires_grad):
+    if weight.requires_grad or weight.is_inference():
         return rms_norm(x, weight.float() + 1, eps=_eps(self))
     known, version = self.__dict__.get("_kernelwright_factor"), weight._version  # noqa: SLF001 - it has no public name
     if known is None or known[0] is not weight or known[1] != version or known[2].device != weight.device:

@@ -38,7 +38,7 @@ void* emulated_shared(const char* what, unsigned address, unsigned bytes, bool w
 void* emulated_global(const char* what, unsigned long long address, unsigned bytes, bool written);
 void emulated_read_only(const char* what, unsigned long long address);
 
-// Copies that take effect at their wait, or at once: the launch's temper decides.
+// Copies that take effect at their wait, or at once: the launch's schedule mode decides.
 void emulated_copy_async(unsigned to, unsigned long long from, unsigned bytes, unsigned given);
 void emulated_copies_commit(void);
 void emulated_copies_wait(unsigned left);

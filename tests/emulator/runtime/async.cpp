@@ -104,7 +104,7 @@ void send(const Sent& message) {
   shared_bytes(kWhat, block, message.to, message.bytes);
   mbarrier_at(kWhat, block, message.barrier);
   if (message.from != 0) shared_async_write("a copy", block, message.to, message.bytes);
-  if (!launch.temper.late) {
+  if (!launch.mode.late) {
     const char* wrong = arrive(message);
     if (wrong != nullptr) fault("%s", wrong);
     return;
@@ -201,7 +201,7 @@ void emulated_copy_async(unsigned to, unsigned long long from, unsigned bytes, u
   // compute-sanitizer counts all of them, whatever is given.
   if (given > 0) check_plain(reinterpret_cast<const void*>(from), bytes, false);
   const Copy copy = {to, bytes, given, current->group, from};
-  if (!launch.temper.late) return land(copy);
+  if (!launch.mode.late) return land(copy);
   set_flying(current->block, to, bytes, true);
   if (current->copy_count == current->copy_room) {
     current->copy_room = current->copy_room == 0 ? 16 : 2 * current->copy_room;

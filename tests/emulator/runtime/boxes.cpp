@@ -106,7 +106,7 @@ void begin_store(const char* what, unsigned from, uint64_t to, unsigned bytes, u
   check_plain(reinterpret_cast<const void*>(to), bytes, true);  // here, where the kernel's mistake is
   Piece* piece = new_piece();
   *piece = {to, from, current->store_group, static_cast<uint8_t>(bytes), adds, false};
-  if (!launch.temper.late) take_effect(piece);
+  if (!launch.mode.late) take_effect(piece);
   is_read(block, from, 1);
 }
 

@@ -45,7 +45,7 @@ thread_local CUcontext contexts[16];
 thread_local int depth;
 KernelOnDevice started[2048];  // every kernel that was asked for
 int started_count;
-int temper = -1, launches;
+int schedule_mode = -1, launches;
 bool rehearsing;
 pthread_mutex_t one_launch = PTHREAD_MUTEX_INITIALIZER;
 
@@ -231,8 +231,8 @@ CUresult cuFuncSetAttribute(CUfunction function, FunctionAttribute attribute, in
 bool run_alone(const emulator::Launch& asked) {
   pthread_mutex_lock(&one_launch);
   emulator::Launch launch = asked;
-  const int kind = temper >= 0 ? temper : launches++ % 4;
-  launch.temper = {(kind & 1) != 0, (kind & 2) != 0};
+  const int kind = schedule_mode >= 0 ? schedule_mode : launches++ % 4;
+  launch.mode = {(kind & 1) != 0, (kind & 2) != 0};
   const bool right = emulator::run(launch);
   pthread_mutex_unlock(&one_launch);
   return right;
@@ -284,7 +284,7 @@ EXPORT int cuGetProcAddress_v2(const char* name, void** function, int version, u
 }
 
 // For tests. In what order things happen: two bits, or by turns (-1).
-EXPORT void emulator_temper(int kind) { temper = kind; }
+EXPORT void emulator_schedule_mode(int kind) { schedule_mode = kind; }
 
 // Kernels are launched but do not run; and which were launched before is forgotten.
 EXPORT void emulator_rehearse(int yes) {

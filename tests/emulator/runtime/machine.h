@@ -103,7 +103,7 @@ struct Block {
 };
 
 // In what order things happen that CUDA leaves open. Each launch takes the next of the four, unless a test chose one.
-struct Temper {
+struct ScheduleMode {
   bool from_last;  // the last warps and lanes run first
   bool late;       // copies take effect when they are waited for, not at once
 };
@@ -113,7 +113,7 @@ struct Launch {
   const void* parameters;
   unsigned grid, threads, cluster, shared;
   bool overlap;  // it may begin before the kernel before it has ended
-  Temper temper;
+  ScheduleMode mode;
 };
 
 extern Launch launch;

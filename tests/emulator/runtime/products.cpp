@@ -204,14 +204,14 @@ void issue(void* const brought[32], unsigned) {
   warp.issued = (warp.issued + of.right * 31 + of.left_matrix * 7 + of.columns) * 0x9e3779b97f4a7c15ull;
   ++flight->sums->flights;
   ++warp.count;
-  if (!launch.temper.late) compute(block, number, flight);
+  if (!launch.mode.late) compute(block, number, flight);
 }
 
 void land(Flight* flight) {
   const Block* block = current->block;
   const unsigned number = current->index / kWarp;
   meeting = flight->what;
-  if (launch.temper.late) compute(block, number, flight);
+  if (launch.mode.late) compute(block, number, flight);
   operands_of(flight->of, number, [&](unsigned place) { is_read(block, place, -1); });
   Sums* sums = flight->sums;
   if (--sums->flights > 0) return;

@@ -32,7 +32,7 @@ void say(const char* format, va_list arguments) {
   length += vsnprintf(text + length, sizeof text - static_cast<size_t>(length), format, arguments);
   if (length < static_cast<int>(sizeof text)) {
     snprintf(text + length, sizeof text - static_cast<size_t>(length), " (the %s threads first, copies %s)",
-             launch.temper.from_last ? "last" : "first", launch.temper.late ? "late" : "at once");
+             launch.mode.from_last ? "last" : "first", launch.mode.late ? "late" : "at once");
   }
   failed = true;
 }
@@ -135,7 +135,7 @@ bool step_warp(Thread* first, unsigned lanes) {
   for (bool again = true; again && !failed;) {
     again = false;
     for (unsigned i = 0; i < lanes && !failed; ++i) {
-      again |= step(&first[launch.temper.from_last ? lanes - 1 - i : i]);
+      again |= step(&first[launch.mode.from_last ? lanes - 1 - i : i]);
     }
     moved |= again;
   }
@@ -146,7 +146,7 @@ bool step_all() {
   const unsigned warps = (launch.threads + kWarp - 1) / kWarp, all = launch.cluster * warps;
   bool moved = false;
   for (unsigned i = 0; i < all && !failed; ++i) {
-    const unsigned which = launch.temper.from_last ? all - 1 - i : i, first = which % warps * kWarp;
+    const unsigned which = launch.mode.from_last ? all - 1 - i : i, first = which % warps * kWarp;
     const unsigned lanes = launch.threads - first < kWarp ? launch.threads - first : kWarp;
     moved |= step_warp(&blocks[which / warps].threads[first], lanes);
   }

@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import kernelwright
-from kernelwright import nn
+from kernelwright import _library, nn
 from kernelwright.errors import InvalidArgument, InvalidDtype
 
 pytestmark = pytest.mark.torch
@@ -80,3 +80,59 @@ def test_what_is_refused(layer, what):
 def test_the_module_refuses_too():
     with pytest.raises(InvalidArgument, match="activation is 'swish', but must be None or one of relu"):
         nn.Linear(3, 4, activation="swish")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_what_lies_between_rows_has_no_part(dtype):
+    room = torch.full((128, 160), float("nan"), dtype=dtype)
+    x = room[:, :136]
+    x.copy_(torch.randn(128, 136))
+    assert kernelwright.linear(x, torch.randn(24, 136).to(dtype), None, "silu").isfinite().all()
+
+
+# The C function has a CPU path of its own, which the operator leaves to torch.
+SHAPES = ((1, 1, 1), (2, 3, 5), (3, 4, 16), (5, 9, 100), (8, 8, 33), (17, 65, 257), (4, 6, 0))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("activation", range(len(SAME)))
+def test_the_c_function_on_a_cpu(dtype, activation):
+    library = _library.load()
+    torch.manual_seed(activation)
+    kind, code = getattr(torch, dtype), library.constants[f"KW_{dtype.upper()}"]
+    allowed = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1.2e-2}[dtype]
+    for m, n, k in SHAPES:
+        x, weight, y = (torch.randn(rows, cols + 3).to(kind) for rows, cols in ((m, k), (n, k), (m, n)))
+        bias = torch.randn(n).to(kind) if (m + n) % 2 else None
+        before = y.clone()
+        library.call(
+            "kw_linear", library.constants["KW_CPU"], None, y.data_ptr(), n + 3, x.data_ptr(), k + 3,
+            weight.data_ptr(), k + 3, bias.data_ptr() if bias is not None else None, m, n, k, activation, code,
+        )  # fmt: skip
+        sums = x[:, :k].double() @ weight[:, :k].double().t()
+        expected = list(SAME.values())[activation](sums if bias is None else sums + bias.double())
+        torch.testing.assert_close(y[:, :n].double(), expected, rtol=allowed, atol=allowed)
+        assert torch.equal(y[:, n:], before[:, n:])
+
+
+WRONG = {
+    "activation": ("activation is 6; it must be one from KW_NO_ACTIVATION", {"activation": 6}),
+    "dtype": ("dtype is 3; it must be KW_FLOAT32", {"dtype": 3}),
+    "size": ("m is -1; it must not be negative", {"m": -1}),
+    "memory": ("x is NULL", {"x": None}),
+    "rows": ("y_stride is 2; rows of 3 elements that are written must not overlap", {"y_stride": 2}),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_the_c_function_refuses(what):
+    library = _library.load()
+    words, changed = WRONG[what]
+    y, x, weight = torch.zeros(2, 3), torch.zeros(2, 4), torch.zeros(3, 4)
+    given = {
+        "device": library.constants["KW_CPU"], "stream": None, "y": y.data_ptr(), "y_stride": 3, "x": x.data_ptr(),
+        "x_stride": 4, "weight": weight.data_ptr(), "weight_stride": 4, "bias": None, "m": 2, "n": 3, "k": 4,
+        "activation": 0, "dtype": library.constants["KW_FLOAT32"],
+    } | changed  # fmt: skip
+    with pytest.raises(InvalidArgument, match=words):
+        library.call("kw_linear", *given.values())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The weight on its way to the warps of matmul_panel.cuh: codes and scales, which each warp copies for itself into
-// a ring of slots in shared memory. By boxes, which one lane sends for: copies by all lanes (cp.async) go through the
-// pipe that looks codes up, line by line, and scales lie in as many lines as codes.
+// a ring of slots in shared memory. By tensor maps (TMA), issued by one lane: copies by all lanes (cp.async) go through
+// the pipe that looks codes up, line by line, and scales lie in as many lines as codes.
 #pragma once
 
 #include "device/ptx/bulk.cuh"
@@ -12,7 +12,7 @@
 
 namespace kw {
 
-// Codes and scales of a warp's 16 rows. kBoxed: scales, too, are copied by boxes. Others are loaded and made.
+// Codes and scales of a warp's 16 rows. kBoxed: scales, too, are copied by TMA. Others are loaded and made.
 template <bool kBoxed>
 struct PanelCodes4bit {
   const KwMatmul4bitPanelParams& p;

@@ -7,6 +7,7 @@ and a first token counts the imports. Each step that ends is a line of JSON on s
 
 from __future__ import annotations
 
+import gc
 import json
 import statistics
 import sys
@@ -89,12 +90,11 @@ class Way:
             yield f"eager-{batch}", self._speed(batch, 1)
 
     def static(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        import torch
         from torch._dynamo import utils
 
         counted: Any = utils.counters
         for batch in self.work.batches:
-            torch.compiler.reset()  # else a second batch size is compiled for sizes that vary
+            self._forget()  # else a second batch size is compiled for sizes that vary
             counted.clear()
             found = self._speed(batch, 2, cache_implementation="static")
             skips = counted["inductor"]["cudagraph_skips"]
@@ -116,9 +116,19 @@ class Way:
                 logits = run()[0, -1, :LOGITS].float().tolist()
             yield f"prefill-{length}", {"ms": 1e3 * statistics.median(times), "logits": logits}
 
+    def _forget(self) -> None:
+        """CUDA graphs hold memory of their own, which is no part of a training step's."""
+        import torch
+
+        torch.compiler.reset()
+        gc.collect()
+        if self.asked.device == "cuda":
+            torch.cuda.empty_cache()
+
     def train(self) -> Iterator[tuple[str, dict[str, Any]]]:
         import torch
 
+        self._forget()
         torch.manual_seed(1)  # the adapter's weights
         model = self._models.adapted(self.asked.way, self.model, self.work.rank)
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]

@@ -104,6 +104,8 @@ def launcher(library: Library, key: str) -> Callable[..., Tensor | None]:
 
 
 def bind(library: Library, key: str) -> Callable[..., Tensor]:
+    import torch
+
     launch = launcher(library, key)
 
     def run(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Any:
@@ -112,6 +114,8 @@ def bind(library: Library, key: str) -> Callable[..., Tensor]:
             return found
         check(x, weight, bias, activation)
         refuse_freed(NAME, x=x, weight=weight, bias=bias)
-        return reference.by_torch(x, weight, bias, activation).contiguous()
+        if x.dtype == torch.float64 or (x.dtype == torch.float16 and activation != "none" and not x.is_cuda):
+            return reference.linear(x, weight, bias, activation)  # sums past float16 would make NaN of far activations
+        return reference.by_torch(x, weight, bias, activation)
 
     return run

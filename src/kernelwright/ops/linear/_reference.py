@@ -28,12 +28,39 @@ def activated(z: Tensor, activation: str) -> Tensor:
     return result
 
 
-def by_torch(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor:
-    """In the type of x: torch's product, then the activation of what that has rounded."""
+def matrix(tensor: Tensor) -> Tensor:
+    """All dimensions but the last as one; -1 would be ambiguous where there are no elements."""
+    return tensor.flatten(0, -2) if tensor.dim() > 1 else tensor.unsqueeze(0)
+
+
+def _activate(y: Tensor, activation: str) -> None:
+    """In place."""
     from torch.nn import functional
 
+    if activation in ("relu", "squared_relu"):
+        y.relu_()
+    if activation == "squared_relu":
+        y.square_()
+    if activation == "silu":
+        functional.silu(y, inplace=True)
+    if activation.startswith("gelu"):
+        functional.gelu(y, approximate="tanh" if activation == "gelu_tanh" else "none", out=y)
+
+
+def by_torch(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor:
+    """In the type of x: torch's product, then the activation of what that has rounded."""
+    import torch
+
+    if x.device.type == "cpu":
+        x = x.contiguous()  # between rows may be NaN, and torch's product by a matrix unit multiplies that by 0
+    y = x.new_empty((*x.shape[:-1], weight.shape[0]))
     with without_autocast(x.device):
-        return activated(functional.linear(x, weight, bias), activation)
+        if bias is None:
+            torch.mm(matrix(x), weight.t(), out=matrix(y))
+        else:
+            torch.addmm(bias, matrix(x), weight.t(), out=matrix(y))
+    _activate(y, activation)
+    return y
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor:

@@ -49,16 +49,16 @@ def _gradients(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     import torch
 
     x, weight, bias = ctx.saved_tensors
-    by_x, by_weight, by_bias, _ = ctx.needs_input_grad
+    by_x, by_weight, by_bias = ctx.needs_input_grad[:3]
     with without_autocast(grad.device):  # backward() may be called within it
         if ctx.activation != "none":
             wide = torch.float64 if grad.dtype == torch.float64 else torch.float32
             z = torch.nn.functional.linear(x, weight, bias).to(wide)
             grad = (grad.to(wide) * reference.slope(z, ctx.activation)).to(grad.dtype)
-        rows = grad.reshape(-1, grad.shape[-1])
+        rows, inputs = reference.matrix(grad), reference.matrix(x)
         return (
             torch.matmul(grad, weight) if by_x else None,
-            torch.matmul(rows.t(), x.reshape(-1, x.shape[-1])) if by_weight else None,
+            torch.matmul(rows.t(), inputs) if by_weight else None,
             rows.sum(0) if by_bias else None,
             None,
         )
