@@ -121,5 +121,5 @@ def _named(words: str) -> Finding | None:
     """The cause that the log explainer reads from the driver's own words."""
     from kernelwright.doctor.explain import explain
 
-    answers = explain(words).answers
+    answers = explain(words, own_alone=True).answers
     return _without_evidence(answers[0].cause.code) if answers else None

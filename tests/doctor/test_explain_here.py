@@ -214,6 +214,19 @@ def test_packages_ship_causes_of_their_own(packages):
     assert with_packages(packages, "", "causes", "mesh-042").stdout.startswith("MESH-042  mesh-ops lacks its plug-in\n")
 
 
+def test_a_refusal_imports_nobodys_causes(packages):
+    """Only who asks for an explanation runs other packages' code for it."""
+    code = "import sys; from kernelwright import _refusal; _refusal._named('cuInit gives 999 (unknown error)'); print([m for m in sys.modules if '_doctor' in m])"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(packages)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
 def test_a_package_that_fails_is_told_and_left_out(packages):
     done = with_packages(packages, LOG)
     assert done.stdout.startswith("KW-044  ")

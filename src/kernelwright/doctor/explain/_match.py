@@ -104,8 +104,9 @@ def _answer(cause: Cause, hits: list[_Hit]) -> Answer:
     return Answer(cause, confidence, tuple(hit.line for hit in hits[:MOST_LINES]))
 
 
-def explain(log: str, machine: Machine | None = None) -> Explanation:
-    """Looks for every cause in the log; `machine`: the one it is of, where that is here.
+def explain(log: str, machine: Machine | None = None, *, own_alone: bool = False) -> Explanation:
+    """Looks for every cause in the log; `machine`: the one it is of, where that is here; `own_alone`: nothing of other
+    packages is imported for it.
 
     A consequence is not named beside the cause it comes from, nor what only warns where the program ended for another
     reason.
@@ -114,7 +115,7 @@ def explain(log: str, machine: Machine | None = None) -> Explanation:
     text = Text(lines)
     other_maker = of_other_maker(text)
     not_ours = {Area.DRIVER, Area.GPU} if other_maker else set()
-    every = {**all_causes(), **others().causes}
+    every = all_causes() if own_alone else {**all_causes(), **others().causes}
     causes = [cause for cause in every.values() if cause.area not in not_ours]
     weighed = {cause.code: (cause, *_weigh(cause, text)) for cause in causes}
     named = {code for code, (_, weight, _) in weighed.items() if weight >= ENOUGH}

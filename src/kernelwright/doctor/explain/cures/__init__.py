@@ -9,15 +9,18 @@ import importlib
 import pkgutil
 import re
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernelwright.doctor._check import Grade
 from kernelwright.doctor._others import others
+from kernelwright.doctor.causes import all_causes
 from kernelwright.doctor.checks import all_checks, examine
 from kernelwright.doctor.explain.cures._cure import Cure, Marked
 from kernelwright.doctor.remedies.packages import pip
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kernelwright.doctor._cause import Cause
     from kernelwright.doctor.explain.cures._cure import Make
     from kernelwright.doctor.explain.said import Said
@@ -30,10 +33,17 @@ _BLANK = re.compile(r"<[a-zA-Z][^<>]*>")
 def makers() -> dict[str, Make]:
     """The function of each cause that has one."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
-    modules += others().modules
+    return _marked(importlib.import_module(f"{__name__}.{name}") for name in names)
+
+
+def _marked(modules: Iterable[Any]) -> dict[str, Make]:
     marked = {value for module in modules for value in vars(module).values() if isinstance(value, Marked)}
     return {code: one.make for one in marked for code in one.codes}
+
+
+def _maker(code: str) -> Make | None:
+    """Of another package's cause its own, which is looked for where such a cause was named alone."""
+    return makers().get(code) if code in all_causes() else _marked(others().modules).get(code)
 
 
 def has_blanks(command: str) -> bool:
@@ -53,8 +63,9 @@ def _of_machine(cause: Cause, machine: Machine) -> Cure | None:
 def cure(cause: Cause, said: Said) -> Cure:
     """One command for this log, and what comes after it."""
     found = _of_machine(cause, said.machine) if said.machine is not None else None
-    if found is None and cause.code in makers():
-        found = makers()[cause.code](said)
+    make = _maker(cause.code)
+    if found is None and make is not None:
+        found = make(said)
     if found is None or not found.command:
         found = Cure(cause.fix, cause.then)
     command = found.command
