@@ -31,10 +31,6 @@ WORDS = {
 NOT_YET = (
     "csrc/ops/norm",
     "tests/cpp/cpu/tensor_arguments.cpp",
-    "src/kernelwright/doctor",
-    "docs/causes.md",
-    "docs/errors.md",
-    "docs/xray.md",
 )
 
 _OWN = ("tests/layout/rules_words.py", "tests/layout/plants_words.py")

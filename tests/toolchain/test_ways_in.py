@@ -96,6 +96,25 @@ def test_the_sdist_gives_the_same_wheel(tree, wheel, tmp_path):
     assert hashlib.sha256(again.read_bytes()).digest() == hashlib.sha256(wheel.read_bytes()).digest()
 
 
+def git(place: Path, *words: str) -> None:
+    identity = ["-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", "-C", place, *identity, *words], check=True, capture_output=True)
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
+def test_a_clone_gives_the_same_wheel_whatever_its_commit_and_its_other_files(tree, wheel, tmp_path):
+    """`tree` has no git, as a tarball has none. What a build does not read decides nothing."""
+    place = tmp_path / "clone"
+    shutil.copytree(tree, place, ignore=NOT_COPIED)
+    (place / "docs" / "more.md").write_text("one more page", encoding="utf-8")
+    (place / "csrc" / ".a.cpp.swp").write_text("an editor's", encoding="utf-8")
+    git(place, "init", "-q")
+    git(place, "add", ".")
+    git(place, "commit", "-q", "-m", "one")
+    again = hook(ready(place), "build_wheel", tmp_path / "out")
+    assert again.read_bytes() == wheel.read_bytes()
+
+
 def test_an_editable_install_has_the_same_members(tree, wheel, tmp_path):
     editable = hook(tree, "build_editable", tmp_path / "out")
     assert members(editable) == members(wheel)

@@ -21,6 +21,8 @@ STRAY = {
     "CMAKE_CXX_COMPILER_LAUNCHER": "/bin/false", "CMAKE_INSTALL_MODE": "SYMLINK", "ZIG_LIB_DIR": "/",
 }  # fmt: skip
 SCRIPT = Path(disguise.__file__)
+# What the tree says of the commit that it is of.
+BARE, NOTED, CLONED = "none, as in a tarball", "a note's, as in an sdist", "git's, as in a clone"
 _ASK = """
 import importlib.util, json, platform, sys, zlib
 known = sys.version_info >= (3, 11) or importlib.util.find_spec("tomli") is not None
@@ -58,6 +60,7 @@ class Conditions:
     uid: int | None = None
     host: str = ""
     clock: str = ""  # what libfaketime is told
+    history: str = BARE
     other_zlib: bool = False
     stray: dict[str, str] = field(default_factory=dict)  # variables that change other people's builds
     notes: dict[str, str] = field(default_factory=dict)  # aspect -> why it is not varied here
@@ -143,13 +146,14 @@ def pair(*, jobs: int | None, quick: bool, provider: str = "pip") -> tuple[Condi
     count = jobs or len(os.sched_getaffinity(0))
     first = Conditions(
         folder="a", python=mine, user="a", umask=0o022, zone="UTC", locale="C", jobs=1,
-        inputs_dated=1_000_000_000,
+        inputs_dated=1_000_000_000, history=NOTED,
     )  # fmt: skip
     second = Conditions(
         folder="Zweite Übersetzung (kwbuilddir)", python=theirs or mine, user="kwbuilduser", umask=0o077,
         zone="Pacific/Chatham", locale=_another_locale(), jobs=max(2, count), inputs_dated=1_600_000_000,
         epoch="1234567890", uid=54321 if spaces else None, host="kwbuildhost" if spaces else "",
         clock="+500d" if clock else "", other_zlib=same_zlib, stray=STRAY, notes=notes,
+        history=CLONED if shutil.which("git") else BARE,
     )  # fmt: skip
     return first, second
 
@@ -171,6 +175,7 @@ def table(first: Conditions, second: Conditions) -> str:
         ("interpreter", str(first.python), str(second.python)),
         ("its zlib", "as it is", "told to compress less" if second.other_zlib else "as it is"),
         ("stray variables", "none", " ".join(second.stray)),
+        ("commit", first.history, second.history),
         ("order of files", "by name", "reversed"),
     ]
     width = max(len(row[0]) for row in rows), max(len(row[1]) for row in rows)

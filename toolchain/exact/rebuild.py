@@ -15,7 +15,7 @@ from pathlib import Path
 from toolchain import orphans, source, start
 from toolchain.device.environment import cache_dir
 from toolchain.errors import CompileError
-from toolchain.exact.conditions import SCRIPT, Conditions, Python, faketime
+from toolchain.exact.conditions import CLONED, NOTED, SCRIPT, Conditions, Python, faketime
 from toolchain.files import about_trust, make_private
 from toolchain.providers import environment, host, machine_of, pip
 from toolchain.providers.host import HostTools
@@ -89,6 +89,16 @@ def _link(one: str, other: str) -> str:
     return other
 
 
+def _tell_of_a_commit(copy: Path, history: str) -> None:
+    """As in a tarball nothing does, in an sdist a note, in a clone git: no byte of a wheel may depend on it."""
+    if history == NOTED:
+        (copy / source.NOTE).write_bytes(source.Source("f" * 40, True, "0" * 64).note())
+    if history == CLONED:
+        git = ["git", "-C", str(copy), "-c", "user.name=k", "-c", "user.email=k@example.org", "-c", "commit.gpgsign=no"]
+        for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "none of the files"]):
+            subprocess.run([*git, *words], check=True, capture_output=True)
+
+
 def lay_out(tree: Path, place: Path, tools: Sequence[Path], conditions: Conditions, *, backwards: bool) -> Path:
     """The inputs of `tree` and nothing else, dated as the conditions say, in a new directory; the tools beside them.
 
@@ -102,7 +112,7 @@ def lay_out(tree: Path, place: Path, tools: Sequence[Path], conditions: Conditio
         to.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, to)
         os.utime(to, (conditions.inputs_dated, conditions.inputs_dated))
-    (copy / source.NOTE).write_bytes(source.state(tree).note())
+    _tell_of_a_commit(copy, conditions.history)
     for tool in tools:
         shutil.copytree(tool, copy / ".kw" / "tools" / tool.name, symlinks=True, copy_function=_link)
     for name in ("home", "temporary", "cache", "patch"):

@@ -167,7 +167,7 @@ void check_rows(Function f, int i) {
 }
 
 void check_beside(Function f, int i) {
-  constexpr const char* kOther = ", expected (";
+  constexpr const char* kOther = "is (";
   refuse_one(f, i, kOther, [=](Call& c, kw_tensor&) { c.sizes[i][0] = kRows - 1; });
   refuse_one(f, i, kOther, [=](Call& c, kw_tensor&) { c.sizes[i][1] = kCols - 1; });
   refuse_one(f, i, kOther, [=](Call& c, kw_tensor&) { c.sizes[i][1] = 2 * kCols, c.strides[i][0] = 2 * kCols; });
