@@ -40,9 +40,10 @@ KW_API kw_status kw_linear_tensors(void* stream, const kw_tensor* y, const kw_te
                                    const kw_tensor* bias, int32_t activation);
 
 /*
- * Whether kw_linear is made for such a call on that device: *yes is 1 where a kernel for tensor cores takes it and has
- * tiles for most multiprocessors, or where it is so small that one launch is all it takes. Else it is 0, as for KW_CPU:
- * a BLAS is likely faster. `alignment`: bytes that the addresses and rows of x and weight are multiples of.
+ * Whether kw_linear is the fast way for such a call on that device: *yes is 1 where a kernel for tensor cores takes it,
+ * with enough rows and tiles and no more of k than pay, or where it is so small that one launch is all it takes. Else
+ * it is 0, as for KW_CPU: a BLAS is likely faster. `alignment`: bytes that the addresses and rows of x and weight are
+ * multiples of.
  */
 KW_API kw_status kw_linear_fits(int32_t device, int64_t m, int64_t n, int64_t k, int64_t alignment, int32_t dtype,
                                 int32_t* yes);

@@ -190,8 +190,7 @@ KW_API kw_status kw_linear_fits(int32_t device, int64_t m, int64_t n, int64_t k,
   if (device == KW_CPU || m == 0 || n == 0) return KW_OK;
   kw::Context context;
   KW_TRY(kw::module_context(kw::module, device, &context));
-  const bool tiles =
-      kw::linear_plan::fits(a, alignment, context.features) && kw::linear_plan::fills(a, *context.device);
+  const bool tiles = kw::linear_plan::fits(a, alignment, context.features) && kw::linear_plan::pays(a, *context.device);
   *yes = tiles || kw::linear_plan::small(a);
   return KW_OK;
 }
