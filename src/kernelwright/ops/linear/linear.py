@@ -24,9 +24,9 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: st
     bias        [n], of x's dtype, or None
     activation  "relu", "squared_relu", "silu", "gelu" (exact), "gelu_tanh", or None
 
-    Returns [..., n] of x's dtype. Differentiable. Without an activation, on the CPU, on a GPU without wgmma, where rows
-    do not lie on 16 bytes, of fewer than 256 rows or more than 4096 of k, and where there are too few tiles for the GPU,
-    torch's own product is the faster way and is taken.
+    Returns [..., n] of x's dtype. Differentiable. Torch's own product is the faster way and is taken without an
+    activation, on the CPU, on a GPU without wgmma, where rows do not lie on 16 bytes, of fewer than 256 rows or more
+    than 4096 of k, and where there are too few tiles for the GPU.
 
     >>> y = kernelwright.linear(x, weight, bias, "gelu")
     """
