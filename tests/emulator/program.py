@@ -119,7 +119,7 @@ class Runs:
         for op, case in searched(records):
             # Names end in a type, but for those that serve every one.
             left = [name for name in kernels - self.launched if name.startswith(op.name)]
-            if not any(name.endswith((case.dtype, "finish", "absmax")) for name in left):
+            if not any(name.endswith((case.dtype, "partials", "absmax")) for name in left):
                 continue
             for call in calls(op, case):
                 if call.kernels() & kernels - self.launched:

@@ -54,7 +54,7 @@ def test_every_kernel_ran(ran: dict[str, dict[str, Any]]):
         assert printed["left_out"] == [], f"no case of the records launches them on {code}, nor is one found"
 
 
-def test_derivatives_of_every_narrow_width(operators: Path):
+def test_norms_of_many_widths(operators: Path):
     if not build.kernels_of("sm_90a"):
         pytest.skip("the installed wheel has no images for sm_90a")
     command = [sys.executable, "-m", "tests.emulator.widths", operators, "9.0/4/1"]

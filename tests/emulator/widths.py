@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""The norms' derivatives of bfloat16 rows without gaps, of many widths, on an emulated GPU, against float64.
+"""The norms and their derivatives on rows without gaps, of many widths, on an emulated GPU, against float64.
 
     python -m tests.emulator.widths FOLDER DEVICE [--seed N]
 
 FOLDER has the emulating driver and the images of both norms (build.py); DEVICE is capability/multiprocessors/MiB of L2.
-How many lanes a narrow row has, and what is left over of them, follows from its width, of which the records' cases have
-few.
+How many lanes a row has, what is left over of them, and what of a row lies beside aligned vectors follows from its
+width, of which the records' cases have few.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import secrets
 import sys
@@ -23,15 +24,18 @@ from kernelwright.ops._record import Case
 from tests.emulator.emulated import Driver, OnDevice
 from tests.emulator.program import Call
 
-WIDTHS = (*range(4, 340, 4), *range(361, 700, 37))
+WIDTHS = (*range(3, 340, 5), *range(361, 1100, 37), 2050, 4097)
+TYPES = ("bfloat16", "float16", "float32")
 ROWS = 131  # several of each warp of few multiprocessors, and a last run that is not whole
 
 
-def case_of(name: str, cols: int) -> Case:
-    options = {"weight": "same", "sum": cols % 16 == 4, "wanted": "w"}
+def case_of(name: str, cols: int, overload: str) -> Case:
+    options = {"weight": "same"}
     if name == "layer_norm":
-        options |= {"bias": "same", "wanted": "wb"}
-    return Case("backward", (ROWS, cols), "bfloat16", options)
+        options |= {"bias": "same"}
+    if overload == "backward":
+        options |= {"sum": cols % 3 == 1, "wanted": "wb" if name == "layer_norm" else "w"}
+    return Case(overload, (ROWS, cols), TYPES[cols % len(TYPES)], options)
 
 
 def main() -> None:
@@ -47,12 +51,12 @@ def main() -> None:
     failed = 0
     for name in ("layer_norm", "rms_norm"):
         op = ops.record(name)
-        for cols in WIDTHS:
-            case = case_of(name, cols)
+        for cols, overload in itertools.product(WIDTHS, ("default", "residual", "backward")):
+            case = case_of(name, cols, overload)
             if said := Call(driver, library, op, case, op.make(case, "cpu", generator), (0, 0)).run():
                 failed += 1
                 print(f"{name} {case}: {said}", flush=True)
-    print(f"{2 * len(WIDTHS)} calls, {failed} wrong (seed {asked.seed})")
+    print(f"{2 * 3 * len(WIDTHS)} calls, {failed} wrong (seed {asked.seed})")
     sys.exit(failed > 0)
 
 

@@ -28,10 +28,5 @@ PLANTS = [
     word("csrc/a.cpp", '"%s has another shape than it must"\n', "expected B", '"shape is %s, expected %s"\n'),
     word("src/a.py", '"""Calls that nothing watches."""\n', "fast path", '"""The fast path."""\n'),
     word("docs/a.md", "Who replaces a kernel of ours\n", "torch.library", "Overrides made with torch.library\n"),
-    Plant(
-        "words_say_what_they_mean",
-        {"csrc/ops/norm/a.cuh": "// rows that lie anyhow\n", "csrc/ops/gated/a.cuh": "// rows that lie anyhow\n"},
-        "csrc/ops/gated/a.cuh:1",
-        {"csrc/ops/gated/a.cuh": "// unaligned rows\n"},
-    ),
+    word("csrc/ops/gated/a.cuh", "// rows that lie anyhow\n", "unaligned", "// unaligned rows\n"),
 ]

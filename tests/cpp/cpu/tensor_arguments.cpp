@@ -187,7 +187,7 @@ void check_columns(Function f, int i) {
   refuse_one(f, i, kOther, [=](Call& c, kw_tensor& t) { c.sizes[i][0] = 1, c.strides[i][0] = 4, t.dims = 2; });
   refuse_one(f, i, kOther, [](Call&, kw_tensor& t) { t.dims = 0; });
   char words[64];
-  snprintf(words, sizeof words, "the element type of %s goes with no other's", kArguments[f][i].name);
+  snprintf(words, sizeof words, "the dtype of %s must match", kArguments[f][i].name);
   refuse(f, words, [=](Call& c) {  // alone: neither float32 nor that of the rows
     c.keep([=](int k, Kind kind) { return k == i || kind != kColumns; });
     c.described[i].dtype = KW_FLOAT16;

@@ -23,7 +23,7 @@ struct Writer {
   Scale scale;
   T* y;
   T* sum;
-  bool past;  // y is stored past the caches
+  bool past;  // y takes non-temporal stores
 
   void two(int64_t i) const {
     const Two h = in.two(i);

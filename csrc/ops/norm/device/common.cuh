@@ -5,7 +5,6 @@
 
 #include "device/element.cuh"
 #include "device/ptx/memory.cuh"
-#include "device/realign.cuh"
 #include "device/reduce.cuh"
 #include "ops/norm/params.h"
 
@@ -13,8 +12,6 @@ namespace kw {
 
 // Units of 16 bytes a thread holds, packed: 16 registers, of 40 in all; with a residual 32, of 64.
 constexpr int kSlots = 4;
-// Units of one element.
-constexpr int kScalarSlots = 8;
 
 using Params = KwNormParams;
 
@@ -84,6 +81,11 @@ struct Tally<false> {
     total += squares(h);
   }
 
+  // The same of lanes that take single elements.
+  __device__ __forceinline__ void begin_elements(float, bool) {}
+  __device__ __forceinline__ void take_element(float h) { total = fmaf(h, h, total); }
+  __device__ __forceinline__ void count_elements(int) {}
+
   // `count` is how many elements the warp took.
   __device__ __forceinline__ float of_warp(float = 0.0f) const { return warp_sum(total); }
 
@@ -141,6 +143,17 @@ struct Tally<true> {
     total_squares += squares(off);
   }
 
+  // Of lanes that take single elements: distances are taken from the mean of the warp's first ones.
+  __device__ __forceinline__ void begin_elements(float first, bool has) {
+    origin = warp_sum(has ? first : 0.0f) * reciprocal_approx(fmaxf(warp_sum(has ? 1.0f : 0.0f), 1.0f));
+  }
+  __device__ __forceinline__ void take_element(float h) {
+    const float off = h - origin;
+    total += off;
+    total_squares = fmaf(off, off, total_squares);
+  }
+  __device__ __forceinline__ void count_elements(int elements) { count += static_cast<float>(elements); }
+
   __device__ __forceinline__ Moments of_warp(float of_all) const {
     return moments_of(of_all, origin, warp_sum(total), warp_sum(total_squares));
   }
@@ -197,8 +210,8 @@ __device__ __forceinline__ P* row_at(P* tensor, i64 row, i64 pitch, u32 offset) 
   return computed_once(tensor + row * pitch + offset);
 }
 
-// A unit of weight and bias as they lie, where they are of x's type. kShifted: it begins anywhere.
-template <bool kCentered, class T, int kBytes, bool kShifted = false>
+// A unit of weight and bias as they lie, where they are of x's type.
+template <bool kCentered, class T, int kBytes>
 struct Columns {
   static constexpr int kCount = Unit<T, kBytes>::kCount;
   Unit<T, kBytes> weight, bias;
@@ -211,17 +224,13 @@ struct Columns {
  private:
   __device__ __forceinline__ void load_one(const char* data, int kind, u32 column, Unit<T, kBytes>& unit) {
     if (kind != KW_WEIGHT_LIKE_X) return;
-    if constexpr (kShifted) {
-      load_unaligned<T::kSize>(data + column * T::kSize, unit.word);
-    } else {
-      kw::load<kBytes>(data + column / kCount * kBytes, unit.word);
-    }
+    kw::load<kBytes>(data + column / kCount * kBytes, unit.word);
   }
 };
 
 // Calls use(i, value) with each of the unit of weight or bias that begins at `column`; `like_x` is that unit where it
 // is of x's type. Not at all where there is none.
-template <class T, int kBytes, bool kShifted, class Use>
+template <class T, int kBytes, class Use>
 __device__ __forceinline__ void each_of(const char* data, int kind, u32 column, const Unit<T, kBytes>& like_x,
                                         Use use) {
   constexpr int kCount = Unit<T, kBytes>::kCount;
@@ -231,7 +240,7 @@ __device__ __forceinline__ void each_of(const char* data, int kind, u32 column, 
 #pragma unroll
     for (int i = 0; i < kCount; ++i) use(i, value[i]);
   } else if (T::kSize < 4 && kind == KW_WEIGHT_FLOAT32) {
-    constexpr int kPiece = kBytes == 16 && !kShifted ? 16 : 4, kStep = kPiece / 4;
+    constexpr int kPiece = kBytes == 16 ? 16 : 4, kStep = kPiece / 4;
 #pragma unroll
     for (int i = 0; i < kCount; i += kStep) {
       Unit<Float32, kPiece> unit;
@@ -243,14 +252,44 @@ __device__ __forceinline__ void each_of(const char* data, int kind, u32 column, 
 }
 
 // Weight and bias are applied where they were read, not carried out of the branch: that takes fewer registers.
-template <bool kCentered, class T, int kBytes, bool kShifted, int kCount>
+template <bool kCentered, class T, int kBytes, int kCount>
 __device__ __forceinline__ void normalise(const Params& p, const Statistics& of_row, u32 column,
-                                          const Columns<kCentered, T, kBytes, kShifted>& columns, float (&h)[kCount]) {
+                                          const Columns<kCentered, T, kBytes>& columns, float (&h)[kCount]) {
 #pragma unroll
   for (int i = 0; i < kCount; ++i) h[i] = (kCentered ? h[i] - of_row.mean : h[i]) * of_row.rstd;
-  each_of<T, kBytes, kShifted>(p.weight, p.weight_kind, column, columns.weight, [&](int i, float w) { h[i] *= w; });
+  each_of<T, kBytes>(p.weight, p.weight_kind, column, columns.weight, [&](int i, float w) { h[i] *= w; });
   if constexpr (kCentered) {
-    each_of<T, kBytes, kShifted>(p.bias, p.bias_kind, column, columns.bias, [&](int i, float b) { h[i] += b; });
+    each_of<T, kBytes>(p.bias, p.bias_kind, column, columns.bias, [&](int i, float b) { h[i] += b; });
+  }
+}
+
+// Those of the 16 bytes at `from` that are elements from `first` on, before `end`; zeros for the others. One by one:
+// for the ends of rows, around which there may be nothing to read.
+template <class T>
+__device__ __forceinline__ void load_elements(const char* from, u32 first, u32 end, u32* word) {
+  constexpr u32 kSize = T::kSize;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) word[i] = 0;
+#pragma unroll 1
+  for (u32 i = 16 / kSize; i-- > 0;) {
+    u32 element[1] = {0};
+    if (i >= first && i < end) load<kSize>(from + i * kSize, element);
+#pragma unroll
+    for (int j = 3; j > 0; --j) word[j] = kSize == 4 ? word[j - 1] : word[j] << 16 | word[j - 1] >> 16;
+    word[0] = kSize == 4 ? element[0] : word[0] << 16 | element[0];
+  }
+}
+
+// The same of a store.
+template <class T>
+__device__ __forceinline__ void store_elements(char* to, u32 first, u32 end, u32 (&word)[4]) {
+  constexpr u32 kSize = T::kSize;
+#pragma unroll 1
+  for (u32 i = 0; i < end; ++i) {
+    if (i >= first) store<kSize>(to + i * kSize, word);
+#pragma unroll
+    for (int j = 0; j < 3; ++j) word[j] = kSize == 4 ? word[j + 1] : word[j] >> 16 | word[j + 1] << 16;
+    if (kSize == 2) word[3] >>= 16;
   }
 }
 

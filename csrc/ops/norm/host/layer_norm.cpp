@@ -2,7 +2,7 @@
 // The C functions of layer_norm: each says what its arguments are called.
 #include "ops/norm/api/layer_norm.h"
 
-#include "ops/norm/host/tensors.h"
+#include "ops/norm/host/op.h"
 
 namespace kw {
 namespace {

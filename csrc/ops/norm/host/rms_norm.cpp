@@ -2,7 +2,7 @@
 // The C functions of rms_norm: each says what its arguments are called.
 #include "ops/norm/api/rms_norm.h"
 
-#include "ops/norm/host/tensors.h"
+#include "ops/norm/host/op.h"
 
 namespace kw {
 namespace {

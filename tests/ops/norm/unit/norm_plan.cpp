@@ -2,8 +2,6 @@
 // Whether every call of a norm's forward pass gets a geometry that a device can run and that does all of each row once.
 #include "ops/norm/host/plan.h"
 
-#include <string.h>
-
 #include "../../../cpp/check.h"
 
 using namespace kw::norm_plan;
@@ -37,66 +35,54 @@ static kw::Norm norm(int64_t rows, int64_t cols, int32_t dtype, bool centered, b
         int{p.shape}, (long long)a.rows, (long long)a.cols, a.dtype, a.centered ? ", centered" : "",               \
         a.residual != nullptr ? ", with a residual" : "", (long long)a.y_stride, device.multiprocessors)
 
-// As walk.cuh has it: every row is one cluster's, and all rows of a cluster have the same alignment.
-static bool walks_each_row_once(const kw::Norm& a, const Plan& p) {
-  static unsigned char done[4096];
-  memset(done, 0, sizeof done);
-  for (int64_t cluster = 0; cluster < p.clusters; ++cluster) {
-    const int64_t phase = cluster % p.group, step = p.group * (p.clusters / p.group + (phase < p.clusters % p.group));
-    if (step * a.y_stride * kw::size_of(a.dtype) % kVector != 0) return false;
-    for (int64_t row = cluster; row < a.rows; row += step) {
-      if (done[row]++ != 0) return false;
-    }
-  }
-  return memchr(done, 0, static_cast<size_t>(a.rows)) == nullptr;
+// By elements: each warp or block has a part of the row, of which shared memory holds all, or without clusters some.
+static void check_unaligned(const kw::Norm& a, const Plan& p, const kw::Device& device, uint32_t features) {
+  const bool clusters = (features & KW_FEATURE_CLUSTER) != 0;
+  const int rows = p.row_is_a_warp ? p.threads / kWarp : 1, tensors = a.residual != nullptr ? 2 : 1;
+  const int64_t size = kw::size_of(a.dtype), bytes = ratio_up(kVector - size + p.held * size, kVector) * kVector;
+  CHECK_PLAN(p.threads <= kUnalignedThreads && p.rows_a_block == rows && p.group == 1);
+  CHECK_PLAN((1 << p.cluster_log2) <= (clusters ? kMaxCluster : 1) && (!p.row_is_a_warp || p.cluster_log2 == 0));
+  CHECK_PLAN(int64_t{p.part} << p.cluster_log2 >= a.cols && p.held >= 1 && p.held <= p.part);
+  CHECK_PLAN(p.held == p.part || !clusters);
+  CHECK_PLAN(p.shared >= rows * tensors * bytes && p.shared + kUnalignedScratch <= device.shared_per_block);
 }
 
-static void check_walk(const kw::Norm& a, const Plan& p, const kw::Device& device, uint32_t features) {
-  constexpr int kPart = 16;  // bytes that a warp knows of a row
-  constexpr int kScratch = 2 * (kWalkWarps * kPart + 8) + 2 * kWarp * 4;
-  const Alignment alignment = alignment_of(a);
-  const int64_t row_bytes = a.cols * kw::size_of(a.dtype);
-  CHECK_PLAN((features & KW_FEATURE_WGMMA) != 0 && alignment.alike);
-  for (const void* weights : {a.weight, a.bias}) {
-    CHECK_PLAN(weights == nullptr || a.weight_dtype == a.dtype);
-    CHECK_PLAN(reinterpret_cast<uintptr_t>(weights) % kVector == 0 || row_bytes % kVector != 0);
-  }
-  CHECK_PLAN(p.shape == (a.residual != nullptr ? kWalkAdd : p.shape == kWalkFive ? kWalkFive : kWalk));
-  CHECK_PLAN(a.rows < int64_t{1} << 30 && (p.shape != kWalkFive || a.centered));
-  CHECK_PLAN(p.cluster_log2 >= 1);  // its blocks write into each other's memory
-  CHECK_PLAN(p.threads << p.cluster_log2 <= kWalkWarps * kWarp);
-  CHECK_PLAN(p.shared == int64_t{p.threads} * p.slots * kVector * (a.centered ? 2 : 1));
-  CHECK_PLAN(p.shared + kScratch <= device.shared_per_block && kScratch <= kWalkScratch);
-  CHECK_PLAN(p.clusters >= 1 && p.clusters <= a.rows);
-  if (a.rows <= 4096) CHECK_PLAN(walks_each_row_once(a, p));
-}
-
-static bool held_in_registers(Shape shape) { return shape < kNarrow || (shape >= kLong && shape != kThin); }
-
-// As the kernels' templates have it.
-static int most_slots(Shape shape) {
-  if (shape == kWalkAdd || shape == kWalkFive) return 5;
-  return shape == kWalk || shape == kLong || shape == kLongShifted ? kLongSlots : kSlots;
+// Each row is a warp's, a block's or a cluster's, which hold it; without clusters a block may read the rest again.
+static void check_held(const kw::Norm& a, const Plan& p, const kw::Device& device, uint32_t features) {
+  const bool clusters = (features & KW_FEATURE_CLUSTER) != 0;
+  const Room room = room_of(a, p.shape);
+  const int64_t units = a.cols * kw::size_of(a.dtype) / kVector;
+  const int64_t held = (int64_t{p.row_is_a_warp ? kWarp : p.threads} << p.cluster_log2) * p.slots;
+  CHECK_PLAN(p.threads <= room.threads && p.slots >= 1 && p.slots <= room.slots);
+  CHECK_PLAN((1 << p.cluster_log2) <= (clusters ? kMaxCluster : 1));
+  CHECK_PLAN(held >= units || (!clusters && p.shape != kRow && p.slots == room.slots && !p.row_is_a_warp));
+  CHECK_PLAN(p.rows_a_block == (p.row_is_a_warp ? p.threads / kWarp : 1) && p.group == 1);
 }
 
 static void check(const kw::Norm& a, const kw::Device& device, uint32_t features) {
   const Plan p = plan_for(a, device, features);
-  const int64_t units = a.cols * kw::size_of(a.dtype) / kVector;
-  const bool shifted = p.shape == kShifted || p.shape == kShiftedAdd || p.shape == kLongShifted;
-  const int64_t whole = shifted ? units - 2 : units;  // what is left of a row are its edges
-  CHECK_PLAN(p.threads >= kWarp && p.threads % kWarp == 0 && p.threads <= kMaxThreads[a.centered][p.shape]);
-  CHECK_PLAN((1 << p.cluster_log2) <= ((features & KW_FEATURE_CLUSTER) != 0 ? kMaxCluster : 1));
-  CHECK_PLAN(p.rows_a_block >= 1 && p.group >= 1 && p.slots >= 1);
-  CHECK_PLAN(kw::size_of(a.dtype) == 2 ||
-             (p.shape != kThin && p.shape != kPair && p.shape != kWalkAdd && p.shape != kWalkFive));
-  CHECK_PLAN(p.shape >= kWalk || (p.clusters == 0 && p.shared == 0));
-  if (p.shape >= kWalk) check_walk(a, p, device, features);
-  if (held_in_registers(p.shape)) {
-    const int64_t threads = int64_t{p.row_is_a_warp ? kWarp : p.threads} << p.cluster_log2;
-    CHECK_PLAN(threads * p.slots >= whole && p.slots <= most_slots(p.shape));
-    CHECK_PLAN(p.rows_a_block == (p.row_is_a_warp ? p.threads / kWarp : p.shape == kPair ? kPairRows : 1));
+  const Alignment alignment = alignment_of(a);
+  const bool measured = (features & KW_FEATURE_WGMMA) != 0, adds = a.residual != nullptr;
+  CHECK_PLAN(p.threads >= kWarp && p.threads % kWarp == 0 && p.rows_a_block >= 1);
+  CHECK_PLAN(p.group >= 1 && p.group <= kWarp && (p.group & (p.group - 1)) == 0);
+  const bool whole = p.shape == kNarrow || p.shape == kRow || p.shape == kLong || p.shape == kStream;
+  CHECK_PLAN(whole == alignment.whole);
+  CHECK_PLAN(p.shared == 0 || p.shape == kUnaligned);
+  if (p.shape == kUnaligned) return check_unaligned(a, p, device, features);
+  if (p.shape == kRow || p.shape == kLong) return check_held(a, p, device, features);
+  CHECK_PLAN(p.cluster_log2 == 0);
+  const int64_t vectors = a.cols * kw::size_of(a.dtype) / kVector;
+  if (p.shape == kNarrow) {
+    CHECK_PLAN(p.threads <= 64 && vectors <= p.group);
+    CHECK_PLAN(p.rows_a_block == p.threads / p.group * kSlots);
+  } else if (p.shape == kStaged) {
+    CHECK_PLAN(alignment.dense && alignment.inputs_alike && a.cols <= kStagedCols && p.threads == kStagedThreads);
+    CHECK_PLAN(p.rows_a_block * a.cols * kw::size_of(a.dtype) + kVector <= kStagedBytes);
+  } else if (p.shape == kWarpRow) {
+    CHECK_PLAN(measured && a.dtype == KW_BFLOAT16 && alignment.halves && a.cols <= kWarp * kWarpRowCount);
+    CHECK_PLAN(p.threads == kWarpRowThreads && p.rows_a_block == p.threads / kWarp * kWarpRows);
   } else {
-    CHECK_PLAN(p.cluster_log2 == 0 && p.group <= kWarp);
+    CHECK_PLAN(p.shape == kStream && measured && !a.centered && !adds && p.threads <= 1024 && p.rows_a_block == 1);
   }
 }
 
@@ -105,10 +91,9 @@ CASE(every_width) {
     for (int64_t cols = 1; cols <= kw::kMaxCols; cols += cols < 600 ? 1 : cols % 8 == 0 ? 761 : 1) {
       for (const int64_t rows : {int64_t{1}, int64_t{2}, int64_t{271}, int64_t{4096}, int64_t{1} << 30}) {
         for (int call = 0; call < 12; ++call) {
-          const int32_t dtype = call % 3;
           for (const int64_t off : {0, 1}) {
             for (const int64_t gap : {0, 1, 8}) {
-              check(norm(rows, cols, dtype, call / 3 % 2 != 0, call >= 6, off, gap), on.device, on.features);
+              check(norm(rows, cols, call % 3, call / 3 % 2 != 0, call >= 6, off, gap), on.device, on.features);
             }
           }
         }
@@ -117,66 +102,53 @@ CASE(every_width) {
   }
 }
 
-// On addresses that rows of 16-bit types have; where weights lie otherwise, or are of another type, few kernels are
-// left.
-CASE(every_weight) {
+// A tensor that begins elsewhere than the others, weights that do, rows in the other order.
+CASE(every_place) {
   const kw::Device& device = kDevices[0].device;
   for (int64_t cols = 1; cols <= kw::kMaxCols; cols += cols < 600 ? 1 : cols % 8 == 0 ? 249 : 1) {
-    for (int call = 0; call < 8; ++call) {
-      for (const int64_t gap : {0, 1, -1}) {
-        kw::Norm a = norm(3000, cols, KW_BFLOAT16, call % 2 != 0, call >= 4, call / 2 % 2, gap < 0 ? 0 : gap);
-        if (gap < 0) a.x_stride = a.y_stride = a.residual_stride = a.sum_stride = -cols;
+    for (int call = 0; call < 4; ++call) {
+      kw::Norm a = norm(3000, cols, KW_BFLOAT16, call % 2 != 0, call >= 2);
+      const auto moved = [&](const void** data) {
+        if (*data == nullptr) return;
+        const void* before = *data;
+        *data = static_cast<const char*>(before) + 2;
         check(a, device, kDevices[0].features);
-        const auto with = [&](const void* weight, const void* bias, int32_t dtype) {
-          a.weight = weight, a.bias = a.centered ? bias : nullptr, a.weight_dtype = dtype;
-          check(a, device, kDevices[0].features);
-        };
-        const char* place = reinterpret_cast<const char*>(int64_t{7} << 48);
-        with(nullptr, nullptr, KW_FLOAT32);
-        with(place, place, KW_FLOAT32);
-        with(place + 2, place, KW_BFLOAT16);
-        with(place, place + 2, KW_BFLOAT16);
-        with(nullptr, place, KW_FLOAT32);
-        a.y_stride += a.y_stride < 0 ? -1 : 1;
-        with(place, place, KW_BFLOAT16);
-      }
+        *data = before;
+      };
+      moved(&a.x), moved(&a.residual), moved(&a.weight), moved(&a.bias);
+      moved(const_cast<const void**>(&a.y)), moved(const_cast<const void**>(&a.sum));
+      a.x_stride = a.y_stride = a.residual_stride = a.sum_stride = -cols;
+      check(a, device, kDevices[0].features);
     }
   }
 }
 
-// As measured on an H200 (benchmarks/results/{rms,layer}_norm-notes.md).
-CASE(which_rows_are_walked_over) {
+// As measured on an H200 (benchmarks/ops/norm/notes).
+CASE(measured_rows) {
   constexpr bool kRms = false, kLayer = true;
   const struct {
     int64_t rows, cols;
     int32_t dtype;
     bool centered, adds;
     Shape shape;
-    int cluster;
-    int64_t clusters;
-  } kCalls[] = {{2670, 50257, KW_BFLOAT16, kRms, false, kWalk, 4, 888},
-                {2670, 50257, KW_BFLOAT16, kRms, true, kWalkAdd, 8, 888},
-                {2670, 50257, KW_FLOAT32, kRms, false, kWalk, 4, 888},
-                {300, 50257, KW_BFLOAT16, kRms, false, kWalk, 4, 96},
-                {200, 50257, KW_BFLOAT16, kRms, false, kLongShifted, 2, 0},
-                {5000, 27001, KW_BFLOAT16, kRms, false, kLongShifted, 1, 0},
-                {5000, 27001, KW_BFLOAT16, kRms, true, kWalkAdd, 4, 1664},
-                {16384, 12288, KW_BFLOAT16, kRms, true, kRowAdd, 1, 0},
-                {2670, 50257, KW_BFLOAT16, kLayer, false, kWalkFive, 8, 88},
-                {4000, 40001, KW_BFLOAT16, kLayer, false, kWalk, 2, 128},
-                {4000, 33001, KW_BFLOAT16, kLayer, false, kWalk, 4, 144},
-                {2048, 65536, KW_BFLOAT16, kLayer, false, kWalk, 8, 90},
-                {4096, 20001, KW_BFLOAT16, kLayer, false, kLongShifted, 1, 0},
-                {4096, 20001, KW_BFLOAT16, kLayer, true, kWalkAdd, 4, 1360},
-                {4096, 32768, KW_FLOAT32, kLayer, false, kWalk, 4, 90},
-                {2670, 50257, KW_FLOAT32, kLayer, false, kWalk, 8, 44}};
+    int cluster, slots;
+  } kCalls[] = {{16384, 4096, KW_BFLOAT16, kRms, false, kStream, 1, 1},
+                {16384, 4096, KW_BFLOAT16, kRms, true, kLong, 1, 2},
+                {16384, 4096, KW_BFLOAT16, kLayer, false, kRow, 1, 4},
+                {16384, 12288, KW_BFLOAT16, kLayer, false, kLong, 1, 8},
+                {16384, 12288, KW_BFLOAT16, kRms, true, kLong, 1, 4},
+                {4096, 28672, KW_BFLOAT16, kRms, false, kStream, 1, 1},
+                {1, 4096, KW_BFLOAT16, kRms, false, kRow, 2, 1},
+                {1342177, 100, KW_BFLOAT16, kRms, false, kWarpRow, 1, 1},
+                {1342177, 100, KW_FLOAT16, kRms, true, kStaged, 1, 1},
+                {2670, 50257, KW_BFLOAT16, kLayer, false, kUnaligned, 2, 1}};
   for (const auto& call : kCalls) {
     const Plan p = plan_for(norm(call.rows, call.cols, call.dtype, call.centered, call.adds), kDevices[0].device,
                             kDevices[0].features);
-    CHECK(p.shape == call.shape && 1 << p.cluster_log2 == call.cluster && p.clusters == call.clusters,
-          "%lld x %lld of type %d%s%s: shape %d, clusters of %d, of which %lld stay", (long long)call.rows,
+    CHECK(p.shape == call.shape && 1 << p.cluster_log2 == call.cluster && p.slots == call.slots,
+          "%lld x %lld of type %d%s%s: shape %d, clusters of %d, %d a thread", (long long)call.rows,
           (long long)call.cols, call.dtype, call.centered ? ", centered" : "", call.adds ? ", with a residual" : "",
-          int{p.shape}, 1 << p.cluster_log2, (long long)p.clusters);
+          int{p.shape}, 1 << p.cluster_log2, p.slots);
   }
 }
 
