@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The optimizers' family on a GPU: numbers against float64, then times beside a copy of as many bytes and bitsandbytes.
 
-    python tests/gpu/optimizers.py FILE [--ops a,b]
+    python -m tests.gpu.optimizers FILE [--ops a,b]     from the root of the tree, with the wheel installed
 
 FILE is written after each step. Times are of CUDA graphs over sets of tensors in turns, so that no cache holds them.
 """
