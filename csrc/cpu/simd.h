@@ -7,7 +7,7 @@
 //   add(a, b), mul(a, b)             lane by lane
 //   mul_add(a, b, c)                 a * b + c, fused where the set can
 //   total(v)                         sum of the lanes
-//   root(d)                          square root, without libm
+//   root(d), root(v)                 square root, of a double or of each lane, rounded once, without libm
 //   within(v, low, high)             the nearest lane from low to high; NaN stays
 //   minus_size(v)                    -|v|
 //   where_negative(v, a, b)          the lane of a where that of v has its sign bit set, else that of b

@@ -13,7 +13,7 @@ TYPE_CHECKING = False  # typing.TYPE_CHECKING without importing typing
 if TYPE_CHECKING:
     from typing import Any
 
-_SUBMODULES = ("errors", "nn", "ops")
+_SUBMODULES = ("errors", "nn", "ops", "optim")
 
 
 def __getattr__(name: str) -> Any:

@@ -74,7 +74,7 @@ class Call:
             device.given(a, f"argument {number}", writable=writes[number]) for number, a in enumerate(self.arguments)
         ]
         found = self.library.bind(self.op.overload(self.case.overload))(*given)
-        tensors = found if isinstance(found, tuple) else (found,)
+        tensors = () if found is None else found if isinstance(found, tuple) else (found,)
         return [*tensors, *(a for a in given if isinstance(a, torch.Tensor))]
 
     def __str__(self) -> str:
@@ -119,7 +119,7 @@ class Runs:
         for op, case in searched(records):
             # Names end in a type, but for those that serve every one.
             left = [name for name in kernels - self.launched if name.startswith(op.name)]
-            if not any(name.endswith((case.dtype, "partials", "absmax")) for name in left):
+            if not any(name.endswith((case.dtype, "partials", "absmax", "state", "states")) for name in left):
                 continue
             for call in calls(op, case):
                 if call.kernels() & kernels - self.launched:

@@ -69,14 +69,14 @@ def outputs(op: Any, case: Any, arguments: tuple[Any, ...]) -> list[Any]:
     """What the call returns and, after it, the arguments: an operator may write in place."""
     call = getattr(getattr(torch.ops.kernelwright, op.name), case.overload)
     found = call(*arguments)
-    tensors = found if isinstance(found, tuple) else (found,)
+    tensors = () if found is None else found if isinstance(found, tuple) else (found,)
     return [*tensors, *(a for a in arguments if isinstance(a, torch.Tensor))]
 
 
 def expected(op: Any, case: Any, arguments: tuple[Any, ...]) -> list[Any]:
     wide = tuple(a.double() if isinstance(a, torch.Tensor) else a for a in arguments)
     found = op.overload(case.overload).reference(*wide)
-    tensors = found if isinstance(found, tuple) else (found,)
+    tensors = () if found is None else found if isinstance(found, tuple) else (found,)
     return [*tensors, *(a for a in wide if isinstance(a, torch.Tensor))]
 
 

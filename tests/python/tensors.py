@@ -128,7 +128,7 @@ def wide(value: Any) -> Any:
 
 
 def outputs(result: Any) -> list[torch.Tensor]:
-    return list(result) if isinstance(result, tuple) else [result]
+    return [] if result is None else list(result) if isinstance(result, tuple) else [result]
 
 
 def written(op: Any, overload: str) -> list[int]:

@@ -68,7 +68,7 @@ def test_each_argument_in_a_layout_of_its_own(op, overload, device, seed, monkey
     choose = torch.Generator().manual_seed(seed)
     names = ("plain", *LAYOUTS)
     for case in cases[:: max(1, len(cases) // 24)]:
-        picks = torch.randint(len(names), (16,), generator=choose).tolist()
+        picks = torch.randint(len(names), (24,), generator=choose).tolist()
         plain = op.make(case, device, tensors.generator(seed, device))
         args = [tensors.laid_out(a, names[pick]) for a, pick in zip(plain, picks, strict=False)]
         check(op, overload.name, args, f"{case}, layouts {[names[p] for p in picks[: len(args)]]}", monkeypatch)

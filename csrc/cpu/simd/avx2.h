@@ -31,6 +31,7 @@ inline float total(Vec v) {
 }
 
 inline double root(double value) { return _mm_cvtsd_f64(_mm_sqrt_sd(_mm_setzero_pd(), _mm_set_sd(value))); }
+inline Vec root(Vec v) { return _mm256_sqrt_ps(v); }
 
 inline Vec within(Vec v, float low, float high) {
   return _mm256_min_ps(all(high), _mm256_max_ps(all(low), v));  // of a NaN and a number, these give the second operand

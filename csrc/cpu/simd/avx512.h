@@ -36,6 +36,7 @@ inline Vec mul_add(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
 inline float total(Vec v) { return _mm512_reduce_add_ps(v); }
 
 inline double root(double value) { return _mm_cvtsd_f64(_mm_sqrt_sd(_mm_setzero_pd(), _mm_set_sd(value))); }
+inline Vec root(Vec v) { return _mm512_sqrt_ps(v); }
 
 inline Vec within(Vec v, float low, float high) {
   return _mm512_min_ps(all(high), _mm512_max_ps(all(low), v));  // of a NaN and a number, these give the second operand

@@ -23,6 +23,7 @@ inline Vec mul(Vec u, Vec v) { return {vmulq_f32(u.a, v.a), vmulq_f32(u.b, v.b)}
 inline Vec mul_add(Vec u, Vec v, Vec w) { return {vfmaq_f32(w.a, u.a, v.a), vfmaq_f32(w.b, u.b, v.b)}; }
 inline float total(Vec v) { return vaddvq_f32(vaddq_f32(v.a, v.b)); }
 inline double root(double value) { return vget_lane_f64(vsqrt_f64(vdup_n_f64(value)), 0); }
+inline Vec root(Vec v) { return {vsqrtq_f32(v.a), vsqrtq_f32(v.b)}; }
 
 // vmax and vmin give NaN where there is one.
 inline Vec within(Vec v, float low, float high) {

@@ -109,6 +109,17 @@ inline double root(double value) {
 #endif
 }
 
+inline Vec root(Vec v) {
+  for (float& lane : v.lane) {
+#ifdef __SSE2__
+    lane = _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(lane)));
+#else
+    lane = __builtin_sqrtf(lane);
+#endif
+  }
+  return v;
+}
+
 inline Vec within(Vec v, float low, float high) {
   for (float& lane : v.lane) lane = lane < low ? low : lane > high ? high : lane;
   return v;

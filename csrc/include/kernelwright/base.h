@@ -71,6 +71,36 @@ typedef struct kw_tensor {
   int32_t device;         /* where it lies: a CUDA device ordinal, or KW_CPU */
 } kw_tensor;
 
+/* How an optimizer makes an update of a gradient and its states. */
+enum { KW_ADAM = 0, KW_ADEMAMIX = 1, KW_MOMENTUM = 2, KW_RMSPROP = 3, KW_ADAGRAD = 4, KW_LION = 5 };
+
+/* The numbers of a step of an optimizer, the same for all its tensors. Those that a rule has no use for are not read.
+ */
+typedef struct kw_optimizer {
+  double lr;
+  double beta1;
+  double beta2;
+  double beta3;
+  double alpha;
+  double eps;
+  double weight_decay;
+  double grad_scale; /* what gradients are multiplied by first */
+  int64_t step;      /* 1 at the first */
+  int32_t rule;      /* KW_ADAM to KW_LION */
+  int32_t reserved;  /* 0 */
+} kw_optimizer;
+
+/* One tensor of a step: arrays of `count` elements without a gap. */
+typedef struct kw_optimizer_tensor {
+  void* param;
+  const void* grad;
+  void* state1;
+  void* state2;   /* NULL for a rule of one state */
+  float* absmax1; /* scales of 8-bit states, else NULL */
+  float* absmax2;
+  int64_t count;
+} kw_optimizer_tensor;
+
 /* Version of this library, such as "0.1.0". */
 KW_API const char* kw_version(void);
 
@@ -132,8 +162,9 @@ KW_API kw_status kw_image_for(const char* op, int32_t capability, const char** i
 
 /*
  * Makes a call that is written in memory, eight bytes for each part: a function of this library that returns a
- * kw_status, its numbers and pointers in their order and room for 22 of them, and its doubles and room for eight. Whoever
- * makes up calls at run time, as ctypes does, spends more on each argument of a call than on all of such a block.
+ * kw_status, its numbers and pointers in their order and room for 22 of them, and its doubles and room for eight.
+ * Whoever makes up calls at run time, as ctypes does, spends more on each argument of a call than on all of such a
+ * block.
  */
 KW_API kw_status kw_call(const void* call);
 

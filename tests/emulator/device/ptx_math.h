@@ -67,6 +67,7 @@ inline void mul_ftz_f32(float& to, float a, float b) {
 
 inline void rsqrt_approx_f32(float& to, float of) { to = static_cast<float>(1.0 / sqrt(static_cast<double>(of))); }
 inline void rsqrt_approx_ftz_f32(float& to, float of) { rsqrt_approx_f32(to, without_subnormal(of)); }
+inline void sqrt_approx_f32(float& to, float of) { to = sqrtf(of); }
 inline void ex2_approx_f32(float& to, float of) { to = static_cast<float>(exp2(static_cast<double>(of))); }
 inline void ex2_approx_ftz_f32(float& to, float of) {
   ex2_approx_f32(to, without_subnormal(of));

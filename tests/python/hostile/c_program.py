@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright import _files, _library
-from tests.python.hostile.c_tensors import ODD_DEVICES, Tensors
+from tests.python.hostile.c_tensors import ODD_DEVICES, Described, Tensors
 from tests.python.hostile.notebook import Notebook
 
 ROWS, COLS, STRIDE = 4, 40, 48  # at most, where a call may be accepted
@@ -85,11 +85,35 @@ class Maker:
             return self.draw.choice(VALUES if name == "value" else TEXTS)
         if kind == "const kw_tensor *":
             return self.tensors.make(name, self.memory.address(place))
-        if "*" in kind:
-            return self.pointer(place)
+        if kind.startswith("const kw_optimizer"):
+            return self.optimizer() if kind == "const kw_optimizer *" else self.optimizer_tensors()
         if kind in ("double", "float"):
             return self.pick((1e-6, 1.0), NUMBERS)
-        return self.integer(name)
+        return self.pointer(place) if "*" in kind else self.integer(name)
+
+    def struct(self, name: str, values: list[Any]) -> Any:
+        return self.tensors.library.structs[name](*values)
+
+    def described(self, memory: Any, shown: Any) -> Described | None:
+        found = Described(ctypes.addressof(memory) + self.pick((0,), (0, 1, 4)))
+        found.kept, found.words = (memory,), f"{shown}"
+        return self.pick((found,), (found, None))
+
+    def optimizer(self) -> Described | None:
+        """The numbers of a step of any rule."""
+        numbers = [self.pick((1e-3, 0.9, 0.0), NUMBERS) for _ in range(8)]
+        shown = [*numbers, self.pick((1, 2, 1000), (0, *NEVER)), self.pick(range(6), (6, *ENUMS)), 0]
+        raw = bytes(self.struct("kw_optimizer", shown)) + bytes(8)
+        return self.described((ctypes.c_char * len(raw)).from_buffer_copy(raw), shown)
+
+    def optimizer_tensors(self) -> Described | None:
+        """As many as a call takes, each in buffers of its own, or in those of the others too."""
+        rows, first = [], self.draw.randrange(PLACES)
+        for number in range(ROWS):
+            at = [self.pointer(first + number + place) for place in range(6)]
+            rows.append([*at, self.pick((1, 40, 257, 600), (0, *NEVER))])
+        raw = b"".join(bytes(self.struct("kw_optimizer_tensor", row)) for row in rows) + bytes(8)
+        return self.described((ctypes.c_char * len(raw)).from_buffer_copy(raw), rows)
 
     def call(self, signature: dict[str, Any]) -> list[Any]:
         self.odd = self.draw.choice((0.0, 0.02, 0.1, 0.5))

@@ -100,6 +100,7 @@ class Tensors:
     """Makes the tensors of one call after another."""
 
     def __init__(self, draw: random.Random, library: _library.Library) -> None:
+        self.library = library
         self._draw, self._struct, self._kind = draw, library.structs["kw_tensor"], library.constants["KW_TENSOR"]
 
     def begin(self, odd: float, names: set[str]) -> None:

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: MIT
+"""What all optimizers here are: states of 8 or 32 bits, settings of single parameters, bitsandbytes' state dict."""
+
+from __future__ import annotations
+
+import math
+from itertools import chain
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from kernelwright.errors import InvalidArgument, Unsupported
+from kernelwright.ops.optim._maps import dynamic_map
+from kernelwright.ops.optim._optimizer import BLOCK, RULES, Step
+from kernelwright.optim._many import update
+from kernelwright.optim.manager import GlobalOptimManager
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torch import Tensor
+
+WRAPPED = "__bnb_optimizer_quant_state__"
+"""Under this key a state dict has a parameter's states: sharding, which takes every tensor for one of the parameter's
+shape, then leaves them alone. bitsandbytes' own."""
+_KEPT = frozenset({"state1", "state2", "absmax1", "absmax2", "qmap1", "qmap2"})
+
+
+def _check(name: str, value: float, most: float = math.inf) -> None:
+    if not 0.0 <= value < most:
+        raise InvalidArgument(f"Invalid {name}: {value}; it must be from 0 to {most}")
+
+
+class Optimizer8bit(torch.optim.Optimizer):
+    """The base class. `rule` is one of kernelwright.optimizer_update_32bit."""
+
+    def __init__(
+        self,
+        rule: str,
+        params: Any,
+        lr: float | Tensor,
+        betas: Sequence[float] | str,
+        eps: float,
+        weight_decay: float,
+        optim_bits: int,
+        args: Any,
+        min_8bit_size: int,
+        *,
+        is_paged: bool = False,
+        **defaults: Any,
+    ) -> None:
+        if is_paged:
+            raise Unsupported(
+                f"{type(self).__name__}: is_paged=True, but states in the host's memory are not supported; leave it out"
+            )
+        if isinstance(betas, str):
+            betas = [float(beta) for beta in betas.strip("() ").split(",")]
+        _check("learning rate", float(lr))
+        _check("epsilon value", eps)
+        _check("weight_decay value", weight_decay)
+        for place, beta in enumerate(betas):
+            _check(f"beta parameter at index {place}", beta, 1.0)
+        self.rule = self.optimizer_name = rule
+        self.args = args or SimpleNamespace(optim_bits=optim_bits, min_8bit_size=min_8bit_size)
+        self.mng, self.initialized, self.is_paged = GlobalOptimManager.get_instance(), False, False
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, **defaults})
+
+    # --- settings -----------------------------------------------------------------
+
+    def check_overrides(self) -> None:
+        """Finds the parameters that modules were registered for."""
+        for module, name, config in self.mng.module_weight_config_triple:
+            wanted = getattr(module, name)
+            for group_index, group in enumerate(self.param_groups):
+                for index, p in enumerate(group["params"]):
+                    if p is wanted:
+                        self.mng.pid2config[id(p)] = self.mng.index2config[group_index, index] = config
+
+    def get_config(self, gindex: int, pindex: int, group: dict[str, Any]) -> dict[str, Any]:
+        """The group's settings, and over them what was set for this parameter."""
+        config = {key: value for key, value in group.items() if key != "params"}
+        config |= {name: getattr(self.args, name) for name in ("optim_bits", "min_8bit_size")}
+        config |= self.mng.index2config.get((gindex, pindex), {})
+        return config | self.mng.pid2config.get(id(group["params"][pindex]), {})
+
+    def numbers(self, config: dict[str, Any], step: int) -> Step:
+        """Those of a parameter's step."""
+        beta1, beta2, beta3 = (*config["betas"], 0.0)[:3]
+        alpha = float(config.get("alpha") or 0.0)
+        lr, eps, decay = float(config["lr"]), config["eps"], config["weight_decay"]
+        return Step(step, lr, beta1, beta2, beta3, alpha, eps, decay, 1.0)
+
+    # --- states -------------------------------------------------------------------
+
+    @torch.no_grad()
+    def init_state(self, group: dict[str, Any], p: Tensor, gindex: int, pindex: int) -> None:
+        config, state = self.get_config(gindex, pindex, group), self.state[p]
+        if config["optim_bits"] not in (8, 32):
+            raise NotImplementedError(f"Amount of optimizer bits not supported: {config['optim_bits']}")
+        coded = config["optim_bits"] == 8 and p.numel() >= config["min_8bit_size"]
+        dtype, blocks = torch.uint8 if coded else torch.float32, -(-p.numel() // BLOCK)
+        state["step"] = 0
+        for number in (1, 2)[: min(RULES[self.rule], 2)]:
+            twice = (2,) if self.rule == "ademamix" and number == 1 else ()
+            state[f"state{number}"] = torch.zeros((*twice, *p.shape), dtype=dtype, device=p.device)
+            if coded:
+                state[f"qmap{number}"] = dynamic_map(number == 1, p.device)
+                state[f"absmax{number}"] = torch.zeros((*twice, blocks), dtype=torch.float32, device=p.device)
+
+    def state_dict(self) -> dict[str, Any]:
+        """torch's, with the states of each parameter under a key of their own, as bitsandbytes has them."""
+        found = super().state_dict()
+        found["state"] = {key: self._wrapped(held) for key, held in found["state"].items()}
+        return found
+
+    @staticmethod
+    def _wrapped(held: Any) -> Any:
+        if not isinstance(held, dict):
+            return held
+        kept = {name: value for name, value in held.items() if name in _KEPT}
+        rest = {name: value for name, value in held.items() if name not in _KEPT}
+        return {**rest, WRAPPED: kept} if kept else rest
+
+    def load_state_dict(self, state_dict: dict[str, Any], move_to_device: bool = True) -> None:
+        """Takes such a dict, also bitsandbytes' own, of optimizers of one rule; states keep their element types."""
+        own, rest = {}, {}
+        for key, held in state_dict["state"].items():
+            flat = {**held, **held.get(WRAPPED, {})} if isinstance(held, dict) else {}
+            own[key] = {name: value for name, value in flat.items() if name in _KEPT}
+            rest[key] = {n: v for n, v in flat.items() if n not in _KEPT and n != WRAPPED} if flat else held
+        super().load_state_dict({**state_dict, "state": rest})
+        saved = chain.from_iterable(group["params"] for group in state_dict["param_groups"])
+        there = chain.from_iterable(group["params"] for group in self.param_groups)
+        for key, p in zip(saved, there, strict=True):
+            for name, value in own.get(key, {}).items():
+                self.state[p][name] = value.to(p.device if move_to_device else value.device, copy=True)
+
+    # --- steps --------------------------------------------------------------------
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One step of all parameters that have a gradient."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        if not self.initialized:
+            self.check_overrides()
+            self.initialized = True
+        batches: dict[Any, list[tuple[Tensor, dict[str, Any]]]] = {}
+        for gindex, group in enumerate(self.param_groups):
+            for pindex, p in enumerate(group["params"]):
+                if p.grad is None:
+                    continue
+                if not self.state[p]:
+                    self.init_state(group, p, gindex, pindex)
+                state = self.state[p]
+                state["step"] = int(state["step"]) + 1
+                numbers = self.numbers(self.get_config(gindex, pindex, group), state["step"])
+                batches.setdefault((p.device, p.dtype, state["state1"].dtype, numbers), []).append((p, state))
+        for (*_, numbers), members in batches.items():
+            update(self.rule, members, numbers)
+        return loss

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT
+"""A step of many tensors by one call of the C library, which launches forty at a time.
+
+Tensors that are not plain, or do not lie in memory without gaps, take the operator of one tensor instead.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from kernelwright import _environment, _library
+from kernelwright.errors import InvalidDtype
+from kernelwright.ops._tensors import dtype_codes, placement
+from kernelwright.ops.optim._blockwise import FLOATS
+from kernelwright.ops.optim._optimizer import RULES, numbers_maker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torch import Tensor
+
+    from kernelwright.ops.optim._optimizer import Step
+
+    Member = tuple[Tensor, dict[str, Any]]
+
+_WRITTEN = ("state1", "state2", "absmax1", "absmax2")
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def _alone(rule: str, p: Tensor, grad: Tensor, state: dict[str, Any], numbers: Step) -> None:
+    coded, several = state["state1"].dtype == torch.uint8, RULES[rule] > 1
+    op = (
+        torch.ops.kernelwright.optimizer_update_8bit_blockwise
+        if coded
+        else torch.ops.kernelwright.optimizer_update_32bit
+    )
+    states = [state["state1"], state["state2"]] if several else [state["state1"]]
+    if coded:
+        names = ("absmax1", "absmax2", "qmap1", "qmap2") if several else ("absmax1", "qmap1")
+        states += [state[name] for name in names]
+    getattr(op, "default" if several else "one_state")(p, grad, *states, rule, *numbers)
+
+
+@cache
+def _caller(key: str, coded: bool) -> Callable[..., None]:
+    """A function of members of one device and type, contiguous, that makes the call."""
+    library = _library.load()
+    function = "kw_optimizer_update_8bit_blockwise_many" if coded else "kw_optimizer_update_32bit_many"
+    types, place, make = dtype_codes(library, FLOATS[:3]), placement(library, key), numbers_maker(library)
+    struct = library.structs["kw_optimizer_tensor"]
+
+    def call(rule: str, members: Sequence[tuple[Tensor, Tensor, dict[str, Any]]], numbers: Step) -> None:
+        several, first = RULES[rule] > 1, members[0][2]
+        rows = (struct * len(members))()
+        for row, (p, grad, state) in zip(rows, members, strict=True):
+            row.param, row.grad, row.state1 = p.data_ptr(), grad.data_ptr(), state["state1"].data_ptr()
+            row.count = p.numel()
+            if several:
+                row.state2 = state["state2"].data_ptr()
+            if coded:
+                row.absmax1 = state["absmax1"].data_ptr()
+                row.absmax2 = state["absmax2"].data_ptr() if several else None
+        device, stream = place(members[0][0])
+        maps = [first["qmap1"].data_ptr(), first["qmap2"].data_ptr() if several else None] if coded else []
+        held = make(rule, numbers)
+        given = ctypes.addressof(rows), len(rows), *maps, ctypes.addressof(held), types[members[0][0].dtype]
+        library.call(function, device, stream, *given)
+        for p, _, state in members:
+            for tensor in (p, *(state[name] for name in _WRITTEN if name in state)):
+                torch.autograd.graph.increment_version(tensor)
+
+    return call
+
+
+def _fits(p: Tensor, grad: Tensor, state: dict[str, Any]) -> bool:
+    """Whether the C library can take these as they are."""
+    held = [p, grad, *(value for value in state.values() if isinstance(value, torch.Tensor))]
+    return p.dtype is not torch.float64 and all(
+        type(tensor) in _PLAIN and tensor.is_contiguous() and tensor.device == p.device for tensor in held
+    )
+
+
+def update(rule: str, members: Sequence[Member], numbers: Step) -> None:
+    """One step of all these parameters, of one device and type, whose states have one width."""
+    together = []
+    direct = not _environment.read().disable
+    for p, state in members:
+        grad = p.grad
+        if grad is None:
+            continue
+        if grad.dtype is not p.dtype:
+            raise InvalidDtype(f"optimizer: a gradient has dtype {grad.dtype}, but its parameter has {p.dtype}")
+        grad = grad.contiguous() if grad.layout is torch.strided else grad
+        if direct and p.numel() and _fits(p, grad, state):
+            together.append((p, grad, state))
+        elif p.numel():
+            _alone(rule, p, grad, state, numbers)
+    if together:
+        first, state = together[0][0], together[0][2]
+        _caller("CUDA" if first.is_cuda else "CPU", state["state1"].dtype == torch.uint8)(rule, together, numbers)
