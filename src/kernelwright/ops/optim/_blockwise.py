@@ -85,7 +85,7 @@ def _scaled(x: Tensor, blocksize: int) -> tuple[Tensor, Tensor]:
     rows = in_blocks(x, blocksize)
     absmax = rows.abs().amax(1) if rows.numel() else rows.new_empty(0)
     absmax = torch.where(absmax < _TINY, 0.0, absmax)
-    scaled = rows * torch.where(absmax == 0, torch.nan, 1.0 / absmax).unsqueeze(1)
+    scaled = rows * torch.where(absmax == 0, math.nan, 1.0 / absmax).unsqueeze(1)
     return absmax, torch.where(scaled.abs() < _TINY, 0.0, scaled)
 
 
