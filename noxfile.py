@@ -7,8 +7,11 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import nox
+
+TREE = Path(__file__).resolve().parent
 
 nox.options.default_venv_backend = "none"
 nox.options.sessions = ["build"]
@@ -20,9 +23,9 @@ def toolchain(session: nox.Session, verb: str) -> None:
 
     Not by session.run, which kills its child half a second after an interrupt, and whose failures all end with 1.
     """
-    command = [sys.executable, "-m", "toolchain", verb, *session.posargs]
+    start = str(TREE / "toolchain" / "start.py")  # -I: nothing is imported that lies where somebody stands
+    command = [sys.executable, "-I", start, str(TREE), "toolchain", verb, *session.posargs]
     env = {**os.environ, "KW_PARENT": str(os.getpid())}
-    env.pop("PYTHONSAFEPATH", None)  # it hides the directory of this file, where the toolchain is
     child = subprocess.Popen(command, env=env)
     code = None
     while code is None:

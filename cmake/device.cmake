@@ -2,9 +2,9 @@
 # Device images and everything that is generated with them: one run of `python -m toolchain device`. It leaves files
 # alone whose bytes would be the same.
 
-# PYTHONSAFEPATH hides the working directory, where the toolchain is.
-set(kw_device_command "${CMAKE_COMMAND}" -E env --unset=PYTHONSAFEPATH --)
-list(APPEND kw_device_command "${KW_PYTHON_COMMAND}" -m toolchain device --out "${KW_PACKAGE}")
+# With -I nothing is imported that only happens to lie somewhere; the tree is then named.
+set(kw_device_command "${KW_PYTHON_COMMAND}" -I "${PROJECT_SOURCE_DIR}/toolchain/start.py" "${PROJECT_SOURCE_DIR}")
+list(APPEND kw_device_command toolchain device --out "${KW_PACKAGE}")
 list(APPEND kw_device_command --provider "${KW_PROVIDER}")
 foreach(option TARGET TOOLKIT ARCHS OPS LABEL)
   if(KW_${option})

@@ -27,6 +27,11 @@ target_compile_options(
     "-ffile-prefix-map=${PROJECT_SOURCE_DIR}=."
     "-ffile-prefix-map=${PROJECT_BINARY_DIR}=build"
 )
+# A write past an array on the stack ends the process; so does one by a function of the C library whose room is known.
+target_compile_options(kw_flags INTERFACE -fstack-protector-strong)
+if(NOT KW_SANITIZE AND CMAKE_BUILD_TYPE MATCHES "Rel") # glibc warns of it where nothing is optimized
+  target_compile_options(kw_flags INTERFACE -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2) # some GCCs define another by default
+endif()
 target_include_directories(
   kw_flags INTERFACE "${PROJECT_SOURCE_DIR}/csrc/include" "${PROJECT_SOURCE_DIR}/csrc"
 )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -25,14 +26,44 @@ def given(path: str) -> Path:
     return Path(os.environ.get(CALLED_FROM, "")) / path
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Gives `path` these bytes in one step; the directory is made if need be."""
+def about_trust(path: Path) -> str:
+    """Who else may have written what lies here, in words; "" if only this user and root can have.
+
+    Of a path that is not there nothing is said. An access list shows among the group's rights.
+    """
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except OSError as error:
+        return f"cannot be examined ({error.strerror})"
+    if found.st_uid not in (0, os.geteuid()):
+        return f"belongs to user {found.st_uid}"
+    others = [who for who, bit in (("its group", stat.S_IWGRP), ("everybody", stat.S_IWOTH)) if found.st_mode & bit]
+    return f"may be written by {' and '.join(others)}" if others else ""
+
+
+def make_private(path: Path) -> None:
+    """The directory and those above it that are missing, for nobody else to write, whatever the user's mask is."""
+    for missing in reversed([place for place in (path, *path.parents) if not place.exists()]):
+        with suppress(FileExistsError):
+            missing.mkdir(mode=0o755)
+
+
+def write_privately(path: Path, data: bytes) -> None:
+    """As write_atomically, for nobody else to change."""
+    make_private(path.parent)
+    write_atomically(path, data, mask=0o022)
+
+
+def write_atomically(path: Path, data: bytes, *, mask: int = 0) -> None:
+    """Gives `path` these bytes in one step; the directory is made if need be. `mask`: rights that nobody gets."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=PART)
     try:
         with os.fdopen(handle, "wb") as part:
             part.write(data)
-        Path(name).chmod(0o666 & ~_umask())
+        Path(name).chmod(0o666 & ~_umask() & ~mask)
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
@@ -87,14 +118,22 @@ def _state(path: str) -> list[Any]:
 
 
 def remembered(memo: Path, key: str, find: Callable[[], tuple[list[Path], dict[str, str]]]) -> dict[str, str]:
-    """What `find` says about some files, asked again only when one of them changes size or time."""
+    """What `find` says about some files, asked again only when one of them changes size or time.
+
+    A note that others may have written is as none.
+    """
     note = memo / "tools" / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
+    trusted = not any(map(about_trust, (memo, note.parent, note)))
     with suppress(OSError, ValueError, LookupError, TypeError):
         known = json.loads(note.read_text(encoding="utf-8"))
-        if known["files"] and all(_state(path) == [path, size, time] for path, size, time in known["files"]):
+        if (
+            trusted
+            and known["files"]
+            and all(_state(path) == [path, size, time] for path, size, time in known["files"])
+        ):
             return {str(name): str(value) for name, value in known["facts"].items()}
     files, facts = find()
     with suppress(OSError):  # a read-only cache only costs time
         states = [_state(str(path)) for path in files]
-        write_atomically(note, json.dumps({"files": states, "facts": facts}).encode())
+        write_privately(note, json.dumps({"files": states, "facts": facts}).encode())
     return facts

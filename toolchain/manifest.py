@@ -106,7 +106,7 @@ def manifest(request: Request, compiler: DeviceCompiler, version: str, images: t
             "toolkit": request.toolkit.name,
             "provider": request.provider,
             "debug": request.debug,
-            "compiler": {"driver": compiler.name, "version": compiler.version, "sha256": compiler.digest},
+            "compiler": {"driver": compiler.name, "version": compiler.version},
             "images": [_row(image, images, request) for image in images],
         }
     )

@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from toolchain import providers
+from toolchain import providers, start
 from toolchain.errors import KwError, RequestError
+from toolchain.files import make_private
 from toolchain.providers import environment, host, nvrtc, pip
 from toolchain.request import AUTO, Request, label, resolve
 from toolchain.targets import ROOT, Table, load
@@ -138,8 +139,10 @@ def make(
             del os.environ[name]
         os.environ["CMAKE_GENERATOR"] = "Ninja"  # make links the same objects in another order
         _be_patient()
+    os.environ.setdefault(start.MODULES, start.joined(start.importable()))  # for the toolchain that CMake starts
+    make_private(cache := ROOT / ".kw" / "cache" / "zig")
     for name in ("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"):  # zig makes a C library once; not in people's homes
-        os.environ.setdefault(name, str(ROOT / ".kw" / "cache" / "zig"))
+        os.environ.setdefault(name, str(cache))
     given = {f"cmake.define.{key}": value for key, value in defines(table, request, jobs).items()}
     with tempfile.TemporaryDirectory(prefix="kernelwright-") as scratch:
         name = build(scratch, {**given, **theirs}, None)

@@ -22,12 +22,17 @@ AUTO = "auto"  # whoever has the providers replaces this before a label is made
 
 @dataclass(frozen=True)
 class Request:
-    """One build: every field is resolved, codes stand in the table's order, ops are sorted."""
+    """One build: every field is resolved, codes stand in the table's order, ops and images are sorted.
+
+    An image is a .cu file for a code. One that is named like an operator is that operator's own; any other of a family
+    is shared by the family's operators.
+    """
 
     target: Target
     toolkit: Toolkit
     codes: tuple[Code, ...]
     ops: tuple[str, ...]
+    images: tuple[str, ...]
     provider: str
     debug: bool
     default_codes: tuple[Code, ...]  # of this target with this toolkit
@@ -74,12 +79,27 @@ def label(request: Request) -> str:
     return ".".join(re.sub(r"[^a-z0-9]", "", part.lower()) for part in parts)
 
 
-def find_ops(root: Path = ROOT) -> tuple[str, ...]:
-    """The stems of csrc/ops/<family>/*.cu: the ops there are."""
+def find_images(root: Path = ROOT) -> tuple[str, ...]:
+    """The stems of csrc/ops/<family>/*.cu."""
     found = sorted(path.stem for path in (root / SOURCES).glob("*/*.cu"))
     if not found:
         raise RequestError(f"no device source <family>/*.cu in {root / SOURCES}: is this the root of the tree?")
     return tuple(found)
+
+
+def find_ops(root: Path = ROOT) -> dict[str, tuple[str, ...]]:
+    """Each operator with the images that it needs: its own, if it has one, and those that its family shares.
+
+    An operator is a public header of a family; a family without any has an operator for each image.
+    """
+    ops: dict[str, tuple[str, ...]] = {}
+    for family in sorted({path.parent for path in (root / SOURCES).glob("*/*.cu")}):
+        images = sorted(path.stem for path in family.glob("*.cu"))
+        names = sorted(path.stem for path in (family / "api").glob("*.h")) or images
+        shared = [image for image in images if image not in names]
+        for name in names:
+            ops[name] = tuple(sorted([*shared, *([name] if name in images else [])]))
+    return dict(sorted(ops.items()))
 
 
 def find_target(table: Table, name: str | None = None, machine: str | None = None) -> Target:
@@ -173,7 +193,9 @@ def _ops(found: tuple[str, ...], asked: str | None) -> tuple[str, ...]:
     ops = sorted(set(_words(asked, "--ops")))
     unknown = [op for op in ops if op not in found]
     if unknown:
-        raise RequestError(f"op {unknown[0]!r} has no {SOURCES}/<family>/{unknown[0]}.cu; there are {', '.join(found)}")
+        raise RequestError(
+            f"op {unknown[0]!r} has no {SOURCES}/<family>/api/{unknown[0]}.h; there are {', '.join(found)}"
+        )
     return tuple(ops)
 
 
@@ -194,14 +216,17 @@ def resolve(
     kit = _toolkit(table, row, toolkit)
     if provider != AUTO and provider not in kit.hosts:
         raise RequestError(f"provider {provider!r} does not exist; there are {', '.join((*kit.hosts, AUTO))}")
+    images = find_images(root)  # refuses what is no tree
     found = find_ops(root)
+    wanted = _ops(tuple(found), ops)
     return Request(
         target=row,
         toolkit=kit,
         codes=_in_table_order(table, _codes(table, row, kit, archs)),
-        ops=_ops(found, ops),
+        ops=wanted,
+        images=tuple(image for image in images if any(image in found[op] for op in wanted)),
         provider=provider,
         debug=debug,
         default_codes=_in_table_order(table, table.default_codes(row, kit)),
-        all_ops=found,
+        all_ops=tuple(found),
     )

@@ -14,11 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 FOLDERS = ("csrc", "src", "cmake", "toolchain", "locks")
 FILES = ("CMakeLists.txt", "pyproject.toml", "targets.toml", "benchmarks/sass.toml", "README.md", "LICENSE", "kw")
 NOTE = "source.json"  # what an sdist carries, since it has no git
+_BESIDE = (".sha256", "/family.toml")  # what a build made, and what it may take: results and limits, not inputs
+# A build needs them, or finds them in its folders, and the wheel does not depend on them: what is fetched is in the
+# recipe by the locks that name it, and what looks at wheels, runs tests and writes workflows makes none.
+_NOT_DECIDING = ("locks/", "kw", "benchmarks/", "toolchain/exact/", "toolchain/testing/", "toolchain/workflows/")
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Source:
 
 
 def input_files(root: Path) -> Iterator[Path]:
-    """Every file that a wheel depends on, in one order; a build from a copy of these alone gives the same bytes."""
+    """Every file that a build reads, in one order; a build from a copy of these alone gives the same bytes."""
     for name in FOLDERS:
         for folder, below, files in os.walk(root / name):
             below[:] = sorted(entry for entry in below if entry != "__pycache__")
@@ -43,14 +47,20 @@ def input_files(root: Path) -> Iterator[Path]:
 
 
 def file_digests(root: Path) -> dict[str, str]:
-    """path -> sha256 of each input."""
-    return {
-        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in input_files(root)
-    }
+    """path -> sha256 of each file that decides what is in the wheel."""
+    paths = {path.relative_to(root).as_posix(): path for path in input_files(root)}
+    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in paths.items() if _decides(name)}
 
 
-def _digest(root: Path) -> str:
-    lines = [f"{digest}  {path}\n" for path, digest in sorted(file_digests(root).items())]
+def _decides(name: str) -> bool:
+    """An editor's or a tool's hidden files go into a wheel from src/ alone, which is packed as it is."""
+    hidden = any(part.startswith(".") for part in name.split("/")) and not name.startswith("src/")
+    return not (hidden or name.endswith(_BESIDE) or name.startswith(_NOT_DECIDING))
+
+
+def digest(files: Mapping[str, str]) -> str:
+    """One over all of them, by name."""
+    lines = [f"{sha256}  {path}\n" for path, sha256 in sorted(files.items())]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
@@ -64,7 +74,7 @@ def _git(root: Path, *words: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def _by_git(root: Path, digest: str) -> Source | None:
+def _by_git(root: Path, own: str) -> Source | None:
     top = _git(root, "rev-parse", "--show-toplevel")
     if not top or Path(top) != root.resolve():  # a tree unpacked inside some other project's is not that project
         return None
@@ -74,20 +84,20 @@ def _by_git(root: Path, digest: str) -> Source | None:
     others = _git(root, "ls-files", "--others", "-x", "__pycache__/", "--", *FOLDERS, *FILES)
     if commit is None or changes is None or others is None:
         return None
-    return Source(commit, bool(changes or others), digest)
+    return Source(commit, bool(changes or others), own)
 
 
-def _by_note(root: Path, digest: str) -> Source | None:
+def _by_note(root: Path, own: str) -> Source | None:
     """What the sdist's maker knew; dirty if the inputs are not those any more."""
     with suppress(OSError, ValueError, TypeError):
         noted = Source(**json.loads((root / NOTE).read_text(encoding="utf-8")))
         if noted.commit is None:
             return None
-        return Source(noted.commit, noted.dirty if noted.sha256 == digest else True, digest)
+        return Source(noted.commit, noted.dirty if noted.sha256 == own else True, own)
     return None
 
 
 def state(root: Path) -> Source:
     """The source behind a build in this tree."""
-    digest = _digest(root)
-    return _by_git(root, digest) or _by_note(root, digest) or Source(None, None, digest)
+    own = digest(file_digests(root))
+    return _by_git(root, own) or _by_note(root, own) or Source(None, None, own)

@@ -2,10 +2,11 @@
 #include "core/cubin.h"
 
 #include <elf.h>
-#include <stdlib.h>
+#include <limits.h>
 #include <string.h>
 
 #include "core/error.h"
+#include "core/number.h"
 
 namespace kw {
 namespace {
@@ -70,9 +71,10 @@ int ptx_target(const char* text) {
   line += strlen(kKey);
   line += strcspn(line, "_\n,");
   if (*line != '_') return 0;
-  char* end = nullptr;
-  const long number = strtol(line + 1, &end, 10);
-  return *end == '\n' || *end == ',' ? static_cast<int>(number) : 0;
+  const char* end = nullptr;
+  long long number = 0;
+  const bool is_one = read_number(line + 1, &end, &number) && number >= 0 && number <= INT_MAX;
+  return is_one && (*end == '\n' || *end == ',') ? static_cast<int>(number) : 0;
 }
 
 }  // namespace

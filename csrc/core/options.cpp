@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/fork.h"
+#include "core/number.h"
 #include "cpu/isa.h"
 
 namespace kw {
@@ -44,10 +45,10 @@ kw_status set_kernels(const char* value) {
 }
 
 kw_status set_threads(const char* value) {
-  char* end = nullptr;
-  errno = 0;
-  const long threads = strtol(value, &end, 10);
-  if (*end != '\0' || errno != 0 || threads < 0 || threads > INT32_MAX) {
+  const char* end = value;
+  long long threads = 0;  // what no text means
+  const bool is_one = *value == '\0' || read_number(value, &end, &threads);
+  if (!is_one || *end != '\0' || threads < 0 || threads > INT32_MAX) {
     return fail(KW_ERROR_INVALID_ARGUMENT,
                 "kw_set_option: \"threads\" = \"%s\" is not a number from 0 (the default) up", value);
   }

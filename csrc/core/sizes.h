@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Arithmetic with sizes that all operators do alike.
+// Sizes and element types, for all operators.
 #pragma once
 
 #include <kernelwright/base.h>
@@ -27,6 +27,30 @@ constexpr unsigned size_of(int32_t dtype) {
       return 1;
     default:
       return 0;
+  }
+}
+
+// The element type as torch calls it.
+constexpr const char* name_of(int32_t dtype) {
+  switch (dtype) {
+    case KW_FLOAT64:
+      return "float64";
+    case KW_FLOAT32:
+      return "float32";
+    case KW_FLOAT16:
+      return "float16";
+    case KW_BFLOAT16:
+      return "bfloat16";
+    case KW_INT32:
+      return "int32";
+    case KW_UINT8:
+      return "uint8";
+    case KW_INT8:
+      return "int8";
+    case KW_FLOAT8_E4M3FN:
+      return "float8_e4m3fn";
+    default:
+      return "another type";
   }
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/sizes.h"
+#include "core/text.h"
 
 namespace kw {
 namespace {
@@ -33,8 +34,9 @@ kw_status read_tensor(const char* function, const char* name, const kw_tensor* t
   }
   if (found->dims < 0 || found->dims > kMaxDims ||
       (found->dims > 0 && (found->sizes == nullptr || found->strides == nullptr)))
-    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: %s has %lld dimensions (0 to %lld go), or no sizes or no strides",
-                function, name, (long long)found->dims, (long long)kMaxDims);
+    return fail(KW_ERROR_INVALID_ARGUMENT,
+                "%s: %s has %lld dimensions (0 to %lld are supported), or no sizes or no strides", function, name,
+                (long long)found->dims, (long long)kMaxDims);
   if (found->device < KW_CPU)
     return fail(KW_ERROR_INVALID_ARGUMENT, "%s: %s is on device %d; it must be KW_CPU (-1) or the number of a GPU",
                 function, name, found->device);
@@ -78,6 +80,18 @@ kw_status check_place(const char* function, const char* name, const kw_tensor& t
   return KW_OK;
 }
 
+// Such as "(2, 3, 4) of float32": the sizes of this tensor, the last of which may be another.
+Text<96> shape_and_type(const kw_tensor& tensor, const int64_t* last, int32_t dtype) {
+  Text<96> text;
+  text.add("(");
+  for (int64_t i = 0; i < tensor.dims; ++i) {
+    const int64_t size = last != nullptr && i == tensor.dims - 1 ? *last : tensor.sizes[i];
+    text.add(i > 0 ? ", %lld" : "%lld", static_cast<long long>(size));
+  }
+  text.add(") of %s", name_of(dtype));
+  return text;
+}
+
 }  // namespace
 
 kw_status rows_beside(const char* function, const char* name, const kw_tensor& tensor, const kw_tensor& other,
@@ -87,7 +101,8 @@ kw_status rows_beside(const char* function, const char* name, const kw_tensor& t
   const bool same = tensor.dims == other.dims && tensor.dims > 0 && tensor.sizes[tensor.dims - 1] == cols &&
                     memcmp(tensor.sizes, other.sizes, leading) == 0;
   if (!same || tensor.dtype != other.dtype)
-    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: %s has another shape or element type than it must", function, name);
+    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: %s is %s, expected %s", function, name,
+                shape_and_type(tensor, nullptr, tensor.dtype).data, shape_and_type(other, &cols, other.dtype).data);
   return rows_of(function, name, tensor, rows);
 }
 

@@ -4,9 +4,9 @@
 // c10::TensorImpl: the address that `_cdata` has in Python. Python takes about a tenth of a microsecond for each
 // thing that it is asked, and a call asks a dozen or more.
 #include <dlfcn.h>
-#include <pthread.h>
 
 #include "core/error.h"
+#include "core/fork.h"
 #include "core/tensor.h"
 
 namespace kw::torch {
@@ -32,8 +32,7 @@ struct Functions {
 };
 
 Functions functions;
-bool ready;  // written last
-pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
+bool ready;  // written last, under the lock of the options, which a fork waits for
 
 template <typename Function>
 bool find(void* library, const char* name, Function* function) {
@@ -104,9 +103,11 @@ kw_status kw_share_torch(void) {
   if (!find_all(library, &found))
     return kw::fail(KW_ERROR_UNSUPPORTED, "kw_share_torch: the %s of this process lacks functions that read a tensor",
                     kLibrary);
-  pthread_mutex_lock(&writing);
+  const kw_status status = kw::guard_fork();
+  if (status != KW_OK) return status;
+  kw::hold_options();
   if (!shared()) functions = found;
   __atomic_store_n(&ready, true, __ATOMIC_RELEASE);
-  pthread_mutex_unlock(&writing);
+  kw::release_options();
   return KW_OK;
 }

@@ -26,7 +26,7 @@
 //   where_below(v, bound, a, b)      the lane of a where that of v is less than the bound, else that of b
 //   near_zero(p)                     whether 2 * kLanes elements are known to be numbers from -34 to 34
 //   store_two_short_nan(p, v)        store_two of vectors whose NaNs the element type holds as they are
-//   stream_two(p, v)                 store_two past the caches, where p begins a line of them; others see it after
+//   stream_two(p, v)                 store_two, non-temporal, where p begins a line of them; others see it after
 //   stream_end()                     which is called once at the end. kStreams says whether there is such a thing
 //
 // and fetch<n>(p), which asks for what is read later: CPUs look ahead by themselves, but not into another page, and a

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Results stored past the caches (simd.h: stream_two): a third less to move than where each line is fetched, written
-// and then put out by what follows. Included once for each instruction set.
+// Results stored by non-temporal stores (simd.h: stream_two): a third less to move than where each line is fetched,
+// written and then put out by what follows. Included once for each instruction set.
 #pragma once
 
 #include "cpu/simd.h"

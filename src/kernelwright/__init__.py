@@ -7,6 +7,8 @@ operators when it is first asked for. `python -m kernelwright` says what this in
 
 from __future__ import annotations
 
+from kernelwright._fork import section as _section
+
 TYPE_CHECKING = False  # typing.TYPE_CHECKING without importing typing
 if TYPE_CHECKING:
     from typing import Any
@@ -15,7 +17,8 @@ _SUBMODULES = ("errors", "nn", "ops", "optim")
 
 
 def __getattr__(name: str) -> Any:
-    value = _resolve(name)
+    with _section:
+        value = _resolve(name)
     globals()[name] = value  # the next access does not come here
     return value
 

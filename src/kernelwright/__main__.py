@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _VERBS = {
     "doctor": "kernelwright.doctor.report.command",
     "explain": "kernelwright.doctor.explain._print",
+    "run": "kernelwright.doctor.explain.run",
     "xray": "kernelwright.doctor.xray.command",
     "bench": "kernelwright.bench.command",
     "causes": "kernelwright.doctor.report.causes",
@@ -43,6 +44,11 @@ def _unwritten(error: OSError) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] in (["--version"], ["-V"]):
+        from kernelwright import __version__
+
+        print(f"kernelwright {__version__}")
+        return 0
     verb = given.pop(0) if given and not given[0].startswith("-") else "doctor"
     if verb not in _VERBS:
         print(f"kernelwright has no verb {verb!r}; it has {', '.join(_VERBS)} (each with --help)", file=sys.stderr)

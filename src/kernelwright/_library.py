@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from kernelwright import _environment, _files, errors
+from kernelwright._fork import section
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -181,7 +182,9 @@ def _open() -> Library:
 
 def opened() -> Library:
     """The process's library, opened on the first call."""
-    with _lock:
+    if _open.cache_info().currsize:
+        return _open()
+    with section, _lock:
         return _open()
 
 

@@ -97,10 +97,11 @@ def _without_evidence(code: str) -> Finding:
 
 def _found(codes: tuple[str, ...]) -> Finding | None:
     """The first of the causes that a check finds here."""
+    from kernelwright.doctor._check import Grade
     from kernelwright.doctor.checks import all_checks, examine
 
     of_ours: list[Check] = [one for one in all_checks() if one.code in codes and not _of_others(one)]
-    found = {one.code: one for one in examine(machine(), of_ours)}
+    found = {one.code: one for one in examine(machine(), of_ours) if one.grade is not Grade.UNKNOWN}
     return next((found[code] for code in codes if code in found), None)
 
 
@@ -120,5 +121,5 @@ def _named(words: str) -> Finding | None:
     """The cause that the log explainer reads from the driver's own words."""
     from kernelwright.doctor.explain import explain
 
-    answers = explain(words).answers
+    answers = explain(words, own_alone=True).answers
     return _without_evidence(answers[0].cause.code) if answers else None

@@ -81,7 +81,7 @@ class CudaError(KernelwrightError, RuntimeError):
 
 
 class Forked(KernelwrightError, RuntimeError):
-    """CUDA was used before fork(); this child cannot use it."""
+    """CUDA was used before fork(), or the fork cut another thread's first call in two; this child cannot use it."""
 
     status = "KW_ERROR_FORKED"
 

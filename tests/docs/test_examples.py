@@ -36,7 +36,23 @@ def package() -> Path:
 def test_the_lines_of_python_in_the_readme(package: Path):
     torch = pytest.importorskip("torch", reason="the operators need torch")
     names: dict[str, object] = {}
-    exec(compile(block("README.md", "python", "kernelwright.rms_norm(x, weight)"), "README.md", "exec"), names)  # noqa: S102
+    exec(compile(block("README.md", "python", "kernelwright"), "README.md", "exec"), names)  # noqa: S102
+    x, h, y = names["x"], names["h"], names["y"]
+    torch.testing.assert_close(h, x + x)
+    torch.testing.assert_close(y, torch.nn.functional.rms_norm(h, (4096,)))
+    assert [type(layer).__name__ for layer in names["model"]] == ["Linear4bit", "SiLU", "Linear"]
+    assert names["z"].shape == (8, 8)
+    from kernelwright import nn
+
+    torch.testing.assert_close(names["z"], nn.dequantize_(names["model"])(y), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.torch
+def test_the_first_lines(package: Path):
+    torch = pytest.importorskip("torch", reason="the operators need torch")
+    names: dict[str, object] = {}
+    page = "docs/start.md"
+    exec(compile(block(page, "python", "kernelwright.rms_norm(x, weight)"), page, "exec"), names)  # noqa: S102
     x, h = names["x"], names["h"]
     torch.testing.assert_close(h, x + x)
     # The module on x alone, with a weight of ones and torch's default eps; the last line is the gate.
@@ -49,7 +65,7 @@ def test_the_lines_of_python_in_the_readme(package: Path):
 def test_the_lines_about_4_bits(package: Path):
     torch = pytest.importorskip("torch", reason="the operators need torch")
     names: dict[str, object] = {}
-    exec(compile(block("README.md", "python", "quantize_(model"), "README.md", "exec"), names)  # noqa: S102
+    exec(compile(block("docs/start.md", "python", "quantize_(model"), "docs/start.md", "exec"), names)  # noqa: S102
     assert [type(layer).__name__ for layer in names["model"]] == ["Linear4bit", "SiLU", "Linear"]
     page = "docs/quantization.md"
     exec(compile(block(page, "python", "dequantize_(model)"), page, "exec"), names)  # noqa: S102
@@ -83,12 +99,13 @@ def test_the_program_on_the_page_of_the_c_library(package: Path, cmake: str, tmp
 
 
 def test_the_options_of_the_build():
-    """README's table names exactly what `./kw build --` takes."""
+    """The page's table names exactly what `./kw build --` takes."""
     from toolchain import targets
     from toolchain.building.options import add_arguments
 
     parser = argparse.ArgumentParser(add_help=False)
     add_arguments(parser, targets.load())
     taken = {option for action in parser._actions for option in action.option_strings}
-    rows = re.findall(r"^\| ((?:`--?\w+`(?:, )?)+) \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    page = (ROOT / "docs/options.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ((?:`--?\w+`(?:, )?)+) \|", page, re.MULTILINE)
     assert {option for row in rows for option in re.findall(r"`(--?\w+)`", row)} == taken

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import struct
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -168,12 +169,16 @@ def ptx_file(arch: str, version: str = "8.2", kernels: tuple[str, ...] = ("work"
     return f"{head}\n.version {version}\n.target sm_{arch}\n.address_size 64\n\n{body}".encode()
 
 
-def wheel(path: Path, files: dict[str, bytes], tag: str = "py3-none-manylinux_2_28_x86_64") -> Path:
+def wheel(
+    path: Path,
+    files: dict[str, bytes],
+    tag: str = "py3-none-manylinux_2_28_x86_64",
+    requires: Sequence[str] = ("torch>=2.4",),
+) -> Path:
+    required = "".join(f"Requires-Dist: {one}\n" for one in requires)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
             archive.writestr(name, content)
         archive.writestr("made-1.0.dist-info/WHEEL", f"Wheel-Version: 1.0\nTag: {tag}\n")
-        archive.writestr(
-            "made-1.0.dist-info/METADATA", "Name: made\nVersion: 1.0\nRequires-Dist: torch>=2.4\n\nText: none\n"
-        )
+        archive.writestr("made-1.0.dist-info/METADATA", f"Name: made\nVersion: 1.0\n{required}\nText: none\n")
     return path

@@ -12,6 +12,7 @@ import pytest
 from kernelwright.doctor._told import as_data
 from kernelwright.doctor.causes import all_causes
 from kernelwright.doctor.checks import examine
+from kernelwright.doctor.remedies import shell
 from tests.doctor.test_doctor_checks import SICK
 
 # Programs that change something. One that only looks is none of them, and a sentence begins with none.
@@ -28,6 +29,7 @@ PROGRAMS = frozenset(
         "nano",
         "modprobe",
         "nvidia-modprobe",
+        "nvidia-ctk",
         "reboot",
         "usermod",
         "mokutil",
@@ -62,6 +64,7 @@ PROGRAMS = frozenset(
         "explorer.exe",
     ]
 )
+SHARED = re.compile(r"/tmp/\w")  # noqa: S108 - it is looked for
 SETS = re.compile(r"[A-Z_]+=")
 
 
@@ -92,6 +95,14 @@ def test_a_record_has_one_command(code):
     assert not cause.then or (cause.then.endswith((".", ")")) and len(cause.then) < 330), cause.then
 
 
+def test_nothing_goes_to_a_place_that_others_can_take_first():
+    """A fixed name under /tmp may be somebody else's directory by the time it is used."""
+    for cause in all_causes().values():
+        assert not SHARED.search(cause.fix + cause.then), cause.code
+    assert "mktemp -d" in all_causes()["KW-108"].fix
+    assert all_causes()["KW-108"].fix == shell.OWN_CACHES
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -119,4 +130,5 @@ def test_a_finding_has_one_command(tmp_path, code, evidence, machine):
         assert is_a_command(fix), fix
         assert not re.search(r"<[a-z]", fix), fix
         assert str(tmp_path) not in fix
+        assert not SHARED.search(fix)
     assert found

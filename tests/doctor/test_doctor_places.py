@@ -47,11 +47,11 @@ PLACES = {
     "no GPU": (made_up.Made(driver=made_up.NO_DRIVER), "gpus         none"),
     "a driver that crashes": (
         WORKSTATION.but(driver={"error": "the process was ended by signal 11", "crashed": True}),
-        "driver       none that answers: the process was ended by signal 11",
+        "driver       does not answer: the process was ended by signal 11",
     ),
     "a driver that hangs": (
         WORKSTATION.but(driver={"error": "no answer within 5 s", "hung": True}),
-        "driver       none that answers: no answer within 5 s",
+        "driver       does not answer: no answer within 5 s",
     ),
 }
 
@@ -351,12 +351,18 @@ def test_the_exit_code_of_a_machine(tmp_path, area):
     assert exit_code(told) == 10 + list(Area).index(area), [each["code"] for each in told["findings"]]
 
 
+def found(code, area, grade, explained_by=None):
+    return {"code": code, "area": area, "grade": grade, "explained_by": explained_by}
+
+
 def test_the_exit_code_says_where():
     for number, area in enumerate(Area):
-        findings = [{"area": "GPU", "grade": "warns"}, {"area": area.value, "grade": "fails"}]
+        findings = [found("KW-001", "GPU", "warns"), found("KW-002", area.value, "fails")]
         assert exit_code({"findings": findings, "success": False}) == 10 + number
         assert f"{10 + number} {area.value}" in usage()
-    assert exit_code({"findings": [{"area": "GPU", "grade": "warns"}], "success": True}) == 0
+    assert exit_code({"findings": [found("KW-001", "GPU", "warns")], "success": True}) == 0
+    led = [found("KW-012", "GPU", "warns"), found("KW-015", "driver", "fails", "KW-012")]
+    assert exit_code({"findings": led, "success": False}) == 10 + list(Area).index(Area.GPU)
     assert exit_code({"findings": [], "success": False}) == 1
 
 

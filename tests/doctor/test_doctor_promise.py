@@ -43,7 +43,8 @@ CHECKED = {
     "pip is about to replace NVIDIA's torch on a Jetson": (("KW-033", "PyPI"), ("KW-037", "2.5.0a0")),
     "the driver is there, and new enough": (("KW-001", "0000:01:00.0"), ("KW-003", "13.0"), ("KW-076", "11.4")),
     "which libcuda, and how many": (("KW-006", "/stubs"), ("KW-080", "470.82.01"), ("KW-004", "550.54.15")),
-    "the driver starts and shows its GPUs": (("KW-009", "999"), ("KW-015", "1 GPU")),
+    "the driver starts and shows its GPUs": (("KW-009", "999"), ("KW-015", "1 GPU"), ("KW-123", "802")),
+    "one torch in a directory": (("KW-129", "2.7.0"),),
     "the kernel module: not built for this kernel, not signed, another one there": (
         ("KW-102", "6.8.0-45"),
         ("KW-103", "6.8.0-45"),
@@ -137,7 +138,9 @@ def test_there_are_enough():
 def test_the_page_is_what_the_records_say():
     written = (ROOT / "docs/causes.md").read_text(encoding="utf-8")
     assert written == "".join(f"{line}\n" for line in causes.page()), "python -m kernelwright causes > docs/causes.md"
-    assert sorted(re.findall(r"^\| (KW-\d{3}) \|", written, re.MULTILINE)) == sorted(all_causes())
+    assert sorted(re.findall(r"^\| <a id=\"kw-\d{3}\"></a>(KW-\d{3}) \|", written, re.MULTILINE)) == sorted(
+        all_causes()
+    )
 
 
 def test_the_command(capsys):

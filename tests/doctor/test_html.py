@@ -90,9 +90,12 @@ def test_the_report(tmp_path):
     found = {each["code"]: each for each in told["findings"]}
     assert {"KW-074", "KW-085", "KW-021"} <= set(found)
     assert sorted(page.texts["code"]) == sorted(each["code"] for each in told["findings"])
-    grades = [found[code]["grade"] for code in page.texts["code"]]
+    own = [each for each in told["findings"] if not each["explained_by"]]
+    grades = [each["grade"] for each in own]
     assert grades == sorted(grades)  # what fails comes first
-    for part in ("title", "evidence", "fix"):
+    assert [code for code in page.texts["code"] if not found[code]["explained_by"]] == [each["code"] for each in own]
+    assert page.texts["fix"] == [seen(each["fix"]) for each in own]
+    for part in ("title", "evidence"):
         assert sorted(page.texts[part]) == sorted(seen(each[part]) for each in told["findings"])
     assert page.texts["result"] == ["FAILED: 1 of the checks and operators"]
     first, second = (line for line in page.lines if line[:1] in (["0"], ["1"]))
@@ -100,7 +103,7 @@ def test_the_report(tmp_path):
     assert second[1:4] == [seen(EVIL), "3.5", "12 GiB"]
     assert [first[4], second[4]] == [f"{gpu['image'] or 'none'}: {gpu['why']}" for gpu in told["gpus"]]
     for each in told["operators"]:
-        assert [each["name"], "right", each["right"]] in page.lines
+        assert [each["name"], "ok", each["right"]] in page.lines
     facts = dict(line for line in page.lines if len(line) == 2)
     assert facts["python"].startswith(f"{told['python']['version']}, {told['python']['executable']} (")
     assert facts["python"].endswith("), NumPy is not installed")

@@ -86,9 +86,16 @@ def test_the_report(tmp_path):
     compare(REPORT, [gather(made.at(tmp_path / str(number))) for number, made in enumerate(machines)])
 
 
+def test_checks_that_fail(tmp_path, monkeypatch):
+    monkeypatch.setattr("kernelwright.doctor.machine.driver.gpus_on_the_bus", lambda _: 1 / 0)
+    told = gather(made_up.WORKSTATION.at(tmp_path))
+    assert told["unlooked"][0].keys() == {"error", "codes"}
+    assert {"unlooked[].error", "unlooked[].codes[]"} <= set(REPORT)
+
+
 def test_of_itself_alone(tmp_path):
     told = gather(made_up.Made().at(tmp_path), only_self=True)
-    assert set(told) == {"schema", "build", "library", "operators", "findings", "success"}
+    assert set(told) == {"schema", "build", "library", "operators", "findings", "unlooked", "success"}
 
 
 def test_a_log(tmp_path, capsys):

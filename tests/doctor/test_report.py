@@ -168,6 +168,11 @@ def test_of_itself_alone(tmp_path):
     assert done.returncode > 9
 
 
+def test_the_version(capsys):
+    assert report.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"kernelwright {kernelwright.__version__}\n"
+
+
 def test_what_the_program_does_not_know(capsys):
     assert report.main(["heal"]) == 2
     assert report.main(["doctor", "--now"]) == 2

@@ -308,7 +308,7 @@ def test_the_command(tmp_path, capsys):
 
 def test_names_do_not_steer_the_terminal(tmp_path, capsys):
     name = "p/\x1b[2J\u202egpj.so"
-    program.main(["xray", str(wheel(tmp_path / "a.whl", {name: Library(runpath="/\x1b]0;x\x07").bytes()}))])
+    program.main(["xray", "--all", str(wheel(tmp_path / "a.whl", {name: Library(runpath="/\x1b]0;x\x07").bytes()}))])
     printed = capsys.readouterr().out
     assert "gpj.so" in printed
     assert not set(printed) & {"\x1b", "\x07", "\u202e"}

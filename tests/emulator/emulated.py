@@ -40,9 +40,9 @@ class Driver:
     def forget(self) -> None:
         self._library.emulator_forget()
 
-    def temper(self, kind: int) -> None:
+    def schedule_mode(self, kind: int) -> None:
         """1: the last threads run first; 2: copies take effect late; -1: each launch the next of the four."""
-        self._library.emulator_temper(kind)
+        self._library.emulator_schedule_mode(kind)
 
     def launched(self) -> set[str]:
         """The kernels that ran."""
@@ -63,18 +63,20 @@ class Driver:
             self._library.emulator_rehearse(False)
 
     def describe(
-        self, to: int, of: ctypes.Array, sizes: tuple[int, int], element: int, box: tuple[int, int], *, swizzled: bool
+        self, to: int, of: ctypes.Array, sizes: tuple[int, ...], element: int, box: tuple[int, ...], *, swizzle: int = 0
     ) -> None:
-        """What kernels copy boxes of a matrix by: rows and columns of elements of one byte or four."""
-        unsigned_8, float_32, swizzle_128 = 0, 7, 3
+        """What kernels copy boxes of a tensor by: bytes or floats, the fastest dimension last. `swizzle`: bytes, or 0."""
+        unsigned_8, float_32 = 0, 7
         encode, result = ctypes.CFUNCTYPE(ctypes.c_int, *DESCRIBES)(), ctypes.c_int()
         self._library.cuGetProcAddress_v2(
             b"cuTensorMapEncodeTiled", ctypes.byref(encode), 12000, ctypes.c_uint64(0), ctypes.byref(result)
         )
-        two, pitch = ctypes.c_uint32 * 2, ctypes.c_uint64(sizes[1] * element)
+        rank, pitches = len(sizes), [element * math.prod(sizes[-d:]) for d in range(1, len(sizes))]
+        numbers = ctypes.c_uint32 * rank
         code = encode(
-            to, unsigned_8 if element == 1 else float_32, 2, ctypes.addressof(of), (ctypes.c_uint64 * 2)(*sizes[::-1]),
-            ctypes.byref(pitch), two(*box[::-1]), two(1, 1), 0, swizzle_128 if swizzled else 0, 0, 0,
+            to, unsigned_8 if element == 1 else float_32, rank, ctypes.addressof(of),
+            (ctypes.c_uint64 * rank)(*sizes[::-1]), (ctypes.c_uint64 * (rank - 1))(*pitches), numbers(*box[::-1]),
+            numbers(*[1] * rank), 0, (0, 32, 64, 128).index(swizzle), 0, 0,
         )  # fmt: skip
         assert code == 0, code
 

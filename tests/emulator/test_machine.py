@@ -11,16 +11,13 @@ from typing import Any
 import pytest
 
 from tests.emulator import build
-from tests.emulator.machine import KERNELS, kernels
+from tests.emulator.machine import KERNELS, SOURCES, THREADS, kernels
 from toolchain.targets import ROOT
 
 pytestmark = pytest.mark.slow
 CODE = "sm_90a"
-PRODUCTS = {
-    f"{kernel}_{kind}": threads
-    for kernel, threads in (("product", 32), ("group_product", 128))
-    for kind in ("float16", "bfloat16")
-}
+PRODUCTS = {f"product_{kind}": 32 for kind in ("float16", "bfloat16")}
+RIGHT = ("right_", "wgmma_")
 
 # What the emulator says of each faulty kernel; "other numbers" where the fault shows in the result alone.
 FAULTS = {
@@ -58,8 +55,31 @@ FAULTS = {
     "expects_more_of_a_box": ["wait for others that never come", "at mbarrier.try_wait"],
     "expects_less_of_a_box": ["16 bytes came to a barrier that was not told of them"],
     "does_not_wait_for_a_box": ["a copy to these 4 bytes", "a race: thread", "has ended", "other numbers"],
+    "copies_a_box_over_what_others_read": ["a race: thread", "was not waited for"],
     "copies_a_box_of_nothing_described": ["the driver has described no matrix there"],
     "reads_a_swizzled_box_as_it_was": ["other numbers"],
+    "stores_without_a_proxy_fence": ["had no fence.proxy.async after it"],
+    "does_not_commit_a_store": ["ends while its stores still read shared memory"],
+    "does_not_wait_for_a_store": ["ends while its stores still read shared memory"],
+    "writes_what_a_store_reads": ["writes to shared memory that wgmma or a store still reads"],
+    "stores_before_all_have_written": ["a race: thread", "had no fence.proxy.async after it"],
+    "lacks_a_barrier_after_matrices": ["a race: thread"],
+    "expects_its_own_copy_alone": ["bytes came to a barrier that was not told of them", "a copy to these", "has ended"],
+    "copies_to_a_block_that_is_not_there": ["the cluster has 2 blocks, not those of 0x5"],
+    "does_not_tell_the_other_block": ["wait for others that never come", "at mbarrier.try_wait"],
+    "takes_registers_that_nobody_releases": ["wait for others that never come", "at setmaxnreg.inc"],
+    "takes_fewer_registers_than_it_has": ["setmaxnreg.inc to 160 registers: the warp has 168"],
+    "does_not_wait_for_products": ["touches a sum of wgmma.m64n16k16.bf16, which was not waited for"],
+    "waits_for_one_group_too_few": ["touches a sum of wgmma.m64n16k16.bf16, which was not waited for"],
+    "does_not_commit_a_product": ["touches a sum of wgmma.m64n16k16.bf16, which was not waited for"],
+    "multiplies_without_a_proxy_fence": ["had no fence.proxy.async after it"],
+    "has_its_proxy_fence_before_it_stores": ["had no fence.proxy.async after it"],
+    "multiplies_before_all_have_stored": ["a race: thread", "had no fence.proxy.async after it"],
+    "multiplies_without_a_wgmma_fence": ["no wgmma.fence came after its registers were last free to be written"],
+    "writes_what_a_product_reads": ["writes to shared memory that wgmma or a store still reads"],
+    "copies_over_what_a_product_reads": ["is written to shared memory that wgmma or a store still reads"],
+    "a_warp_leaves_a_product_out": ["the warps of warpgroup 0 issued different products"],
+    "ends_before_its_products": ["ends while its products are on their way"],
     "does_not_wait_for_other_blocks": ["has ended", "a copy to these 4 bytes", "other numbers"],
 }
 
@@ -74,7 +94,10 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("emulator")
     driver = build.build_driver(folder)
     sources = {
-        **{KERNELS / source: dict.fromkeys(kernels(source), 64) for source in ("machine.cu", "boxes.cu")},
+        **{
+            KERNELS / source: {name: THREADS.get(how, 64) for name, how in kernels(source).items()}
+            for source in SOURCES
+        },
         KERNELS / "matrices.cu": PRODUCTS,
     }
     image = build.build_image(CODE, sources, build.headers(), driver, folder)
@@ -87,12 +110,12 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_every_kernel_is_right_or_has_a_fault_named_here(found: dict[str, Any]):
-    assert {name for name in found["said"] if not name.startswith("right_")} == set(FAULTS)
+    assert {name for name in found["said"] if not name.startswith(RIGHT)} == set(FAULTS)
 
 
 def test_right_kernels_give_the_right_numbers(found: dict[str, Any]):
     """In whatever order things happen."""
-    right = {name: said for name, said in found["said"].items() if name.startswith("right_")}
+    right = {name: said for name, said in found["said"].items() if name.startswith(RIGHT)}
     assert len(right) >= 5
     assert right == dict.fromkeys(right, [None] * 4)
 

@@ -63,6 +63,15 @@ def test_derivatives_of_every_narrow_width(operators: Path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_linear_of_random_shapes(operators: Path):
+    if not build.kernels_of("sm_90a"):
+        pytest.skip("the installed wheel has no images for sm_90a")
+    command = [sys.executable, "-m", "tests.emulator.layers", operators, "9.0/1/1,9.0/2/1,9.0/5/1"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 # The operators give zeros by themselves; this is a caller of the C functions.
 NO_ROWS = """
 import os, sys

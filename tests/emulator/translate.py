@@ -70,8 +70,10 @@ class _Operand:
         assert match, text
         return cls(match[1], text[match.end() :].strip())
 
-    def declared(self, name: str) -> str:
+    def declared(self, name: str, *, itself: bool) -> str:
         kind = _TYPES[self.kind.lstrip("=+")]
+        if itself and self.kind.startswith("+"):
+            return f"auto& {name} = {self.expression};"
         if self.kind.startswith("="):
             return f"{kind} {name}{{}};"
         return f"{kind} {name} = emulated::given<{kind}>{self.expression};"
@@ -116,10 +118,14 @@ def _call(statement: str) -> str:
     if code.startswith("{"):
         code = code[1:-1]
     code = re.sub(r"%(\d+)", r"kw_\1", code)
+    if not code:  # it tells the compiler something, and does nothing
+        return "do {} while (false)"
     operands = [*outputs, *inputs]
-    lines = [operand.declared(f"kw_{number}") for number, operand in enumerate(operands)]
+    later = "wgmma." in code  # writes its sums when it is waited for: they are not copied here and back
+    lines = [operand.declared(f"kw_{number}", itself=later) for number, operand in enumerate(operands)]
     lines += [_instruction(" ".join(part.split())) for part in code.split(";") if part.strip()]
-    lines += [f"emulated::take({operand.expression}, kw_{number});" for number, operand in enumerate(outputs)]
+    if not later:
+        lines += [f"emulated::take({operand.expression}, kw_{number});" for number, operand in enumerate(outputs)]
     return f"do {{ {' '.join(lines)} }} while (false)"
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 pytestmark = [
     pytest.mark.torch,
@@ -41,7 +42,7 @@ def test_its_functions(bnb, under, seed, dtype, quant_type, double):
     here = bnb.functional.dequantize_4bit(packed, state)
     if dtype == torch.float16 and here.device.type == "cpu":
         # The CPU code within its CUDA library rounds halves away from zero, its library for CPUs to even.
-        from tests.peers.bitsandbytes_4bit import halves_away
+        from tests.ops.four_bit.bitsandbytes_4bit import halves_away
 
         product = bnb.functional.dequantize_4bit(packed, with_type(state, torch.float32))
         assert torch.equal(here, product.half())
@@ -88,7 +89,11 @@ def test_whose_kernel_runs(bnb, under, seed, device):
     recorded = {name: (lambda *a, f=f, n=name: (calls.append(n), f(*a))[1]) for name, f in kernels.KERNELS.items()}
     layer = bnb.nn.LinearNF4(64, 64).to(device)
     x = torch.randn(2, 64, requires_grad=True)
-    layer(x).sum().backward()
+
+    def by_its_operators(x):
+        return bnb.autograd._functions.MatMul4Bit.apply(x, layer.weight, None, layer.bias, layer.weight.quant_state)
+
+    by_its_operators(x).sum().backward()
     assert not calls
     before = dict(kernels.KERNELS)
     try:
@@ -96,18 +101,77 @@ def test_whose_kernel_runs(bnb, under, seed, device):
         under.enable()
     finally:
         kernels.KERNELS.update(before)
-    layer(x).sum().backward()
+    by_its_operators(x).sum().backward()
     bnb.nn.LinearNF4(64, 64).to(device)
     assert calls == ["gemm_4bit", "dequantize_4bit", "quantize_4bit"]
     calls.clear()
     with torch.inference_mode():
-        layer(x.detach())
+        by_its_operators(x.detach())
     assert calls == ["gemm_4bit"]
     calls.clear()
     under.disable()
-    layer(x).sum().backward()
+    by_its_operators(x).sum().backward()
     assert not calls
     assert not under.enabled()
+
+
+class Seen(TorchDispatchMode):
+    """The operators that torch dispatches."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.append(func._schema.name)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_a_step_of_a_layer_dispatches_no_more_than_its_products(bnb, under, seed, device, double):
+    """Between kernels Python's time counts: one product forward, the weight and one product backward, no more."""
+    layer = bnb.nn.Linear4bit(64, 96, bias=False, compute_dtype=torch.bfloat16, compress_statistics=double)
+    layer = layer.to(device)
+    x = torch.randn(2, 3, 64).bfloat16().requires_grad_()
+    grad = torch.randn(2, 3, 96).bfloat16()
+    expected = torch.autograd.grad(layer(x), x, grad)[0]
+    plain = layer(x).detach()
+    under.enable()
+    with Seen() as seen:
+        y = layer(x)
+        forward = len(seen.names)
+        found = torch.autograd.grad(y, x, grad)[0]
+    products = [name for name in seen.names if not name.startswith("aten::") or name.endswith(("mm", "matmul"))]
+    assert products[0] == "kernelwright::matmul_4bit"
+    assert products[1] == "kernelwright::dequantize_4bit"
+    assert len(products) == 3
+    views = ("view", "detach", "_unsafe_view", "t", "transpose", "reshape", "expand")
+    assert {name.removeprefix("aten::") for name in seen.names} - set(views) <= {*products, "mm", "bmm"}
+    assert forward <= 3
+    torch.testing.assert_close(found, expected, rtol=2**-6, atol=2**-6)
+    torch.testing.assert_close(y, plain, rtol=2**-6, atol=2**-6)
+
+
+def test_what_its_function_is_given_besides(bnb, under, seed, device):
+    """`out`, no rows, a bias with gradients, a weight seen as floats, a checkpoint's offset of another type."""
+    weight, bias = torch.randn(96, 128), torch.randn(96, requires_grad=True)
+    packed, state = bnb.functional.quantize_4bit(weight, quant_type="nf4", compress_statistics=True)
+    wide = bnb.functional.dequantize_4bit(packed, state)
+    x = torch.randn(2, 3, 128)
+    under.enable()
+    y = bnb.matmul_4bit(x, packed, state, bias=bias)
+    torch.testing.assert_close(y, x @ wide.t() + bias, rtol=1e-4, atol=1e-4)
+    grad = torch.randn(2, 3, 96)
+    torch.testing.assert_close(torch.autograd.grad(y, bias, grad)[0], grad.sum((0, 1)), rtol=1e-5, atol=1e-5)
+    out = torch.empty(2, 3, 96)
+    assert bnb.matmul_4bit(x, packed, state, out=out) is out
+    torch.testing.assert_close(out, x @ wide.t(), rtol=1e-4, atol=1e-4)
+    assert bnb.matmul_4bit(x[:0], packed, state).shape == (0, 3, 96)
+    as_floats = packed.view(-1).view(torch.float32).view(-1, 1)
+    torch.testing.assert_close(bnb.matmul_4bit(x, as_floats, state), out)
+    state.offset = state.offset.bfloat16().to(torch.float64)
+    wide = bnb.functional.dequantize_4bit(packed, state).float()
+    torch.testing.assert_close(bnb.matmul_4bit(x, packed, state), x @ wide.t(), rtol=1e-4, atol=1e-4)
 
 
 def test_again_and_again(bnb, under, seed):

@@ -328,15 +328,22 @@ DOCUMENTS = [
     ),
     Plant(
         "variables_are_documented",
-        {"README.md": "", "src/kernelwright/_environment.py": 'X = "KERNELWRIGHT_X"\n'},
-        "README.md: no row for KERNELWRIGHT_X",
-        {"README.md": "| `KERNELWRIGHT_X` | what it does |\n"},
+        {"docs/use.md": "", "src/kernelwright/_environment.py": 'X = "KERNELWRIGHT_X"\n'},
+        "docs/use.md: no row for KERNELWRIGHT_X",
+        {"docs/use.md": "| `KERNELWRIGHT_X` | what it does |\n"},
     ),
     Plant(
         "variables_are_documented",
-        {"README.md": "| `KERNELWRIGHT_Y` | what it did |\n", "src/kernelwright/_environment.py": ""},
-        "README.md: KERNELWRIGHT_Y is not in src/kernelwright/_environment.py",
-        {"README.md": "KERNELWRIGHT\n"},
+        {"docs/use.md": "| `KERNELWRIGHT_Y` | what it did |\n", "src/kernelwright/_environment.py": ""},
+        "docs/use.md: KERNELWRIGHT_Y is not in src/kernelwright/_environment.py",
+        {"docs/use.md": "KERNELWRIGHT\n"},
+    ),
+    Plant("the_front_page_is_short", {"README.md": "a\n" * 121}, "121 lines, 120 is", {"README.md": "a\n" * 120}),
+    Plant(
+        "every_page_is_in_the_index",
+        {"docs/index.md": "[b](b.md)\n", "docs/a.md": "", "docs/b.md": "", "docs/a.svg": ""},
+        "docs/index.md: no link to docs/a.md",
+        {"docs/index.md": "[a](a.md), [b](b.md)\n"},
     ),
     Plant(
         "cmake_options_are_documented",

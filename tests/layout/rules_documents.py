@@ -16,6 +16,9 @@ EXCEPTIONS = "src/kernelwright/errors.py"
 ENVIRONMENT = "src/kernelwright/_environment.py"
 PAGE = "docs/errors.md"
 BUILDING = "docs/building.md"
+USE = "docs/use.md"
+INDEX = "docs/index.md"
+FRONT_PAGE = 120  # lines
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _STATUS = re.compile(r"^\s*(KW_(?:OK|ERROR_\w+)) = (\d+)", re.MULTILINE)
 _ROW = re.compile(r"^\|\s*`?(\d+)`?\s*\|\s*`(\w+)`", re.MULTILINE)
@@ -153,13 +156,29 @@ def exceptions_are_documented(tree: Tree) -> Iterator[str]:
 
 def variables_are_documented(tree: Tree) -> Iterator[str]:
     """A setting that nobody can find is a setting that nobody has; one that is gone costs somebody an afternoon."""
-    if not {"README.md", ENVIRONMENT} <= set(tree.files):
+    if not {USE, ENVIRONMENT} <= set(tree.files):
         return
     pattern = r"KERNELWRIGHT_[A-Z]+\b"
     known = set(re.findall(pattern, tree.text(ENVIRONMENT)))
-    rows = set(re.findall(rf"^\| `({pattern})`", tree.text("README.md"), re.MULTILINE))
-    yield from (f"README.md: no row for {name}" for name in sorted(known - rows))
-    yield from (f"README.md: {name} is not in {ENVIRONMENT}" for name in sorted(rows - known))
+    rows = set(re.findall(rf"^\| `({pattern})`", tree.text(USE), re.MULTILINE))
+    yield from (f"{USE}: no row for {name}" for name in sorted(known - rows))
+    yield from (f"{USE}: {name} is not in {ENVIRONMENT}" for name in sorted(rows - known))
+
+
+def the_front_page_is_short(tree: Tree) -> Iterator[str]:
+    """README.md is what people read first, and mostly all that they read: it shows and links, docs/ explains."""
+    count = tree.text("README.md").count("\n") if "README.md" in tree.files else 0
+    if count > FRONT_PAGE:
+        yield f"README.md: {count} lines, {FRONT_PAGE} is the most: move what is too much to docs/"
+
+
+def every_page_is_in_the_index(tree: Tree) -> Iterator[str]:
+    """A page that the index does not name is found by search alone."""
+    if INDEX not in tree.files:
+        return
+    for path in tree.under("docs"):
+        if path.endswith(".md") and path != INDEX and f"]({path.removeprefix('docs/')})" not in tree.text(INDEX):
+            yield f"{INDEX}: no link to {path}"
 
 
 def cmake_options_are_documented(tree: Tree) -> Iterator[str]:

@@ -18,18 +18,20 @@ import pytest
 from tests.layout import (
     plants,
     plants_torch,
+    plants_words,
     rules_documents,
     rules_files,
     rules_native,
     rules_python,
     rules_torch,
     rules_values,
+    rules_words,
 )
 from tests.layout.tree import Tree
 
 ROOT = Path(__file__).resolve().parents[2]
-MODULES = (rules_documents, rules_files, rules_native, rules_python, rules_torch, rules_values)
-PLANTS = [*plants.PLANTS, *plants_torch.PLANTS]
+MODULES = (rules_documents, rules_files, rules_native, rules_python, rules_torch, rules_values, rules_words)
+PLANTS = [*plants.PLANTS, *plants_torch.PLANTS, *plants_words.PLANTS]
 Rule = Callable[[Tree], Iterator[str]]
 RULES: dict[str, Rule] = {
     name: rule

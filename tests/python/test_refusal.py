@@ -12,9 +12,10 @@ import pytest
 
 from kernelwright import _files
 from kernelwright.doctor.causes import all_causes
+from tests.doctor import made_up, test_doctor_checks
 from tests.doctor.made_up import NO_DRIVER, ORIN, WORKSTATION
 from tests.doctor.test_doctor_fixes import is_a_command
-from tests.python import made_up, standin, test_doctor_checks
+from tests.python import standin
 from tests.python.support import WITHOUT_TORCH, copy_package, run
 
 # One call for a GPU, as an operator makes it; what became of it, as JSON.

@@ -28,7 +28,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from toolchain import leftovers, source
+from toolchain import orphans, source
 from toolchain.device.compiler import source_of
 from toolchain.request import find_ops
 from toolchain.targets import ROOT
@@ -44,7 +44,10 @@ class Tree:
 
     root: Path
     operator: str = field(
-        default_factory=lambda: min(find_ops(), key=lambda op: (ROOT / source_of(ROOT, op)).stat().st_size)
+        default_factory=lambda: min(
+            (op for op, images in find_ops().items() if images == (op,)),
+            key=lambda op: (ROOT / source_of(ROOT, op)).stat().st_size,
+        )
     )
     log: Path = field(init=False)
 
@@ -65,7 +68,7 @@ class Tree:
 
     @property
     def mark(self) -> str:
-        return leftovers.mark_of(self.root / ".kw" / "build.lock")
+        return orphans.mark_of(self.root / ".kw" / "build.lock")
 
     def start(self, **variables: str) -> subprocess.Popen[bytes]:
         """A build in a session of its own; what it says goes into the log."""
@@ -151,10 +154,10 @@ def kills(place: Path, count: int, seed: int) -> int:
         hows[how := strike(child, chance)] += 1
         child.wait()
         struck = time.monotonic()
-        while how != "all KILL" and leftovers.marked(tree.mark) and time.monotonic() - struck < 30:
+        while how != "all KILL" and orphans.marked(tree.mark) and time.monotonic() - struck < 30:
             time.sleep(0.005)
         slowest = max(slowest, time.monotonic() - struck)
-        left = leftovers.marked(tree.mark) if how != "all KILL" else []
+        left = orphans.marked(tree.mark) if how != "all KILL" else []
         halves = tree.wheels() - {right}
         code = tree.build()
         fine = code == 0 and tree.wheels() == {right} and not left and not halves

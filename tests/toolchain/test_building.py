@@ -62,6 +62,7 @@ def test_the_verb_says_what_was_made_how_and_where_it_lies(tmp_path, monkeypatch
     made = stamp.Stamp("0", wheel.name, "ab" * 32, "kernelwright 1\nrms_norm   2 %\nSUCCESS", ROWS, STEP, 5.0)
     monkeypatch.setattr(verb, "ROOT", tmp_path)
     monkeypatch.setattr(verb, "build", lambda *_: module.Outcome(wheel, made, fresh))
+    monkeypatch.setattr(verb.recorded, "check", lambda path, _: f"{path.name} is as recorded")
     words = argparse.ArgumentParser()
     verb.add_arguments(words)
     assert verb.run(words.parse_args([])) == 0
@@ -69,7 +70,7 @@ def test_the_verb_says_what_was_made_how_and_where_it_lies(tmp_path, monkeypatch
     assert said.startswith(as_table(ROWS))
     assert "the library and the wheel: 4.5 s, largest process 300 MB" in said
     assert ("rms_norm   2 %" if fresh else "self-check passed then") in said
-    assert said.endswith(f"dist/k.whl  12,345 bytes, {how}\nsha256 {'ab' * 32}\nSUCCESS\n")
+    assert said.endswith(f"dist/k.whl  12,345 bytes, {how}\nsha256 {'ab' * 32}\nk.whl is as recorded\nSUCCESS\n")
     assert said.count("SUCCESS") == 1
 
 
@@ -138,7 +139,7 @@ def test_nothing_is_done_twice_unless_input_or_wheel_changed(tmp_path, monkeypat
         return module.Outcome(wheel, done, fresh=True)
 
     monkeypatch.setattr(module, "_build", work)
-    monkeypatch.setattr(module, "publish", published.append)
+    monkeypatch.setattr(module, "publish", lambda path, _: published.append(path))
     monkeypatch.setattr(stamp, "inputs", lambda _: inputs[0])
     asked = Options(target="linux-x86_64")
     monkeypatch.setattr("platform.machine", lambda: "x86_64")

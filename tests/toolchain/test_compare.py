@@ -110,18 +110,74 @@ def test_other_flags_and_compilers_are_named_and_explain_the_code(found, tmp_pat
     told = found({tiny.LIBRARY: tiny.library(tmp_path, CODE, "-O0")}, recipe)
     assert kinds(told) == {"flags"}
     assert told[0][2] == "host compiler, to compile: -O0 in the wheel, -O3 in the rebuilt one"
-    recipe = {**tiny.RECIPE, "device_compiler": {"driver": "nvrtc", "version": "12.4.127", "sha256": "e" * 64}}
+    recipe = {**tiny.RECIPE, "device_compiler": {"driver": "nvrtc", "version": "12.4.127"}}
     told = found({}, recipe)
     assert kinds(told) == {"compiler"}
-    assert "nvrtc 12.4.127 eeee" in told[0][2]
+    assert "nvrtc 12.4.127 in the wheel" in told[0][2]
 
 
-def test_other_sources_locks_and_commits_are_named(found):
+def test_other_sources_and_locks_are_named(found):
     recipe = {**tiny.RECIPE, "inputs": {"csrc/a.cpp": "b" * 64}, "locks": {"locks/x.txt": "2" * 64}}
-    told = found({}, {**recipe, "source": {"commit": "e" * 40, "dirty": True, "sha256": "6" * 64}})
-    assert kinds(told) == {"source", "tools", "commit"}
+    told = found({}, {**recipe, "source": {"sha256": "6" * 64}})
+    assert kinds(told) == {"source", "tools"}
     assert "csrc/a.cpp: not the files the wheel was made from" in told[1][2]
-    assert f"{'e' * 40} with changes in the wheel, {'c' * 40} in the rebuilt one" in told[2][2]
+
+
+def test_packing_alone_is_summed_up(found, members):
+    members.update({f"kernelwright/m{number}.py": b"x" for number in range(60)})
+    told = found({}, date=(2026, 11, 21, 8, 30, 2))
+    (said,) = told
+    count = len(tiny.sealed(members))
+    assert said[:2] == ("the wheel", "clock")
+    assert said[2].startswith(f"{count} members are packed otherwise, as kernelwright")
+    assert said[2].endswith("dated 2026-11-21 08:30:02 in the wheel, 1980-01-01 00:00:00 in the rebuilt one")
+
+
+def test_bytes_before_the_archive_are_named(members, tmp_path):
+    """Installers find the archive from its end."""
+    plain = tiny.write(tmp_path / tiny.NAME, tiny.sealed(members))
+    ours = wheel.read(plain)
+    plain.write_bytes(b"#!/bin/sh\nexit 1\n" + plain.read_bytes())
+    (said,) = compare.compare(wheel.read(plain), ours)
+    assert (said.member, said.kind) == ("the wheel", "packing")
+    assert said.words == "17 bytes stand before the archive; no wheel has any"
+
+
+def test_an_image_in_the_place_of_another_is_named(found, members):
+    members["kernelwright/kernels/sm_86/op.cubin"] = Made(kernel="k_other").bytes()
+    told = found({"kernelwright/kernels/sm_86/op.cubin": members["kernelwright/kernels/sm_89/op.cubin"]})
+    assert kinds(told) == {"image"}
+    assert told[0][0] == "kernelwright/kernels/sm_86/op.cubin"
+    assert told[0][2] == "it is kernelwright/kernels/sm_89/op.cubin of the rebuilt one, under another's name"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            {"source": {"sha256": "6" * 64}},
+            f"its inputs have the sha256 {tiny.RECIPE['source']['sha256']}, and it says 6",
+        ),
+        ({"build": {**tiny.RECIPE["build"], "toolkit": "cu999"}}, "it says toolkit 'cu999', and the manifest 'cu122'"),
+        ({"build": {**tiny.RECIPE["build"], "target": "l4t-r36"}}, "it says target 'l4t-r36', and the manifest 'linux"),
+        ({"build": {**tiny.RECIPE["build"], "provider": "nix"}}, "it says provider 'nix', and the manifest 'pip'"),
+        ({"device_compiler": {"driver": "nvcc", "version": "1"}}, "it names another device compiler than the manifest"),
+    ],
+)
+def test_a_statement_that_contradicts_itself_or_the_manifest_is_a_false_claim(members, tmp_path, change, words):
+    members["kernelwright/manifest.json"] = json.dumps(
+        {
+            **json.loads(members["kernelwright/manifest.json"]),
+            "target": "linux-x86_64",
+            "toolkit": "cu122",
+            "provider": "pip",
+        }
+    ).encode()
+    assert [*false_claims(wheel.read(tiny.write(tmp_path / tiny.NAME, tiny.sealed(members))))] == []
+    wrong = tiny.sealed(members, {**tiny.RECIPE, **change})
+    (said,) = false_claims(wheel.read(tiny.write(tmp_path / tiny.NAME, wrong)))
+    assert (said.member, said.kind) == (f"{tiny.INFO}statement.json", "claim")
+    assert words in said.words
 
 
 def test_members_that_came_or_went_are_named(found, members):

@@ -10,7 +10,7 @@ import pytest
 from device_support import FakeCompiler, tree
 
 from toolchain.device import build_images
-from toolchain.device.cache import Cache, key_of
+from toolchain.device.cache import Cache, _seal, key_of
 from toolchain.device.compiler import Job
 from toolchain.device.environment import cache_dir
 from toolchain.device.progress import Progress
@@ -33,7 +33,7 @@ def build(table, root, tmp_path):
         before = len(compiler.asked)
         request = resolve(table, machine="x86_64", root=root, archs=archs, **options)
         shown = io.StringIO()
-        progress = Progress(len(request.ops) * len(request.codes), shown)
+        progress = Progress(len(request.images) * len(request.codes), shown)
         built = build_images(request, compiler, root=root, cache_at=tmp_path / "cache", progress=progress)
         return sorted(compiler.asked[before:]), shown.getvalue(), built.images
 
@@ -150,6 +150,72 @@ def test_an_entry_for_another_code_is_not_believed(build, tmp_path):
     asked, shown, _ = build(compiler, archs="89", ops="first")
     assert asked == every("sm_89", ops=("first",))
     assert "is damaged" in shown
+
+
+@pytest.mark.parametrize("what", ["", "images", "peaks"])
+@pytest.mark.parametrize(("mode", "who"), [(0o020, "its group"), (0o002, "everybody")])
+def test_a_cache_that_others_may_write_is_not_used(build, tmp_path, what, mode, who):
+    build(FakeCompiler())
+    place = tmp_path / "cache" / what
+    place.chmod(place.stat().st_mode | mode)
+    forged = entries(tmp_path)[0].stat()
+    asked, shown, images = build(FakeCompiler())
+    assert asked == every("sm_80", "sm_89")
+    assert not any(image.cached for image in images)
+    assert shown.count(f"cache: {place} may be written by {who}, and whoever can") == 1
+    assert f"goes without it. If all in it is yours: chmod -R go-w {tmp_path}/cache" in shown
+    assert entries(tmp_path)[0].stat().st_mtime_ns == forged.st_mtime_ns  # nothing is put there either
+
+
+@pytest.mark.parametrize("above", [False, True])
+def test_an_entry_that_others_may_write_is_not_used(build, tmp_path, above):
+    build(FakeCompiler(), archs="80", ops="first")
+    (entry,) = entries(tmp_path)
+    place = entry.parent if above else entry
+    place.chmod(place.stat().st_mode | 0o020)
+    asked, shown, _ = build(FakeCompiler(), archs="80", ops="first")
+    assert asked == every("sm_80", ops=("first",))
+    assert f"{place} may be written by its group" in shown
+
+
+def test_a_cache_of_somebody_else_is_not_used(build, tmp_path, monkeypatch):
+    build(FakeCompiler())
+    owner = tmp_path.stat().st_uid
+    if owner:
+        monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    else:  # root's own is everybody's to read, so it goes to somebody else
+        monkeypatch.setattr(os, "geteuid", lambda: 1)
+        assert build(FakeCompiler())[0] == []
+        owner = 4321
+        os.chown(tmp_path / "cache", owner, -1)
+    asked, shown, _ = build(FakeCompiler())
+    assert asked == every("sm_80", "sm_89")
+    assert f"cache belongs to user {owner}, and whoever" in shown
+
+
+def test_a_cache_is_made_for_its_user_alone_to_write(build, tmp_path):
+    before = os.umask(0)
+    try:
+        build(FakeCompiler())
+        assert build(FakeCompiler())[0] == []
+    finally:
+        os.umask(before)
+    made = [tmp_path / "cache", *(tmp_path / "cache").rglob("*")]
+    assert {path.stat().st_mode & 0o022 for path in made} == {0}
+
+
+@pytest.mark.parametrize(
+    "facts", ["{}", "[]", "7", "{", '{"log": 1, "seconds": 1, "peak": 1}', '{"log": "", "peak": 1}']
+)
+def test_a_malformed_entry_is_named(build, tmp_path, facts):
+    """Sealed as ours are, by somebody who knows how, or by another toolchain."""
+    build(FakeCompiler(), archs="80", ops="first")
+    (entry,) = entries(tmp_path)
+    rest = facts.encode() + b"\nimage"
+    entry.write_bytes(_seal(entry.name, rest) + b"\n" + rest)
+    asked, shown, _ = build(FakeCompiler(), archs="80", ops="first")
+    assert asked == every("sm_80", ops=("first",))
+    assert f"cache: the entry of csrc/ops/toy/first.cu for sm_80 is malformed ({entry})" in shown
 
 
 def test_a_cache_that_cannot_be_written_costs_time_only(build, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 
 from toolchain import targets
 from toolchain.errors import RequestError
-from toolchain.request import Request, label, resolve
+from toolchain.request import Request, find_ops, label, resolve
 
 
 @pytest.fixture(scope="module")
@@ -142,3 +142,30 @@ def test_no_two_builds_of_one_platform_share_a_name(ask, table):
 def test_an_unpicked_provider_has_no_label(ask):
     with pytest.raises(RequestError, match="auto"):
         label(ask(provider="auto"))
+
+
+@pytest.fixture
+def family(tmp_path):
+    """Three operators: one with an image of its own, two that share the family's other two; beside them another family."""
+    for name in ("wide/api/linear.h", "wide/api/gated.h", "wide/api/quantize.h", "wide/gemm.cu", "wide/gemv.cu",
+                 "wide/quantize.cu", "alone/api/norm.h", "alone/norm.cu"):  # fmt: skip
+        (tmp_path / "csrc/ops" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "csrc/ops" / name).write_text("")
+    return tmp_path
+
+
+def test_an_image_may_serve_several_operators_and_an_operator_have_several_images(table, family):
+    assert find_ops(family) == {
+        "gated": ("gemm", "gemv"),
+        "linear": ("gemm", "gemv"),
+        "norm": ("norm",),
+        "quantize": ("gemm", "gemv", "quantize"),
+    }
+    everything = resolve(table, machine="x86_64", root=family)
+    assert everything.ops == ("gated", "linear", "norm", "quantize")
+    assert everything.images == ("gemm", "gemv", "norm", "quantize")
+    assert everything.is_default
+    one = resolve(table, machine="x86_64", root=family, ops="gated")
+    assert (one.ops, one.images, label(one)) == (("gated",), ("gemm", "gemv"), "gated")
+    with pytest.raises(RequestError, match=r"op 'gemm' has no csrc/ops/<family>/api/gemm\.h; there are gated, linear"):
+        resolve(table, machine="x86_64", root=family, ops="gemm")

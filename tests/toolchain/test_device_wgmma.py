@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 from device_support import tree
 
+from toolchain.cubin.code import code_of
 from toolchain.device import Job
 from toolchain.device.image import finish
 from toolchain.device.log import serialized
@@ -52,6 +53,11 @@ def test_the_log_tells_what_the_machine_code_shows(jobs, every_nvrtc):
             products, waits = (sum(word in line for line in code) for word in ("HGMMA", "WARPGROUP.DEPBAR"))
             assert products == 3, (release, name)
             assert waits == (3 if name == "waiting" else 1), (release, name)
+            read = code_of(compiled.image, f"{name}_k")
+            assert [kind for kind, count in read.order for _ in range(count)] == [
+                "HGMMA" if "HGMMA" in line else "WAIT" for line in code if "HGMMA" in line or "WARPGROUP.DEPBAR" in line
+            ], (release, name)
+            assert read.local == 0, (release, name)
             assert list(serialized(compiled.log)) == (["waiting_k"] if name == "waiting" else []), (release, name)
 
 

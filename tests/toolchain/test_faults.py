@@ -25,7 +25,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from tests.toolchain import launcher
-from toolchain import disk, leftovers
+from toolchain import disk, orphans
 from toolchain.errors import CompileError, DiskFull, ProvisionError, RequestError
 from toolchain.providers import pip
 from toolchain.targets import ROOT
@@ -33,7 +33,7 @@ from toolchain.targets import ROOT
 # A verb that holds a lock, and has two processes under it: one of them in a session of its own, as compilers are.
 HOLDER = """
 import pathlib, signal, subprocess, sys, time
-from toolchain import __main__ as verb, leftovers
+from toolchain import __main__ as verb, orphans
 from toolchain.providers import pip
 place = pathlib.Path(sys.argv[1])
 class Command:
@@ -42,7 +42,7 @@ class Command:
     def run(arguments):
         with pip.locked(place / "lock", "waiting"):
             shell = subprocess.Popen(["sh", "-c", "setsid sleep 600 & exec sleep 600"])
-            while len(leftovers.marked(leftovers.mark_of(place / "lock"))) < 2:
+            while len(orphans.marked(orphans.mark_of(place / "lock"))) < 2:
                 time.sleep(0.01)
             (place / "ready").touch()
             time.sleep(600)
@@ -80,7 +80,7 @@ def holder(tmp_path):
     until(lambda: (tmp_path / "ready").exists() or child.poll() is not None)
     yield child
     child.kill()
-    leftovers.end(leftovers.mark_of(tmp_path / "lock"))
+    orphans.end(orphans.mark_of(tmp_path / "lock"))
     child.communicate()
 
 
@@ -95,53 +95,53 @@ def watchers(mark: str) -> list[int]:
 
 @pytest.mark.parametrize(("number", "code"), [("SIGKILL", -9), ("SIGTERM", 143), ("SIGINT", 130), ("SIGHUP", 129)])
 def test_nothing_outlives_a_build_that_is_ended(holder, tmp_path, number, code):
-    mark = leftovers.mark_of(tmp_path / "lock")
-    assert len(leftovers.marked(mark)) == 2
+    mark = orphans.mark_of(tmp_path / "lock")
+    assert len(orphans.marked(mark)) == 2
     holder.send_signal(signal.Signals[number])
     with launcher.load().Lock(tmp_path / "lock", "waiting", patience=120):  # nobody else has it before they are gone
-        assert leftovers.marked(mark) == []
+        assert orphans.marked(mark) == []
     assert holder.wait(120) == code
 
 
 def test_what_outlives_a_build_and_its_watcher_is_ended_by_the_next_one(holder, tmp_path, capfd):
-    mark = leftovers.mark_of(tmp_path / "lock")
+    mark = orphans.mark_of(tmp_path / "lock")
     (watcher,) = watchers(mark)
     os.kill(watcher, signal.SIGKILL)
     holder.kill()
     holder.wait()
-    assert len(leftovers.marked(mark)) == 2
+    assert len(orphans.marked(mark)) == 2
     with pip.locked(tmp_path / "lock", "waiting", patience=120):
-        assert leftovers.marked(mark) == []
+        assert orphans.marked(mark) == []
     assert "ended 2 processes that a killed build had left running" in capfd.readouterr().err
 
 
 def test_a_lock_ends_nothing_but_what_was_started_under_it(tmp_path):
     with pip.locked(tmp_path / "outer", ""), subprocess.Popen(["sleep", "600"]) as under_outer:
         with pip.locked(tmp_path / "inner", ""), subprocess.Popen(["sleep", "600"]) as under_both:
-            assert leftovers.marked(leftovers.mark_of(tmp_path / "inner")) == [under_both.pid]
+            assert orphans.marked(orphans.mark_of(tmp_path / "inner")) == [under_both.pid]
             under_both.kill()
         assert under_outer.poll() is None
         under_outer.kill()
-    assert leftovers.VARIABLE not in os.environ
+    assert orphans.VARIABLE not in os.environ
 
 
 def test_a_process_is_seen_while_it_changes_its_program(monkeypatch):
     """Popen returns when the kernel has taken the new program, and may not have given it its environment yet."""
-    monkeypatch.setenv(leftovers.VARIABLE, "here")
+    monkeypatch.setenv(orphans.VARIABLE, "here")
     for _ in range(500):
         with subprocess.Popen(["sleep", "600"]) as child:
-            found = leftovers.environment(Path(f"/proc/{child.pid}"))
+            found = orphans.environment(Path(f"/proc/{child.pid}"))
             child.kill()
-        assert b"\0%b=here\0" % leftovers.VARIABLE.encode() in b"\0" + found
+        assert b"\0%b=here\0" % orphans.VARIABLE.encode() in b"\0" + found
 
 
 def test_a_process_with_no_environment_or_none_any_more(tmp_path):
     with subprocess.Popen(["sleep", "600"], env={}) as child:
-        assert leftovers.environment(Path(f"/proc/{child.pid}")) == b""
+        assert orphans.environment(Path(f"/proc/{child.pid}")) == b""
         child.kill()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # a zombie
         with pytest.raises(OSError, match=r"No such (process|file)"):
-            leftovers.environment(Path(f"/proc/{child.pid}"))
+            orphans.environment(Path(f"/proc/{child.pid}"))
 
 
 def ignored(number: signal.Signals, pid: int) -> bool:
@@ -159,7 +159,7 @@ def test_a_verb_ends_with_the_nox_that_started_it(tmp_path, before):
         outer.kill()
     assert found == {before == "SIG_IGN"}
     with pip.locked(tmp_path / "lock", "waiting", patience=120):
-        assert leftovers.marked(leftovers.mark_of(tmp_path / "lock")) == []
+        assert orphans.marked(orphans.mark_of(tmp_path / "lock")) == []
     late = subprocess.run(
         [sys.executable, "-c", "from toolchain.__main__ import _listen; _listen()"],
         env={**os.environ, "KW_PARENT": "1"}, cwd=ROOT, check=False,

@@ -54,6 +54,15 @@ def test_a_good_wheel_passes(members):
     inspect(members)
 
 
+def test_a_function_of_the_newest_c_library_is_refused(members, tmp_path):
+    text = GOOD + "long __isoc23_strtol(const char*, char**, int);\n"
+    text += GOOD.replace(
+        "kw_add(int a) { return a + 1; }", "kw_read(int a) { return a + (int)__isoc23_strtol(0, 0, 10); }"
+    )
+    with pytest.raises(GateError, match=r"libkernelwright.so calls __isoc23_strtol, which glibc has since 2\.38 only"):
+        inspect({**members, gates.LIBRARY: tiny.library(tmp_path, text)})
+
+
 def test_another_export_than_the_c_abi_is_refused(members, tmp_path):
     text = GOOD + GOOD.replace("kw_add", "cblas_add")
     with pytest.raises(GateError, match=r"exports cblas_add; it may export kw_\* alone"):

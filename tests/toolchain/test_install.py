@@ -137,7 +137,7 @@ def test_a_listed_wheel_is_taken_from_a_directory(get, shelf, tmp_path):
     assert not built
     assert got.wheel == tmp_path / "kept" / WANT.name
     assert got.wheel.read_bytes() == path.read_bytes()
-    assert got.words.startswith(f"prebuilt: {shelf} lists it with this sha256; made from commit cccc")
+    assert got.words.startswith(f"prebuilt: {shelf} lists it with this sha256; made from other sources (sha256")
 
 
 def test_a_listed_wheel_is_fetched_once(get, shelf, server):
@@ -187,7 +187,8 @@ def test_a_list_that_is_none_is_refused(get, shelf, text):
 
 def test_what_is_not_there_is_built_and_the_reason_said(get, shelf, server, tmp_path, capsys):
     reasons = {}
-    for name, place in (("directory", shelf), ("server", server.address), ("nowhere", tmp_path / "nowhere")):
+    (tmp_path / "empty").mkdir()
+    for name, place in (("directory", shelf), ("server", server.address), ("empty", tmp_path / "empty")):
         got, built = get(place)
         assert built
         reasons[name] = got.words

@@ -15,6 +15,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from tests.toolchain import launcher
+from toolchain import start
 from toolchain.errors import RequestError
 from toolchain.providers import pip
 
@@ -70,6 +71,43 @@ def test_words_become_sessions_and_odd_settings_change_nothing(tree, tmp_path):
     assert (code, out, err) == (0, f"NOX {['--noxfile', noxfile, '--list']} {tree.root} {tree.root}\n", "")
     code, out, err = tree.run("-s", "lint")
     assert f"{noxfile!r}, '-s', 'lint']" in out
+
+
+def strays(*places: Path) -> dict[str, str]:
+    """Modules that end whoever imports them, in these directories; and a PYTHONPATH that names them."""
+    for place in places:
+        place.mkdir(exist_ok=True)
+        for name in ("venv", "ensurepip", "pip", "nox", "virtualenv", "json", "argparse", "toolchain", "tomllib"):
+            (place / f"{name}.py").write_text(f"raise SystemExit('STRAY {name}')\n")
+    return {"PYTHONPATH": os.pathsep.join(["", *map(str, places)])}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("has_venv", [True, False])
+def test_modules_where_somebody_stands_do_not_run(tree, tmp_path, has_venv):
+    if not has_venv:
+        text = (tree.root / "kw").read_text()
+        (tree.root / "kw").write_text(text.replace('has("venv")', "False"))
+    odd = strays(tmp_path / "stand", tree.root)  # the tree as well: ./kw is run there
+    for place in (tmp_path / "stand", tree.root):
+        code, out, err = tree.run("build", cwd=place, **odd)
+        assert (code, "STRAY" in out + err) == (0, False), err
+        assert out.startswith("NOX")
+    (home,) = tree.homes()
+    assert (home / "modules").is_dir() is not has_venv
+
+
+def test_modules_where_somebody_stands_do_not_run_in_the_toolchain(monkeypatch, tmp_path):
+    odd = strays(tmp_path)
+    command = start.command(sys.executable, KW.parent, "toolchain", "build", "--archs", "none")
+    for words in (command, start.others(sys.executable, "pip", "--version")):
+        done = subprocess.run(
+            words, cwd=tmp_path, env={**os.environ, **odd}, capture_output=True, text=True, check=False
+        )
+        assert "STRAY" not in done.stdout + done.stderr, done.stderr
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert pip.run_pip(["--version"], "trying").startswith("pip ")
 
 
 def test_a_verb_finds_the_toolchain_where_python_does_not_look_beside_itself(monkeypatch):
@@ -142,6 +180,7 @@ def test_with_pip_and_no_venv_a_directory_holds_nox(tree):
 
 def test_with_neither_it_names_the_command_and_why(kw, tmp_path, monkeypatch):
     monkeypatch.setattr(kw, "has", lambda _: False)
+    monkeypatch.setattr(kw, "pip_command", list)
     with pytest.raises(kw.Failed) as failed:
         kw.make(tmp_path)
     assert failed.value.code == 13
@@ -184,7 +223,7 @@ def test_pip_hears_where_packages_come_from_and_nothing_else(kw, tmp_path, monke
     monkeypatch.setenv("PIP_TARGET", "/nowhere")
     monkeypatch.setenv("PIP_TIMEOUT", "9")
     monkeypatch.setenv("PYTHONPATH", "/nowhere")
-    env = kw.pip_environment([sys.executable, "-m", "pip"])
+    env = kw.pip_environment([sys.executable, "-I", "-m", "pip"])
     told = {key: value for key, value in env.items() if key.startswith(("PIP_", "PYTHON"))}
     assert told.pop("PIP_FIND_LINKS").split() == ["/a", "/b"]
     wanted = {

@@ -8,6 +8,7 @@ import json
 import pytest
 
 from toolchain.abi import promise
+from toolchain.abi.read import SHARED
 from toolchain.errors import GateError, TableError
 from toolchain.targets import ROOT
 
@@ -26,7 +27,7 @@ def tree(tmp_path):
 
     class Tree:
         def change(self, old: str, new: str) -> None:
-            header = tmp_path / promise.HEADERS / "base.h"
+            header = tmp_path / SHARED / "base.h"
             text = header.read_text()
             assert old in text
             header.write_text(text.replace(old, new))
@@ -44,9 +45,9 @@ def tree(tmp_path):
             return promise.check(tmp_path)
 
     made = Tree()
-    (tmp_path / promise.HEADERS).mkdir(parents=True)
+    (tmp_path / SHARED).mkdir(parents=True)
     (tmp_path / promise.NUMBER).parent.mkdir(parents=True)
-    (tmp_path / promise.HEADERS / "base.h").write_text(BASE)
+    (tmp_path / SHARED / "base.h").write_text(BASE)
     (tmp_path / promise.RECORD).write_text("[]")
     made.number(3)
     made.version("1.0.0")

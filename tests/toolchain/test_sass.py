@@ -14,7 +14,7 @@ from toolchain.building import Options, run, sass
 from toolchain.device import build_images
 from toolchain.device.log import Spills
 from toolchain.errors import GateError
-from toolchain.request import find_ops, find_target, resolve
+from toolchain.request import find_images, find_target, resolve
 from toolchain.targets import ROOT
 
 TABLE = targets.load()
@@ -151,7 +151,7 @@ def test_this_trees_file_has_its_operators_and_the_codes_of_every_release():
     planned = {name for target in TABLE.targets.values() if target.release for name in target.cubins}
     known = {code.name for code in TABLE.codes.values() if code.toolkits.knows(toolkit.release)}
     assert set(recorded.codes) == planned & known
-    assert {key[0] for key in recorded.cells} == set(find_ops())
+    assert {key[0] for key in recorded.cells} == set(find_images())
     assert {key[2] for key in recorded.cells} == set(recorded.codes)
     assert all(key[1].startswith(f"{key[0]}_") for key in recorded.cells)
     assert (ROOT / sass.FILE).read_text().startswith(sass.HEAD)

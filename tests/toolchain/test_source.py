@@ -45,13 +45,13 @@ def test_git_tells_commit_and_whether_inputs_changed(tree, tmp_path):
 
 
 @pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
-@pytest.mark.parametrize("junk", ["csrc/.a.cu.swp", "csrc/.mypy_cache/x.json"])
+@pytest.mark.parametrize("junk", ["csrc/a.cu.swp", "csrc/mypy_cache/x.json", "src/.a.py.swp"])
 def test_an_input_that_git_ignores_makes_the_tree_another_one(tree, tmp_path, junk):
     """By the tree's rules or by its maintainer's own: it is in the digest, so the commit alone does not give it."""
     git(tree, "init", "-q")
     git(tree, "config", "core.excludesFile", str(tmp_path / "own"))
     (tmp_path / "own").write_text("*.swp\n", encoding="utf-8")
-    (tree / ".gitignore").write_text("__pycache__/\n.mypy_cache/\n", encoding="utf-8")
+    (tree / ".gitignore").write_text("__pycache__/\nmypy_cache/\n", encoding="utf-8")
     git(tree, "add", ".")
     git(tree, "commit", "-q", "-m", "one")
     (tree / "csrc/__pycache__").mkdir()
@@ -86,3 +86,15 @@ def test_the_digest_is_of_names_and_contents_alone(tree):
     assert source.state(tree).sha256 == first
     (tree / "csrc/a.cu").rename(tree / "csrc/b.cu")
     assert source.state(tree).sha256 != first
+
+
+@pytest.mark.parametrize(
+    "name", ["locks/lint.txt", "kw", "toolchain/exact/a.py", "csrc/ops/a/images.sha256", "csrc/.b.swp"]
+)
+def test_what_decides_no_byte_is_not_in_the_digest(tree, name):
+    """A build copy has it all the same, or it is a hidden file that nothing reads."""
+    first = source.state(tree).sha256
+    (tree / name).parent.mkdir(parents=True, exist_ok=True)
+    (tree / name).write_text("another", encoding="utf-8")
+    assert source.state(tree).sha256 == first
+    assert tree / name in set(source.input_files(tree))

@@ -16,6 +16,7 @@ import tiny
 
 from toolchain import targets
 from toolchain.building import publish
+from toolchain.exact.wheel import commit_of
 from toolchain.request import resolve
 from toolchain.wheel import recipe, sbom, statement
 
@@ -25,8 +26,9 @@ MEMBERS = {
     "kernelwright/kernels/sm_89/a.cubin": b"cubin",
     "kernelwright/lib/libkernelwright.so": b"library",
 }
+MADE = {"commit": "c" * 40, "dirty": True, "built_on": "x86_64", "provider": "pip", "compilers": {}}
 COMPILERS = {
-    "device_compiler": {"driver": "nvcc", "version": "12.2.140", "sha256": "d" * 64},
+    "device_compiler": {"driver": "nvcc", "version": "12.2.140"},
     "host_compiler": {"driver": "gcc", "front": "GNU 12.4.0"},
 }
 
@@ -36,9 +38,8 @@ def recipes() -> list[tuple[str, recipe.Recipe]]:
     found = []
     for kit in TABLE.toolkits.values():
         request = resolve(TABLE, target="linux-x86_64", toolkit=kit.name)
-        found.append(
-            (kit.name, {**tiny.RECIPE, "build": recipe.settings(request), "locks": recipe.locks(TABLE, request)})
-        )
+        build = {key: value for key, value in recipe.settings(request).items() if key != "provider"}
+        found.append((kit.name, {**tiny.RECIPE, "build": build, "locks": recipe.locks(TABLE, request)}))
     for provider in ("system", "conda", "nix"):
         request = resolve(TABLE, target="linux-x86_64", provider=provider)
         made = {"build": recipe.settings(request), "locks": recipe.locks(TABLE, request), **COMPILERS}
@@ -68,7 +69,7 @@ def test_the_bill_of_materials_is_one_by_cyclonedx_own_schema(name, made):
     inside = {part["name"]: part["hashes"][0]["content"] for part in read["components"] if part["scope"] == "required"}
     assert inside == {n: hashlib.sha256(data).hexdigest() for n, data in MEMBERS.items() if not n.endswith(".py")}
     outside = [part["name"] for part in read["components"] if part["scope"] == "excluded"]
-    if made["build"]["provider"] == "pip":
+    if "provider" not in made["build"]:
         assert {"ziglang", TABLE.toolkits[name].pypi["nvrtc"]} <= set(outside)
     else:
         assert outside[-2:] == ["nvcc", "GNU"]
@@ -132,14 +133,18 @@ def test_what_lies_beside_the_wheels_is_about_all_of_them(tmp_path):
     (tmp_path / "gone.whl.intoto.json").write_text("{}", encoding="utf-8")
     (tmp_path / ".one.whl.part").write_text("half", encoding="utf-8")
     for wheel in wheels:
-        publish.publish(wheel)
+        publish.publish(wheel, lambda: MADE)
     about = sorted(path.name for path in tmp_path.iterdir())
     assert about == ["SHA256SUMS", "one.whl", "one.whl.intoto.json", "two.whl", "two.whl.intoto.json"]
     for wheel in wheels:
         read = in_toto((tmp_path / f"{wheel.name}.intoto.json").read_bytes())
         digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
         assert read["subject"] == [{"name": wheel.name, "digest": {"sha256": digest}}]
-        assert read["predicate"] == tiny.RECIPE
+        assert read["predicate"] == {"recipe": tiny.RECIPE, "made": MADE}
+        publish.publish(wheel, dict)  # again, of the same bytes: what is known of their build stays
+        assert in_toto((tmp_path / f"{wheel.name}.intoto.json").read_bytes()) == read
+        assert commit_of(wheel, digest) == f"{'c' * 40} with changes that no commit has"
+        assert commit_of(wheel, "0" * 64) == ""
     if shutil.which("sha256sum"):
         said = subprocess.run(
             ["sha256sum", "-c", "SHA256SUMS"], cwd=tmp_path, check=True, capture_output=True, text=True
@@ -150,15 +155,15 @@ def test_what_lies_beside_the_wheels_is_about_all_of_them(tmp_path):
 def test_a_wheel_that_changed_or_was_never_listed_is_not_vouched_for_by_the_next_build(tmp_path):
     """One that was damaged in dist/, and one that its self-check refused: `install --from dist` takes what is listed."""
     one, two, strange = (tiny.write(tmp_path / f"{n}.whl", tiny.sealed({"a": n.encode()})) for n in ("1", "2", "3"))
-    publish.publish(one)
+    publish.publish(one, dict)
     one.write_bytes(one.read_bytes() + b"!")
-    publish.publish(two)
+    publish.publish(two, dict)
     listed = [line.split()[1] for line in (tmp_path / publish.SUMS).read_text(encoding="utf-8").splitlines()]
     assert listed == ["2.whl", "2.whl.intoto.json"]
     assert not (tmp_path / "1.whl.intoto.json").exists()  # it was about other bytes
-    publish.publish(strange)
+    publish.publish(strange, dict)
     (tmp_path / "2.whl").unlink()
-    publish.publish(strange)
+    publish.publish(strange, dict)
     listed = [line.split()[1] for line in (tmp_path / publish.SUMS).read_text(encoding="utf-8").splitlines()]
     assert listed == ["3.whl", "3.whl.intoto.json"]
     assert one.is_file()  # nobody's file is removed

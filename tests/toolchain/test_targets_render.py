@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""README.md's tables are made from targets.toml and the operators' records, and a stale one is noticed."""
+"""The tables of docs/ are made from targets.toml and the operators' records, and a stale one is noticed."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from toolchain.targets import ROOT, load, render
 
 TABLE = load()
 RECORD = 'OP = Op(name="gelu", doc="The Gaussian | unit", function=gelu)\n'
+OPERATORS = "docs/use.md"
 
 
 @pytest.fixture
 def project(tmp_path):
-    """A small tree with a table, two records and a README that is up to date."""
+    """A small tree with a table, two records and pages that are up to date."""
     shutil.copy(ROOT / "targets.toml", tmp_path)
     (tmp_path / render.RECORDS / "toy").mkdir(parents=True)
     (tmp_path / render.RECORDS / "toy/gelu.py").write_text(RECORD)
     (tmp_path / render.RECORDS / "toy/_cases.py").write_text("class Op: ...\n")
-    marks = [
-        f"<!-- begin {name}: made by `{render.COMMAND}` -->\nold\n<!-- end {name} -->\n\nprose\n"
-        for name in render.blocks(TABLE, tmp_path)
-    ]
     (tmp_path / "docs").mkdir()
-    page(tmp_path).write_text("# Title\n\n" + "".join(marks))
-    support = f"<!-- begin support: made by `{render.COMMAND}` -->\n<!-- end support -->\n"
-    (tmp_path / "docs" / "releasing.md").write_text(support)
+    for name, blocks in render.blocks(TABLE, tmp_path).items():
+        marks = [
+            f"<!-- begin {block}: made by `{render.COMMAND}` -->\nold\n<!-- end {block} -->\n\nprose\n"
+            for block in blocks
+        ]
+        (tmp_path / name).write_text("# Title\n\n" + "".join(marks))
     for path, text in render.pages(tmp_path).items():
         path.write_text(text)
     return tmp_path
 
 
-def page(root: Path) -> Path:
-    return root / "README.md"
+def page(root: Path, name: str = OPERATORS) -> Path:
+    return root / name
 
 
-def fresh(root: Path) -> str:
-    return render.pages(root)[page(root)]
+def fresh(root: Path, name: str = OPERATORS) -> str:
+    return render.pages(root)[page(root, name)]
 
 
 def cells(block: str) -> list[list[str]]:
@@ -51,30 +51,32 @@ def cells(block: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in block.splitlines()[2:]]
 
 
-def test_this_readme_is_what_the_table_and_the_records_make_it():
+def test_these_pages_are_what_the_table_and_the_records_make_it():
     render.check()  # the error's text says what differs and which command makes it anew
 
 
 def test_a_fresh_page_is_left_alone(project):
     render.check(project)
-    assert fresh(project) == page(project).read_text()
+    for path, text in render.pages(project).items():
+        assert path.read_text() == text
 
 
 @pytest.mark.parametrize(
-    ("file", "old", "new"),
+    ("file", "old", "new", "stale"),
     [
-        ("targets.toml", '"sm_80", "sm_86", "sm_89"', '"sm_80", "sm_89"'),
-        ("targets.toml", "535.54.03", "535.54.04"),
-        ("targets.toml", "Titan V", "Titan W"),
-        ("src/kernelwright/ops/toy/gelu.py", "Gaussian", "Gauss"),
-        ("README.md", "`sm_86`", "`sm_85`"),
+        ("targets.toml", '"sm_80", "sm_86", "sm_89"', '"sm_80", "sm_89"', "start"),
+        ("targets.toml", "535.54.03", "535.54.04", "options"),
+        ("targets.toml", "Titan V", "Titan W", "start"),
+        ("src/kernelwright/ops/toy/gelu.py", "Gaussian", "Gauss", "use"),
+        ("docs/start.md", "`sm_86`", "`sm_85`", "start"),
+        ("docs/releasing.md", "glibc 2.28", "glibc 2.17", "releasing"),
     ],
 )
-def test_a_change_makes_the_page_stale(project, file, old, new):
+def test_a_change_makes_the_page_stale(project, file, old, new, stale):
     path = project / file
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new))
-    with pytest.raises(GateError, match=r"README.md:\d+ is stale: run `python -m toolchain render`"):
+    with pytest.raises(GateError, match=rf"docs/{stale}\.md:\d+ is stale: run `python -m toolchain render`"):
         render.check(project)
 
 
@@ -87,7 +89,7 @@ def test_a_new_operator_is_a_new_row(project):
 
 def test_a_row_added_at_the_very_end_is_noticed(project):
     text = page(project).read_text().removesuffix("\nprose\n")
-    page(project).write_text(text.removesuffix(f"<!-- end {list(render.blocks(TABLE, project))[-1]} -->\n"))
+    page(project).write_text(text.removesuffix("<!-- end operators -->\n"))
     with pytest.raises(GateError, match=r"found 0; put it back"):
         render.check(project)
 
@@ -148,13 +150,6 @@ def test_support_block_has_each_released_wheel():
     assert "`sm_120`" in rows["`VERSION+cu128` for aarch64"][3]
 
 
-def test_a_stale_table_in_another_page_is_named(project):
-    path = project / "docs/releasing.md"
-    path.write_text(path.read_text().replace("glibc 2.28", "glibc 2.17"))
-    with pytest.raises(GateError, match=r"docs/releasing\.md:\d+ is stale: run `python -m toolchain render`"):
-        render.check(project)
-
-
 def test_the_command_writes_compares_and_says_so(project, capsys):
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
@@ -168,5 +163,5 @@ def test_the_command_writes_compares_and_says_so(project, capsys):
     with pytest.raises(GateError):
         command.run(compare, project)
     assert command.run(write, project) == 0
-    assert "README.md: written\n" in capsys.readouterr().out
+    assert f"{OPERATORS}: written\n" in capsys.readouterr().out
     assert command.run(compare, project) == 0

@@ -7,6 +7,7 @@ The build itself is stood in for by a wheel that is there already.
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import random
 import struct
@@ -87,7 +88,7 @@ def with_statement(members: dict[str, bytes], change: Callable[[Any], Any]) -> d
     [
         (lambda said: said["predicate"].__delitem__("build"), "its statement.predicate has no build"),
         (lambda said: said["predicate"]["build"].update(provider=3), r"predicate\.build\.provider is 3, not a text"),
-        (lambda said: said["predicate"]["source"].update(commit=[]), r"commit is \[\], not a text or null"),
+        (lambda said: said["predicate"]["source"].update(sha256=[]), r"sha256 is \[\], not a text"),
         (lambda said: said["subject"].append("x"), r"subject\[\d+\] is 'x', not an object"),
         (lambda said: said["predicate"]["inputs"].update(a=None), r"inputs\.a is None, not a text"),
         (lambda said: said["predicate"]["host_compiler"].update(compile="-O3"), "compile is '-O3', not a list"),
@@ -120,9 +121,12 @@ def test_a_wheel_whose_compiler_this_machine_lacks_names_the_machines_that_have_
 def test_what_a_wheel_says_cannot_look_like_a_verdict(members, plain, tmp_path, capsys):
     """Neither a name of a member nor a word of its recipe moves the cursor or begins a line of its own."""
     evil = "\x1b[2J\rsame       x\nSUCCESS: the same bytes\n\u202e"
-    told = with_statement(members, lambda said: said["predicate"]["source"].update(commit=evil))
+    told = with_statement(members, lambda said: said["predicate"]["source"].update(sha256=evil))
     path = tiny.write(tmp_path / tiny.NAME, {**told, f"kernelwright/{evil}": b"1", "kernelwright/x.py": evil.encode()})
-    given = Namespace(wheel=path, source=ROOT, cached=True, jobs=1)
+    beside = {path.name: hashlib.sha256(path.read_bytes()).hexdigest()}
+    made = {"made": {"commit": evil, "dirty": True}}
+    path.with_name(path.name + statement.ABOUT_WHEEL).write_bytes(statement.statement(beside, made, statement.BESIDE))
+    given = Namespace(wheel=path, source=ROOT, cached=True, jobs=1, quick=False)
     assert command.run(given) == 1
     shown = capsys.readouterr()
     assert not {"\x1b", "\r", "\u202e"} & {*shown.out, *shown.err}

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from toolchain import source
 from toolchain.exact.wheel import _urlsafe
 from toolchain.wheel import statement
 
@@ -21,12 +22,11 @@ INFO = "kernelwright-0.1.0.dist-info/"
 NAME = "kernelwright-0.1.0-py3-none-manylinux_2_28_x86_64.whl"
 LIBRARY = "kernelwright/lib/libkernelwright.so"
 RECIPE = {
-    "build": {"target": "linux-x86_64", "toolkit": "cu122", "provider": "pip", "debug": "no"},
-    "built_on": "x86_64",
-    "source": {"commit": "c" * 40, "dirty": False, "sha256": "5" * 64},
+    "build": {"target": "linux-x86_64", "toolkit": "cu122", "debug": "no"},
+    "source": {"sha256": source.digest({"csrc/a.cpp": "a" * 64})},
     "inputs": {"csrc/a.cpp": "a" * 64},
     "locks": {"locks/x.txt": "1" * 64},
-    "device_compiler": {"driver": "nvrtc", "version": "12.2.140", "sha256": "d" * 64},
+    "device_compiler": {"driver": "nvrtc", "version": "12.2.140"},
     "host_compiler": {"driver": "ziglang 0.17.0", "compile": ["-O3", "-fPIC"], "link": ["-s"], "sets": {"plain": []}},
 }
 

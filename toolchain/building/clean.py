@@ -9,7 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from toolchain import start
 from toolchain.errors import GateError, ProvisionError
+from toolchain.files import make_private
 from toolchain.providers.pip import run_pip
 from toolchain.request import Request
 from toolchain.targets import ROOT
@@ -19,18 +21,16 @@ def environment() -> dict[str, str]:
     """This one, without what would let other modules in or change how environments are made."""
     dropped = ("PYTHON", "VIRTUALENV_", "PIP_", "KERNELWRIGHT_")
     env = {key: value for key, value in os.environ.items() if not key.startswith(dropped)}
-    app_data = str(ROOT / ".kw" / "cache" / "virtualenv")
-    return {**env, "VIRTUALENV_CONFIG_FILE": os.devnull, "VIRTUALENV_OVERRIDE_APP_DATA": app_data}
+    app_data = ROOT / ".kw" / "cache" / "virtualenv"
+    make_private(app_data)
+    return {**env, "VIRTUALENV_CONFIG_FILE": os.devnull, "VIRTUALENV_OVERRIDE_APP_DATA": str(app_data)}
 
 
 def make(place: Path, python: str | None = None) -> Path:
     """A new virtual environment, of this interpreter or of `python`; its own interpreter is the answer."""
-    env = environment()
-    if modules := os.environ.get("PYTHONPATH"):
-        env["PYTHONPATH"] = modules  # virtualenv itself may lie there
-    command = [sys.executable, "-m", "virtualenv", "--quiet", "--clear", "--no-download", "--no-periodic-update"]
-    command += ["--python", python or sys.executable, str(place)]
-    done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, check=False)
+    options = ["--quiet", "--clear", "--no-download", "--no-periodic-update", "--python", python or sys.executable]
+    command = start.others(sys.executable, "virtualenv", *options, str(place))
+    done = subprocess.run(command, env=environment(), cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ProvisionError(f"making a virtual environment in {place} failed:\n{done.stdout}{done.stderr}")
     return place / "bin" / "python"
@@ -39,7 +39,7 @@ def make(place: Path, python: str | None = None) -> Path:
 def install_wheel(python: Path, wheel: Path) -> None:
     run_pip(
         ["install", "--quiet", "--no-index", "--no-deps", "--force-reinstall", str(wheel)],
-        f"installing {wheel.name}", [str(python), "-I"],
+        f"installing {wheel.name}", python,
     )  # fmt: skip
 
 

@@ -46,14 +46,14 @@ def request_of(options: Options, table: Table) -> Request:
 
 
 def _made_from(path: Path) -> str:
-    """Its commit, in words."""
+    """Its sources, in words."""
     try:
-        made, here = wheels.read(path).recipe["source"], source.state(ROOT)
+        made = wheels.read(path).recipe["source"]["sha256"]
     except RequestError:
         return "it does not say what it was made from"
-    if made["sha256"] == here.sha256:
+    if made == source.state(ROOT).sha256:
         return "made from the sources of this tree"
-    return f"made from commit {made['commit'] or 'unknown'}, not from what this tree holds now"
+    return f"made from other sources (sha256 {made:.16}…) than this tree holds now"
 
 
 def get(options: Options, table: Table, place: str | None, version: str | None, sha256: str | None) -> Got:
@@ -61,6 +61,7 @@ def get(options: Options, table: Table, place: str | None, version: str | None, 
     why = "no --from was given"
     if place is not None:
         want = wanted(request_of(options, table), version, sha256)
+        Place(place).check()
         taken, why = take(Place(place), want, KEPT)
         if taken is not None:
             return Got(taken, f"prebuilt: {why}; {_made_from(taken)}")

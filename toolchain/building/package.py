@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The wheel, by the build backend in a process of its own, `python -m toolchain.wheel`, that sees the tools."""
+"""The wheel, by the build backend in a process of its own, toolchain/wheel/__main__.py, that sees the tools."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from toolchain import measured
+from toolchain import measured, start
 from toolchain.building.stamp import Step
 from toolchain.errors import CompileError, KwError
 from toolchain.providers.host import HostTools
@@ -24,12 +24,11 @@ _STEP = re.compile(r"^\[(\d+)/(\d+)\] (.*)")
 
 def _environment(tools: HostTools, jobs: int | None) -> dict[str, str]:
     """This one, with the tools in front."""
-    modules = [*map(str, tools.modules), *filter(None, [os.environ.get("PYTHONPATH")])]
     programs = [*map(str, tools.programs), os.environ.get("PATH", os.defpath)]
     parallel = str(jobs or len(os.sched_getaffinity(0)))
     return {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join(modules),
+        start.MODULES: start.joined(tools.modules),
         "PATH": os.pathsep.join(programs),
         "CMAKE_BUILD_PARALLEL_LEVEL": parallel,
     }
@@ -47,7 +46,7 @@ def build_wheel(
     log = workspace / "package.log"
     terminal = sys.stderr.isatty()
     started = time.monotonic()
-    command = [str(tools.python), "-m", "toolchain.wheel", given]
+    command = start.command(tools.python, ROOT, "toolchain.wheel", given)
     env = _environment(tools, jobs)
     lines = []
     with (

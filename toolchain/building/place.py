@@ -69,6 +69,15 @@ class Place:
         path = urllib.parse.quote(parts.path, safe="/%:@!$&'()*+,;=~").rstrip("/")
         return urllib.parse.urlunsplit((parts.scheme, parts.netloc, path, "", "")) + "/"
 
+    def check(self) -> None:
+        """RequestError for a path that is no directory: nobody means to build for minutes because of a slip."""
+        if self.address is None and not given(self.text).is_dir():
+            what = "is not a directory" if given(self.text).exists() else "does not exist"
+            raise RequestError(
+                f"--from {self.text}: {given(self.text).absolute()} {what}. Name the directory or the address where "
+                "wheels lie with their SHA256SUMS, or leave --from out to build"
+            )
+
     @property
     def is_open(self) -> bool:
         """Whether anybody between here and there may change what it gives."""

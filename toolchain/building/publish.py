@@ -6,10 +6,12 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 from toolchain.files import PART, write_if_changed
 from toolchain.wheel import statement
+from toolchain.wheel.recipe import Recipe
 
 SUMS = "SHA256SUMS"
 
@@ -41,14 +43,28 @@ def _still_right(sums: Path) -> dict[str, str]:
     }
 
 
-def publish(wheel: Path) -> None:
-    """The statement whose subject is this wheel; and both in the sums, with what was listed there before."""
+def _is_about(about: Path, name: str, digest: str) -> bool:
+    """Whether this statement is one about these bytes."""
+    try:
+        read = json.loads(about.read_text(encoding="utf-8"))
+        right = [{"name": name, "digest": {"sha256": digest}}]
+        return bool(read["predicateType"] == statement.BESIDE and read["subject"] == right)
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
+
+
+def publish(wheel: Path, made: Callable[[], Recipe]) -> None:
+    """The statement whose subject is this wheel; and both in the sums, with what was listed there before.
+
+    `made` gives what is known of the build, and is asked only where no statement about these bytes is there.
+    """
     for half in [*wheel.parent.glob(".*.whl.part"), *wheel.parent.glob(f"{PART}*")]:  # a killed writer's
         half.unlink(missing_ok=True)
     digest = _digest(wheel)
-    recipe = json.loads(inner_statement(wheel))["predicate"]
     about = wheel.with_name(wheel.name + statement.ABOUT_WHEEL)
-    write_if_changed(about, statement.statement({wheel.name: digest}, recipe))
+    if not _is_about(about, wheel.name, digest):
+        known = {"recipe": json.loads(inner_statement(wheel))["predicate"], "made": made()}
+        write_if_changed(about, statement.statement({wheel.name: digest}, known, statement.BESIDE))
     sums = wheel.parent / SUMS
     listed = {**_still_right(sums), wheel.name: digest, about.name: _digest(about)}
     for left in wheel.parent.glob(f"*{statement.ABOUT_WHEEL}"):

@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from toolchain import pep517, providers, source
@@ -24,6 +25,8 @@ from toolchain.providers import host, pip
 from toolchain.request import Request, label
 from toolchain.targets import ROOT, Table
 from toolchain.wheel.gates import POLICY_LOCK
+from toolchain.wheel.recipe import circumstances
+from toolchain.wheel.statement import ABOUT_WHEEL
 
 DIST = ROOT / "dist"
 STATE = ROOT / ".kw"
@@ -54,7 +57,7 @@ def _library(request: Request) -> Path:
     return STATE / "build" / f"{request.target.name}-{request.provider}{'-debug' if request.debug else ''}" / "cmake"
 
 
-def _unchanged(workspace: Path, request: Request) -> Outcome | None:
+def _unchanged(workspace: Path, request: Request, table: Table) -> Outcome | None:
     """The earlier build, if its inputs are the same and its wheel is still the one it made."""
     known = stamp.load(workspace / "stamp.json")
     if known is None or known.inputs != stamp.inputs(request):
@@ -62,7 +65,7 @@ def _unchanged(workspace: Path, request: Request) -> Outcome | None:
     wheel = DIST / known.wheel
     if stamp.digest_of(wheel) != known.sha256:
         return None
-    publish(wheel)  # what lies beside it may have been removed
+    publish(wheel, partial(circumstances, table, request))  # what lies beside it may have been removed
     return Outcome(wheel, known, fresh=False)
 
 
@@ -116,7 +119,8 @@ def _build(options: Options, request: Request, table: Table, workspace: Path) ->
         )
     _say(f"checking {wheel.name} in a clean environment")
     check = clean.self_check(wheel, request, workspace)
-    publish(wheel)
+    wheel.with_name(wheel.name + ABOUT_WHEEL).unlink(missing_ok=True)  # the same bytes may be of another commit now
+    publish(wheel, partial(circumstances, table, request))
     took = time.monotonic() - started
     shares = budgets.told(wheel, _library(request), table, request)
     made = Stamp(
@@ -137,4 +141,4 @@ def build(options: Options, table: Table) -> Outcome:
             for forgotten in (workspace, _library(request), STATE / "cache"):
                 shutil.rmtree(forgotten, ignore_errors=True)
         workspace.mkdir(parents=True, exist_ok=True)
-        return _unchanged(workspace, request) or _build(options, request, table, workspace)
+        return _unchanged(workspace, request, table) or _build(options, request, table, workspace)

@@ -2,7 +2,9 @@
 """benchmarks/sass.toml: what each kernel of the default builds takes, recorded so that a change shows in review.
 
 One row a kernel, one column a code; a cell is the number of registers, then `shared N`, `stack N` and
-`spill STORES/LOADS` in bytes where they are not 0.
+`spill STORES/LOADS` in bytes where they are not 0. Of kernels in which warpgroups multiply also `text N`, bytes of
+machine code, and after it products, waits for them and exponentials in the order in which they stand there: compilers
+move waits without a word, and then nothing overlaps any more. Such a kernel must not touch local memory.
 """
 
 from __future__ import annotations
@@ -13,15 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from toolchain.cubin import Cubin
+from toolchain.cubin.code import code_of, multiplies
 from toolchain.device.image import Image
 from toolchain.errors import GateError, TableError
 from toolchain.request import Request
-from toolchain.targets import ROOT, Code, Table, Toolkit
+from toolchain.targets import ROOT, Code, Table, Toolkit, load
 from toolchain.targets.read import toml
 
 FILE = Path("benchmarks/sass.toml")
 ACCEPT = "python -m toolchain sass --write"
 SHOWN = 20
+WARPGROUPS = "wgmma"  # the feature
 
 Cells = dict[tuple[str, str, str], str]  # (op, kernel, code) -> cell
 
@@ -29,6 +33,7 @@ HEAD = f"""\
 # SPDX-License-Identifier: MIT
 # Made by `{ACCEPT}` from the images of the default builds; `./kw build` compares.
 # One row a kernel, one column a code: registers; then shared, stack, spill (stores/loads) in bytes where not 0.
+# Where warpgroups multiply: bytes of machine code, and in it products, waits for them and exponentials in order.
 """
 
 
@@ -60,8 +65,24 @@ def cells(images: Iterable[Image]) -> Cells:
             cell += f" shared {kernel.shared}" if kernel.shared else ""
             cell += f" stack {kernel.stack}" if kernel.stack else ""
             cell += f" spill {spills.stores}/{spills.loads}" if spills.stores or spills.loads else ""
+            cell += _products(image, kernel.name)
             found[image.op, kernel.name, image.code] = cell
     return found
+
+
+def _products(image: Image, kernel: str) -> str:
+    """What the cell says of a kernel in which warpgroups multiply, or nothing; GateError where it has local memory."""
+    if WARPGROUPS not in load().codes[image.code].features:
+        return ""
+    code = code_of(image.data, kernel)
+    if not multiplies(code):
+        return ""
+    if code.local:
+        raise GateError(
+            f"{kernel} for {image.code}: {code.local} loads and stores of local memory in a kernel in which warpgroups "
+            "multiply; see that each register array is indexed by constants alone, and that registers suffice"
+        )
+    return f" text {code.bytes} {code}"
 
 
 def text(toolkit: str, codes: Sequence[str], found: Cells) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import argparse
 
-from toolchain.building import Options, budgets, build, options
+from toolchain.building import Options, budgets, build, options, recorded
 from toolchain.building.table import megabytes
 from toolchain.building.table import table as as_table
+from toolchain.pep517 import settled
 from toolchain.targets import ROOT, load
 
 
@@ -16,7 +17,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    outcome = build(Options(**vars(arguments)), load())
+    given, table = Options(**vars(arguments)), load()
+    outcome = build(given, table)
     wheel, stamp = outcome.wheel, outcome.stamp
     took = f"{stamp.library.seconds:.1f} s, largest process {megabytes(stamp.library.peak)} MB"
     print(f"{as_table(stamp.rows)}\nthe library and the wheel: {took}")
@@ -25,5 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     said = stamp.check.removesuffix("SUCCESS").strip()
     print(f"\nself-check {said}" if "\n" not in said else f"\n{said}" if outcome.fresh else "\nself-check passed then")
     how = f"built in {stamp.seconds:.1f} s" if outcome.fresh else "unchanged"
-    print(f"\n{wheel.relative_to(ROOT)}  {wheel.stat().st_size:,} bytes, {how}\nsha256 {stamp.sha256}\nSUCCESS")
+    print(f"\n{wheel.relative_to(ROOT)}  {wheel.stat().st_size:,} bytes, {how}\nsha256 {stamp.sha256}", flush=True)
+    print(recorded.check(wheel, settled(table, given.settings(), fetching=True)))
+    print("SUCCESS")
     return 0

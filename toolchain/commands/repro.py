@@ -27,7 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _smallest(table: Table, given: Options) -> dict[str, str]:
     """The operator with the least source, for the first cubin and the first PTX of the target."""
     request = pep517.settled(table, given.settings(), fetching=True)
-    op = min(find_ops(), key=lambda name: sum(len(f.data) for f in read_sources(ROOT, source_of(ROOT, name))))
+    images = find_ops()
+    sources = {image: read_sources(ROOT, source_of(ROOT, image)) for of in images.values() for image in of}
+    op = min(images, key=lambda name: sum(len(file.data) for image in images[name] for file in sources[image]))
     kinds = {code.kind: code.name for code in reversed(request.codes)}
     return {"ops": op, "archs": ",".join(kinds.values())}
 

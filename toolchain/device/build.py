@@ -43,7 +43,7 @@ class Built:
 
 
 def _jobs(request: Request, root: Path) -> list[Job]:
-    return [Job(root, op, code, request.debug) for op in request.ops for code in request.codes]
+    return [Job(root, op, code, request.debug) for op in request.images for code in request.codes]
 
 
 class _Builder:

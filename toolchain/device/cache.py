@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Compiled images, kept under a hash of everything that decides them. Machines may share one directory.
 
-An entry is one file: a line with the sha256 of its key and the rest, a line of JSON, the image.
+An entry is one file: a line with the sha256 of its key and the rest, a line of JSON, the image. Whoever can write an
+entry decides what is packed: so nothing is taken from, or put into, a directory that others own or may write.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from toolchain.device.compiler import Compiled
-from toolchain.files import write_atomically
+from toolchain.files import about_trust, write_privately
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,20 +42,47 @@ def _seal(key: str, rest: bytes) -> bytes:
     return hashlib.sha256(key.encode() + rest).hexdigest().encode()
 
 
+def _parsed(rest: bytes) -> Compiled | None:
+    """An entry after its seal; None if it is not of the form that `store` gives it."""
+    facts, end, image = rest.partition(b"\n")
+    try:
+        known = json.loads(facts)
+        log, seconds, peak = known["log"], known["seconds"], known["peak"]
+    except (ValueError, LookupError, TypeError):
+        return None
+    right = isinstance(log, str) and isinstance(seconds, (int, float)) and isinstance(peak, int)
+    return Compiled(image, log, seconds, peak) if end and right else None
+
+
 class Cache:
-    """`notes` gathers what a person should hear: damaged entries, a directory that cannot be written."""
+    """`notes` gathers what a person should hear: damaged entries, a directory that cannot be written or believed."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.notes: list[str] = []
+        self._is_trusted = all(map(self._believe, (root, root / "images", root / "peaks")))
+
+    def _believe(self, path: Path) -> bool:
+        """Whether only this user and root can have written what lies here; if not, that is said."""
+        others = about_trust(path)
+        if others:
+            self.notes.append(
+                f"cache: {path} {others}, and whoever can write there decides what machine code is packed; this build "
+                f"goes without it. If all in it is yours: chmod -R go-w {self.root}; or name another directory by "
+                "KERNELWRIGHT_CACHE"
+            )
+        return not others
 
     def _entry(self, key: str) -> Path:
         return self.root / "images" / key[:2] / key
 
     def load(self, key: str, job: Job) -> Compiled | None:
         """What was stored, or None; a damaged entry is said, and counts as none."""
+        entry = self._entry(key)
+        if not (self._is_trusted and self._believe(entry.parent) and self._believe(entry)):
+            return None
         try:
-            data = self._entry(key).read_bytes()
+            data = entry.read_bytes()
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -62,11 +90,15 @@ class Cache:
             return None
         digest, _, rest = data.partition(b"\n")
         if _seal(key, rest) != digest:
-            self.notes.append(f"cache: the entry of {job} is damaged ({self._entry(key)}); compiling it again")
+            self.notes.append(f"cache: the entry of {job} is damaged ({entry}); compiling it again")
             return None
-        facts, _, image = rest.partition(b"\n")
-        known = json.loads(facts)
-        return Compiled(image, known["log"], known["seconds"], known["peak"])
+        compiled = _parsed(rest)
+        if compiled is None:
+            self.notes.append(
+                f"cache: the entry of {job} is malformed ({entry}): its sha256 is right, and it is not what this "
+                "toolchain writes; compiling it again"
+            )
+        return compiled
 
     def store(self, key: str, job: Job, compiled: Compiled) -> None:
         facts = {"job": str(job), "log": compiled.log, "seconds": compiled.seconds, "peak": compiled.peak}
@@ -79,16 +111,20 @@ class Cache:
 
     def peak(self, job: Job, compiler: DeviceCompiler) -> int | None:
         """Bytes the last compile of this op for this code took, whatever its source was then."""
+        path = self._peak(job, compiler)
         with suppress(OSError, ValueError):
-            return max(0, int(self._peak(job, compiler).read_text(encoding="ascii")))
+            if self._is_trusted and self._believe(path):
+                return max(0, int(path.read_text(encoding="ascii")))
         return None
 
     def learn(self, job: Job, compiler: DeviceCompiler, compiled: Compiled) -> None:
         self._write(self._peak(job, compiler), str(compiled.peak).encode())
 
     def _write(self, path: Path, data: bytes) -> None:
+        if not self._is_trusted or about_trust(path.parent):  # said when it was to be read
+            return
         try:
-            write_atomically(path, data)
+            write_privately(path, data)
         except OSError as error:
             note = f"cache: {self.root} cannot be written ({error.strerror}); this build keeps nothing for the next"
             if note not in self.notes:

@@ -84,6 +84,10 @@ class Nvcc:
     def digest(self) -> str:
         return self._facts["digest"]
 
+    def examined(self) -> str:
+        """The digest as the files are now, whatever a cache remembers."""
+        return self._find()[1]["digest"]
+
     def options(self, job: Job) -> tuple[str, ...]:
         code = job.code
         options = ["-cubin" if code.kind == "cubin" else "-ptx", f"-std={STANDARD}", "-Wno-deprecated-gpu-targets"]

@@ -65,6 +65,10 @@ class Nvrtc:
     def digest(self) -> str:
         return self._facts["digest"]
 
+    def examined(self) -> str:
+        """The digest as the files are now, whatever a cache remembers."""
+        return self._find()[1]["digest"]
+
     def options(self, job: Job) -> tuple[str, ...]:
         options = ["-default-device", f"--std={STANDARD}", f"-arch={job.code.name}", _WITHOUT_NV_TARGET, f"-I{INCLUDE}"]
         options += defines(job.code)

@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from toolchain.exact import image, library, text
-from toolchain.exact.wheel import Difference, Wheel, carried_over, left_out
+from toolchain.exact.wheel import WHOLE, Difference, Wheel, carried_over, left_out
 from toolchain.wheel import statement
 
-WHOLE = "the wheel"
 FOLLOWS = "follows"
 # Parts of a recipe that decide machine code, beside flags.
-_COMPILERS = ("driver", "version", "front", "sha256", "for")
+_COMPILERS = ("driver", "version", "front", "for")
 _SHOWN = 8
 
 
@@ -48,9 +47,6 @@ def recipes(theirs: dict[str, Any], ours: dict[str, Any]) -> Iterator[Difference
             yield Difference(WHOLE, "request", f"{key} {_named(one)} in the wheel, {_named(other)} in the rebuilt one")
     yield from _compilers("device compiler", theirs.get("device_compiler", {}), ours.get("device_compiler", {}))
     yield from _compilers("host compiler", theirs.get("host_compiler", {}), ours.get("host_compiler", {}))
-    if theirs.get("built_on") != ours.get("built_on"):
-        machines = f"{theirs.get('built_on')} for the wheel, {ours.get('built_on')} for the rebuilt one"
-        yield Difference(WHOLE, "build machine", machines)
     for what in ("locks", "inputs"):
         one, other = theirs.get(what, {}), ours.get(what, {})
         files = sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
@@ -58,14 +54,25 @@ def recipes(theirs: dict[str, Any], ours: dict[str, Any]) -> Iterator[Difference
             more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
             kind = "tools" if what == "locks" else "source"
             yield Difference(WHOLE, kind, f"{', '.join(files[:_SHOWN])}{more}: not the files the wheel was made from")
-    one, other = theirs.get("source", {}), ours.get("source", {})
-    if (one.get("commit"), one.get("dirty")) != (other.get("commit"), other.get("dirty")):
-        words = [f"{s.get('commit') or 'unknown'}{' with changes' if s.get('dirty') else ''}" for s in (one, other)]
-        yield Difference(WHOLE, "commit", f"{words[0]} in the wheel, {words[1]} in the rebuilt one")
 
 
 def packing(theirs: Wheel, ours: Wheel) -> Iterator[Difference]:
-    """The archive around the members."""
+    """The archive around the members; what many of them have in common is said once."""
+    if theirs.before != ours.before:
+        yield Difference(WHOLE, "packing", f"{theirs.before:,} bytes stand before the archive; no wheel has any")
+    found = [*_packed(theirs, ours)]
+    for kind in ("clock", "packing"):
+        alike = [difference for difference in found if difference.kind == kind]
+        if len(alike) <= _SHOWN:
+            yield from alike
+        else:
+            yield Difference(
+                WHOLE, kind, f"{len(alike)} members are packed otherwise, as {alike[0].member}: {alike[0].words}"
+            )
+
+
+def _packed(theirs: Wheel, ours: Wheel) -> Iterator[Difference]:
+    """Member by member."""
     common = [name for name in theirs.packing if name in ours.packing]
     if common != [name for name in ours.packing if name in theirs.packing]:
         yield Difference(WHOLE, "packing", "its members stand in another order")
@@ -99,10 +106,8 @@ def _member(name: str, theirs: Wheel, ours: Wheel, changed: list[str], explained
     images = [member for member in changed if member.endswith((".cubin", ".ptx"))]
     if carried == other:
         yield Difference(name, FOLLOWS, "only the digests of other members that differ")
-    elif name.endswith(".cubin"):
-        yield from (Difference(name, kind, words) for kind, words in image.cubin(one, other))
-    elif name.endswith(".ptx"):
-        yield from (Difference(name, kind, words) for kind, words in image.ptx(one, other))
+    elif name.endswith((".cubin", ".ptx")):
+        yield from _image(name, one, other, ours)
     elif name.endswith(".so"):
         for kind, words in library.differences(carried, other, explained=explained):
             if kind == "data" and images:
@@ -111,10 +116,25 @@ def _member(name: str, theirs: Wheel, ours: Wheel, changed: list[str], explained
                 yield Difference(name, kind, words)
     elif name.endswith(f".dist-info/{statement.NAME}") and explained:
         yield Difference(name, FOLLOWS, "the recipes differ, as said of the whole")
+    elif name.startswith(theirs.info) and any(_image_of(theirs.members[image], ours) for image in images):
+        yield Difference(name, FOLLOWS, "its digests of images that stand in others' places")
     elif name.endswith("/manifest.json") and (images or explained):
         yield Difference(name, FOLLOWS, "what it says of images or compilers that differ")
     else:
         yield from _document(name, carried, other)
+
+
+def _image(name: str, one: bytes, other: bytes, ours: Wheel) -> Iterator[Difference]:
+    if of := _image_of(one, ours):
+        yield Difference(name, "image", f"it is {of} of the rebuilt one, under another's name")
+    else:
+        found = image.cubin(one, other) if name.endswith(".cubin") else image.ptx(one, other)
+        yield from (Difference(name, kind, words) for kind, words in found)
+
+
+def _image_of(data: bytes, ours: Wheel) -> str:
+    """The name under which these bytes are an image of ours; "" if they are none."""
+    return next((name for name, image in ours.images.items() if image == data), "")
 
 
 def compare(theirs: Wheel, ours: Wheel) -> list[Difference]:

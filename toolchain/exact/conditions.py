@@ -21,6 +21,8 @@ STRAY = {
     "CMAKE_CXX_COMPILER_LAUNCHER": "/bin/false", "CMAKE_INSTALL_MODE": "SYMLINK", "ZIG_LIB_DIR": "/",
 }  # fmt: skip
 SCRIPT = Path(disguise.__file__)
+# What the tree says of the commit that it is of.
+BARE, NOTED, CLONED = "none, as in a tarball", "a note's, as in an sdist", "git's, as in a clone"
 _ASK = """
 import importlib.util, json, platform, sys, zlib
 known = sys.version_info >= (3, 11) or importlib.util.find_spec("tomli") is not None
@@ -53,12 +55,12 @@ class Conditions:
     zone: str
     locale: str
     jobs: int
-    seed: str
     inputs_dated: int  # seconds since 1970
     epoch: str = ""  # SOURCE_DATE_EPOCH
     uid: int | None = None
     host: str = ""
     clock: str = ""  # what libfaketime is told
+    history: str = BARE
     other_zlib: bool = False
     stray: dict[str, str] = field(default_factory=dict)  # variables that change other people's builds
     notes: dict[str, str] = field(default_factory=dict)  # aspect -> why it is not varied here
@@ -143,14 +145,15 @@ def pair(*, jobs: int | None, quick: bool, provider: str = "pip") -> tuple[Condi
         notes["clock"] = f"{why}; the second build is later, and its inputs bear other dates"
     count = jobs or len(os.sched_getaffinity(0))
     first = Conditions(
-        folder="a", python=mine, user="a", umask=0o022, zone="UTC", locale="C", jobs=1, seed="0",
-        inputs_dated=1_000_000_000,
+        folder="a", python=mine, user="a", umask=0o022, zone="UTC", locale="C", jobs=1,
+        inputs_dated=1_000_000_000, history=NOTED,
     )  # fmt: skip
     second = Conditions(
         folder="Zweite Übersetzung (kwbuilddir)", python=theirs or mine, user="kwbuilduser", umask=0o077,
-        zone="Pacific/Chatham", locale=_another_locale(), jobs=max(2, count), seed="1234", inputs_dated=1_600_000_000,
+        zone="Pacific/Chatham", locale=_another_locale(), jobs=max(2, count), inputs_dated=1_600_000_000,
         epoch="1234567890", uid=54321 if spaces else None, host="kwbuildhost" if spaces else "",
         clock="+500d" if clock else "", other_zlib=same_zlib, stray=STRAY, notes=notes,
+        history=CLONED if shutil.which("git") else BARE,
     )  # fmt: skip
     return first, second
 
@@ -166,13 +169,13 @@ def table(first: Conditions, second: Conditions) -> str:
         ("time zone", first.zone, second.zone),
         ("locale", first.locale, second.locale),
         ("jobs", str(first.jobs), str(second.jobs)),
-        ("hash seed", first.seed, second.seed),
         ("dates of inputs", *dates),
         ("SOURCE_DATE_EPOCH", first.epoch or "unset", second.epoch or "unset"),
         ("clock", first.clock or "real", second.clock or "real, later"),
         ("interpreter", str(first.python), str(second.python)),
         ("its zlib", "as it is", "told to compress less" if second.other_zlib else "as it is"),
         ("stray variables", "none", " ".join(second.stray)),
+        ("commit", first.history, second.history),
         ("order of files", "by name", "reversed"),
     ]
     width = max(len(row[0]) for row in rows), max(len(row[1]) for row in rows)

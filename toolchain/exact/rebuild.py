@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from toolchain import leftovers, source
+from toolchain import orphans, source, start
 from toolchain.device.environment import cache_dir
 from toolchain.errors import CompileError
-from toolchain.exact.conditions import SCRIPT, Conditions, Python, faketime
+from toolchain.exact.conditions import CLONED, NOTED, SCRIPT, Conditions, Python, faketime
+from toolchain.files import about_trust, make_private
 from toolchain.providers import environment, host, machine_of, pip
 from toolchain.providers.host import HostTools
 from toolchain.targets import ROOT, load
@@ -24,14 +25,16 @@ from toolchain.wheel.recipe import ENVIRONMENTS
 
 STATE = ROOT / ".kw"
 # What a system's compilers are found by, and what ends a build together with this process.
-_PASSED = ("PATH", "CUDA_HOME", "CUDA_PATH", "CUDAHOSTCXX", "NVCC_CCBIN", "LD_LIBRARY_PATH", leftovers.VARIABLE)
+_PASSED = ("PATH", "CUDA_HOME", "CUDA_PATH", "CUDAHOSTCXX", "NVCC_CCBIN", "LD_LIBRARY_PATH", orphans.VARIABLE)
 # For an interpreter whose zlib is of the same release: a stand-in for one that packs otherwise at the same level.
 _OTHER_ZLIB = """
-import zlib
+import runpy, sys, zlib
 _real = zlib.compressobj
 def compressobj(level=-1, *rest, **named):
     return _real(1, *rest, **named)
 zlib.compressobj = compressobj
+sys.argv = sys.argv[1:]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
 
 
@@ -64,7 +67,7 @@ def provision(tree: Path, settings: Mapping[str, str], python: Python) -> list[P
     place = pip.home(tools, per_python=True)
     place = place.with_name(place.name.removesuffix(sys.implementation.cache_tag) + python.tag)
     if not place.is_dir() and python.tag != sys.implementation.cache_tag:
-        command = [python.path, "-m", "toolchain", "provision"]
+        command = start.command(python.path, ROOT, "toolchain", "provision")
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         if done.returncode or not place.is_dir():
             raise CompileError(f"{python.path} could not provision its tools:\n{done.stdout}{done.stderr}")
@@ -86,6 +89,16 @@ def _link(one: str, other: str) -> str:
     return other
 
 
+def _tell_of_a_commit(copy: Path, history: str) -> None:
+    """As in a tarball nothing does, in an sdist a note, in a clone git: no byte of a wheel may depend on it."""
+    if history == NOTED:
+        (copy / source.NOTE).write_bytes(source.Source("f" * 40, True, "0" * 64).note())
+    if history == CLONED:
+        git = ["git", "-C", str(copy), "-c", "user.name=k", "-c", "user.email=k@example.org", "-c", "commit.gpgsign=no"]
+        for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "none of the files"]):
+            subprocess.run([*git, *words], check=True, capture_output=True)
+
+
 def lay_out(tree: Path, place: Path, tools: Sequence[Path], conditions: Conditions, *, backwards: bool) -> Path:
     """The inputs of `tree` and nothing else, dated as the conditions say, in a new directory; the tools beside them.
 
@@ -99,26 +112,25 @@ def lay_out(tree: Path, place: Path, tools: Sequence[Path], conditions: Conditio
         to.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, to)
         os.utime(to, (conditions.inputs_dated, conditions.inputs_dated))
-    (copy / source.NOTE).write_bytes(source.state(tree).note())
+    _tell_of_a_commit(copy, conditions.history)
     for tool in tools:
         shutil.copytree(tool, copy / ".kw" / "tools" / tool.name, symlinks=True, copy_function=_link)
     for name in ("home", "temporary", "cache", "patch"):
-        (place / conditions.user / name).mkdir(parents=True)
+        make_private(place / conditions.user / name)
     if conditions.other_zlib:
-        (place / conditions.user / "patch" / "sitecustomize.py").write_text(_OTHER_ZLIB, encoding="utf-8")
+        (place / conditions.user / "patch" / "other_zlib.py").write_text(_OTHER_ZLIB, encoding="utf-8")
     return copy
 
 
 def _environment(copy: Path, conditions: Conditions, tools: HostTools, cached: bool) -> dict[str, str]:
     own = copy.parent / conditions.user
-    cache = cache_dir() if cached else own / "cache"
+    cache = cache_dir() if cached and not about_trust(cache_dir()) else own / "cache"
     env = {name: os.environ[name] for name in _PASSED if name in os.environ}
-    modules = [own / "patch", *tools.modules, *filter(None, [os.environ.get("PYTHONPATH")])]
+    modules = [own / "patch", *tools.modules]
     programs = [*tools.programs, env.get("PATH", os.defpath)]
     env |= {
-        "PATH": os.pathsep.join(map(str, programs)), "PYTHONPATH": os.pathsep.join(map(str, modules)),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONHASHSEED": conditions.seed, "HOME": str(own / "home"), "USER": conditions.user,
+        "PATH": os.pathsep.join(map(str, programs)), start.MODULES: start.joined(modules),
+        "HOME": str(own / "home"), "USER": conditions.user,
         "LOGNAME": conditions.user, "TMPDIR": str(own / "temporary"), "TZ": conditions.zone,
         "LC_ALL": conditions.locale, "LANG": conditions.locale, "KERNELWRIGHT_CACHE": str(cache),
         "ZIG_GLOBAL_CACHE_DIR": str(cache / "zig"), "ZIG_LOCAL_CACHE_DIR": str(cache / "zig"),
@@ -150,7 +162,8 @@ def build(
     """
     request = {"settings": settings, "build_dir": str(copy / "build"), "out": str(out), "jobs": conditions.jobs}
     out.mkdir(parents=True, exist_ok=True)
-    command = [conditions.python.path, "-m", "toolchain.wheel", json.dumps(request)]
+    words = ["other_zlib"] if conditions.other_zlib else []
+    command = start.command(conditions.python.path, copy, *words, "toolchain.wheel", json.dumps(request))
     given = {"uid": conditions.uid, "host": conditions.host, "umask": conditions.umask, "command": command}
     given_tools = host.pip_set(copy / ".kw" / "tools" / tools[0].name) if tools else _of_environment(settings)
     env = _environment(copy, conditions, given_tools, cached)

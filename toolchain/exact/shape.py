@@ -15,14 +15,17 @@ _COMPILER = {"compile?": [str], "link?": [str], "sets?": {str: [str]}}
 STATEMENT = {
     "subject": [{"name": str, "digest": {"sha256": str}}],
     "predicate": {
-        "build": {"target": str, "toolkit": str, "provider": str, "debug": str, "archs?": str, "ops?": str},
-        "built_on": str,
-        "source": {"commit": (str, type(None)), "dirty": (bool, type(None)), "sha256": str},
+        "build": {"target": str, "toolkit": str, "provider?": str, "debug": str, "archs?": str, "ops?": str},
+        "source": {"sha256": str},
         "inputs": _TEXTS,
         "locks": _TEXTS,
         "device_compiler": _TEXTS,
         "host_compiler": _COMPILER,
     },
+}
+BESIDE = {
+    "subject": [{"name": str, "digest": {"sha256": str}}],
+    "predicate": {"made": {"commit": (str, type(None)), "dirty": (bool, type(None))}},
 }
 _WORDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
 

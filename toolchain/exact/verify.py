@@ -13,6 +13,7 @@ from toolchain.errors import RequestError
 from toolchain.exact import conditions, rebuild, text, wheel
 from toolchain.exact.compare import compare
 from toolchain.exact.wheel import Difference, Wheel
+from toolchain.request import DEFAULT_PROVIDER
 from toolchain.targets import load
 
 
@@ -40,7 +41,7 @@ class Verdict:
 
 def _settings(given: Wheel, tree: Path) -> dict[str, str]:
     """The settings of the build, out of the wheel's statement; refused if this machine cannot build so."""
-    found, table = dict(given.recipe["build"]), load(tree / "targets.toml")
+    found, table = {"provider": DEFAULT_PROVIDER, **given.recipe["build"]}, load(tree / "targets.toml")
     toolkit = table.toolkits.get(found["toolkit"])
     if toolkit is None:
         raise RequestError(
@@ -57,17 +58,16 @@ def _settings(given: Wheel, tree: Path) -> dict[str, str]:
     return found
 
 
-def _tree_note(tree: Path, given: Wheel) -> str:
-    """Whether the tree is the one that the wheel was made from."""
-    stated, here = given.recipe["source"], source.state(tree)
-    commit = stated["commit"] or "an unknown commit"
-    changes = " with changes that no commit has" if stated["dirty"] else ""
-    if stated["sha256"] == here.sha256:
-        return f"sources: {tree} is what the wheel was made from ({commit}{changes})"
+def _tree_note(tree: Path, given: Wheel, commit: str) -> str:
+    """Whether the tree is the one that the wheel was made from; `commit`: what the statement beside it says."""
+    stated, here = given.recipe["source"]["sha256"], source.state(tree)
+    if stated == here.sha256:
+        return f"sources: {tree} is what the wheel was made from{f' ({commit})' if commit else ''}"
+    where = f"commit {commit}" if commit else "the commit that the statement beside it named"
     return (
-        f"sources: {tree} is NOT what the wheel was made from: that was {commit}{changes}, this is "
-        f"{here.commit or 'an unknown commit'}{' with changes' if here.dirty else ''}; "
-        f"check out {commit} and name it with --source"
+        f"sources: {tree} is NOT what the wheel was made from: that has the sha256 {stated:.64}, this {here.sha256} "
+        f"(commit {here.commit or 'unknown'}{' with changes' if here.dirty else ''}); "
+        f"check out {where} and name it with --source"
     )
 
 
@@ -75,7 +75,7 @@ def verify(path: Path, tree: Path, *, cached: bool, jobs: int | None) -> Verdict
     """The verdict on one wheel. `cached`: images may come out of this tree's cache instead of the compiler."""
     theirs = wheel.read(path)
     settings = _settings(theirs, tree)
-    print(text.printable(_tree_note(tree, theirs)), file=sys.stderr, flush=True)
+    print(text.printable(_tree_note(tree, theirs, wheel.commit_of(path, theirs.sha256))), file=sys.stderr, flush=True)
     first, second = conditions.pair(jobs=jobs, quick=True, provider=settings["provider"])
     at = replace(first, jobs=second.jobs)
     with rebuild.scratch() as base:

@@ -12,15 +12,20 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from toolchain import source
 from toolchain.errors import RequestError
 from toolchain.exact import shape
+from toolchain.request import DEFAULT_PROVIDER
 from toolchain.wheel import statement
+from toolchain.wheel.gates import MANIFEST
 
+WHOLE = "the wheel"  # in the place of a member's name
 MOST = 1 << 30  # bytes of all members; a debug build of every code has a fifth of it
 
 
@@ -53,6 +58,7 @@ class Wheel:
     sha256: str
     members: dict[str, bytes]
     packing: dict[str, Packing]
+    before: int = 0  # bytes that stand before the archive
 
     @property
     def info(self) -> str:
@@ -82,6 +88,10 @@ class Wheel:
     def recipe(self) -> dict[str, Any]:
         return dict(self.statement["predicate"])
 
+    @property
+    def images(self) -> dict[str, bytes]:
+        return {name: data for name, data in self.members.items() if name.endswith((".cubin", ".ptx"))}
+
 
 def read(path: Path) -> Wheel:
     """The whole wheel; RequestError if it is none."""
@@ -101,7 +111,21 @@ def read(path: Path) -> Wheel:
         i.filename: Packing(i.date_time, i.external_attr >> 16, i.compress_type, i.compress_size, i.create_system)
         for i in infos
     }
-    return Wheel(path.name, hashlib.sha256(path.read_bytes()).hexdigest(), members, packing)
+    before = min((info.header_offset for info in infos), default=0)
+    return Wheel(path.name, hashlib.sha256(path.read_bytes()).hexdigest(), members, packing, before)
+
+
+def commit_of(path: Path, sha256: str) -> str:
+    """The commit that the statement beside the wheel names, in words; "" if there is none about these bytes."""
+    try:
+        found = json.loads(path.with_name(path.name + statement.ABOUT_WHEEL).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ""
+    if list(shape.faults(found, shape.BESIDE, "")) or found["subject"][0]["digest"]["sha256"] != sha256:
+        return ""
+    made = found["predicate"]["made"]
+    changes = " with changes that no commit has" if made["dirty"] else ""
+    return f"{made['commit']:.64}{changes}" if made["commit"] else ""
 
 
 def left_out(wheel: Wheel) -> dict[str, str]:
@@ -138,6 +162,28 @@ def false_claims(wheel: Wheel) -> Iterator[Difference]:
             )
     for name in sorted((rows.keys() | stated.keys()) - wheel.members.keys()):
         yield Difference(name, "claim", "named by the wheel's own RECORD or statement, and not in it")
+    yield from _contradictions(wheel)
+
+
+def _contradictions(wheel: Wheel) -> Iterator[Difference]:
+    """What the statement says twice, in different words: itself, or the manifest, which the library is made with."""
+    name, recipe = wheel.info + statement.NAME, wheel.recipe
+    own = source.digest(recipe["inputs"])
+    if own != recipe["source"]["sha256"]:
+        yield Difference(
+            name, "claim", f"its inputs have the sha256 {own}, and it says {recipe['source']['sha256']:.64}"
+        )
+    subjects = [row["name"] for row in wheel.statement["subject"]]
+    for twice in sorted({subject for subject in subjects if subjects.count(subject) > 1}):
+        yield Difference(name, "claim", f"it names {twice!r:.80} twice")
+    with suppress(ValueError, AttributeError, TypeError):
+        manifest = dict(json.loads(wheel.members.get(MANIFEST, b"{}")))
+        provider = {"provider": DEFAULT_PROVIDER, **recipe["build"]}["provider"]
+        for key, value in (*((key, recipe["build"][key]) for key in ("target", "toolkit")), ("provider", provider)):
+            if manifest.get(key, value) != value:
+                yield Difference(name, "claim", f"it says {key} {value!r:.60}, and the manifest {manifest[key]!r:.60}")
+        if manifest.get("compiler", recipe["device_compiler"]) != recipe["device_compiler"]:
+            yield Difference(name, "claim", "it names another device compiler than the manifest")
 
 
 def carried_over(data: bytes, theirs: Wheel, ours: Wheel, changed: list[str]) -> bytes:

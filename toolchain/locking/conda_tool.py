@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from toolchain import start
 from toolchain.errors import ProvisionError, ToolMissing
 from toolchain.locking.conda import ENVIRONMENT, LOCK, VIRTUAL
 from toolchain.targets import ROOT
@@ -19,8 +20,9 @@ SOLVERS = ("micromamba", "mamba", "conda")
 
 def _run(words: list[str]) -> subprocess.CompletedProcess[str]:
     python = environment.ready("conda")
-    env = {**{key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}, "PYTHONPATH": str(ROOT)}
-    return subprocess.run([str(python), "-m", *words], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    env = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    command = start.command(python, ROOT, *words)
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
 
 
 def problems(root: Path = ROOT) -> list[str]:

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from importlib.machinery import PathFinder, SourceFileLoader
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from toolchain import leftovers
+from toolchain import orphans
 from toolchain.errors import BusyError, ProvisionError, RequestError, ToolMissing
 from toolchain.targets import ROOT
 
@@ -72,7 +71,7 @@ def locked(path: Path, waiting: str, patience: float = 3600) -> Iterator[None]:
     except _KW.Failed as error:
         raise ProvisionError(str(error)) from None
     try:
-        with leftovers.guarded(path, lock.file.fileno()) as left:
+        with orphans.guarded(path, lock.file.fileno()) as left:
             if left:
                 print(f"ended {left} processes that a killed build had left running here", file=sys.stderr, flush=True)
             yield
@@ -82,9 +81,8 @@ def locked(path: Path, waiting: str, patience: float = 3600) -> Iterator[None]:
 
 def pip_command() -> list[str]:
     """How pip is run here: as a module of this interpreter, or out of virtualenv's own wheel of it."""
-    # By path alone: setuptools hooks the import of pip by name.
-    if PathFinder.find_spec("pip"):
-        return [sys.executable, "-m", "pip"]
+    if own := _KW.pip_command():
+        return list(own)
     try:
         from virtualenv.seed.wheels.embed import get_embed_wheel
     except ModuleNotFoundError:
@@ -92,15 +90,13 @@ def pip_command() -> list[str]:
             f"{sys.executable} has neither pip nor virtualenv, so nothing can be provisioned; run through ./kw"
         ) from None
     wheel = get_embed_wheel("pip", f"{sys.version_info[0]}.{sys.version_info[1]}")
-    return [sys.executable, f"{wheel.path}/pip"]
+    return [sys.executable, "-I", f"{wheel.path}/pip"]
 
 
-def run_pip(arguments: Sequence[str], what: str, python: Sequence[str] | None = None) -> str:
-    """pip's standard output; a ProvisionError with all it said if it failed."""
-    command = [*python, "-m", "pip"] if python else pip_command()
+def run_pip(arguments: Sequence[str], what: str, python: Path | None = None) -> str:
+    """pip's standard output; a ProvisionError with all it said if it failed. `python`: with that one's own pip."""
+    command = [str(python), "-I", "-m", "pip"] if python else pip_command()
     environment: Mapping[str, str] = _KW.pip_environment(command)
-    if python is None and (modules := os.environ.get("PYTHONPATH")):
-        environment = {**environment, "PYTHONPATH": modules}  # where kw put virtualenv, if there is no venv module
     done = subprocess.run([*command, *arguments], env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         said = "\n".join(line for line in done.stderr.splitlines() if "is ignored: it is neither" not in line)

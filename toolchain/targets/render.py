@@ -104,7 +104,7 @@ def _doc(path: Path) -> str:
             for keyword in node.keywords:
                 if keyword.arg == "doc" and isinstance(keyword.value, ast.Constant):
                     return str(keyword.value.value)
-    raise GateError(f"{path}: its Op record has no `doc` that is a plain string; README.md's table needs one")
+    raise GateError(f"{path}: its Op record has no `doc` that is a plain string; docs/use.md's table needs one")
 
 
 def ops_block(root: Path) -> str:
@@ -112,20 +112,21 @@ def ops_block(root: Path) -> str:
     rows = []
     for path in sorted((root / RECORDS).glob("*/[!_]*.py"), key=lambda path: path.stem):
         header = f"csrc/ops/{path.parent.name}/api/{path.stem}.h"
-        rows.append([f"`kernelwright.{path.stem}`", _doc(path), f"[`kw_{path.stem}`]({header})"])
+        rows.append([f"`kernelwright.{path.stem}`", _doc(path), f"[`kw_{path.stem}`](../{header})"])
     return _markdown(["operator", "what it does", "C function"], rows)
 
 
-def blocks(table: Table, root: Path) -> dict[str, str]:
+def blocks(table: Table, root: Path) -> dict[str, dict[str, str]]:
+    """Each page that has such tables: its blocks, by name."""
     return {
-        "targets": targets_block(table),
-        "gpus": gpus_block(table),
-        "toolkits": toolkits_block(table),
-        "operators": ops_block(root),
+        "docs/start.md": {"gpus": gpus_block(table), "targets": targets_block(table)},
+        "docs/use.md": {"operators": ops_block(root)},
+        "docs/options.md": {"toolkits": toolkits_block(table)},
+        "docs/releasing.md": {"support": support_block(table)},
     }
 
 
-def render(text: str, made: dict[str, str], name: str = "README.md") -> str:
+def render(text: str, made: dict[str, str], name: str) -> str:
     """This page with every block replaced by what it should be."""
     for block, content in made.items():
         begin, end = f"<!-- begin {block}: made by `{COMMAND}` -->", f"<!-- end {block} -->"
@@ -139,8 +140,7 @@ def render(text: str, made: dict[str, str], name: str = "README.md") -> str:
 
 def pages(root: Path = ROOT) -> dict[Path, str]:
     """Each document with such tables, as it should be."""
-    table = load(root / "targets.toml")
-    made = {"README.md": blocks(table, root), "docs/releasing.md": {"support": support_block(table)}}
+    made = blocks(load(root / "targets.toml"), root)
     return {
         root / name: render((root / name).read_text(encoding="utf-8"), content, name) for name, content in made.items()
     }

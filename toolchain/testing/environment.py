@@ -45,12 +45,12 @@ def ready(name: str, torch: Torch | None = None) -> Path:
 
 
 def _make(place: Path, lock: Path, torch: Torch | None, python: str) -> None:
-    own = str(clean.make(place, python))
-    pip.run_pip([*FLAGS, "-r", str(lock)], f"installing {lock.name}", [own])
+    own = clean.make(place, python)
+    pip.run_pip([*FLAGS, "-r", str(lock)], f"installing {lock.name}", own)
     if torch and torch.lock:
         pinned = place / "torch.txt"
         pinned.write_text(torch.lock, encoding="utf-8")
-        pip.run_pip([*FLAGS, "-r", str(pinned)], f"installing {torch.about}", [own])
+        pip.run_pip([*FLAGS, "-r", str(pinned)], f"installing {torch.about}", own)
     if torch and torch.paths:
         site = next(place.glob("lib/python*/site-packages"))
         (site / "zz_installed_torch.pth").write_text("\n".join(torch.paths) + "\n", encoding="utf-8")

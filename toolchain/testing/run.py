@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from toolchain import start
 from toolchain.building import clean
 from toolchain.building.stamp import digest_of
 from toolchain.targets import ROOT
@@ -47,7 +48,7 @@ def _with_wheel(lock: str, wheel: Path, torch: Torch) -> Path:
 def run_tests(wheel: Path, torch: Torch, rest: Sequence[str]) -> int:
     """pytest's exit code, with the wheel installed and nothing of the sources in its place."""
     python = _with_wheel("tests", wheel, torch)
-    return _run(f"tests of {wheel.name}", [str(python), "-m", "pytest", *rest], python, PATIENT)
+    return _run(f"tests of {wheel.name}", start.command(python, ROOT, "pytest", *rest), python, PATIENT)
 
 
 def run_bench(wheel: Path, torch: Torch, rest: Sequence[str]) -> int:
@@ -70,7 +71,7 @@ def workflows() -> list[str]:
 def run_lint(rest: Sequence[str]) -> int:
     """0 if every check passes; all run, whatever the first ones say. What follows -- goes to the layout tests."""
     python = environment.ready("lint")
-    own = [str(python), "-m"]
+    own = [str(python), "-I", "-m"]
     checks = [
         ("ruff check", [*own, "ruff", "check", "."]),
         ("ruff format", [*own, "ruff", "format", "--check", "."]),
@@ -80,8 +81,8 @@ def run_lint(rest: Sequence[str]) -> int:
         ("workflow audit", [str(python.parent / "zizmor"), "--offline", "--quiet", "--no-progress", *workflows()]),
         ("clang-format", [str(python.parent / "clang-format"), "--dry-run", "-Werror", *native_sources()]),
         # First the locks: that makes the environment with conda-lock, which the tests of its lock use.
-        ("locks", [*own, "toolchain", "lock", "--check"]),
-        ("layout tests", [*own, "pytest", "-q", "tests/layout", *ONLY_HERE, *rest]),
+        ("locks", start.command(python, ROOT, "toolchain", "lock", "--check")),
+        ("layout tests", start.command(python, ROOT, "pytest", "-q", "tests/layout", *ONLY_HERE, *rest)),
     ]
     failed = [title for title, command in checks if _run(title, command, python)]
     print(f"\nlint: {', '.join(failed)} failed" if failed else "\nlint: all passed", file=sys.stderr, flush=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,15 @@ def exports(data: bytes, library: str) -> None:
         raise GateError(f"{library} exports nothing; a C ABI of {', '.join(EXPORTED)} was expected")
 
 
+def runs_with_older_libraries(data: bytes, library: str) -> None:
+    """No function that glibc 2.38's headers put in an old one's place: the floor sees it only where it is given."""
+    if found := re.search(rb"\0(__isoc23_\w+)\0", data):
+        raise GateError(
+            f"{library} calls {found[1].decode()}, which glibc has since 2.38 only, for strtol, sscanf or their like: "
+            "use csrc/core/number.h in what is packed"
+        )
+
+
 def _equal(what: str, served_by: Mapping[str, str], file: bytes, code: Code, request: Request) -> None:
     """An image that was left out: asked for by nobody by name, and all that is loaded is in the file that serves."""
     instead = next((one for one in request.codes if one.name == served_by["code"]), None)
@@ -92,7 +102,7 @@ def images(members: Mapping[str, bytes], request: Request) -> None:
     """
     listed = {(image["op"], image["code"]): image for image in json.loads(members[MANIFEST])["images"]}
     for code in request.codes:
-        for op in request.ops:
+        for op in request.images:
             row = listed.get((op, code.name), {"path": f"kernels/{code.name}/{op}.{code.suffix}"})
             path = f"kernelwright/{row['path']}"
             if (op, code.name) not in listed or path not in members:
@@ -160,6 +170,7 @@ def inspect(members: Mapping[str, bytes], name: str, tag: str, request: Request,
     """All but the size. `with_paths`: an editable install, which must name this tree."""
     library = members[LIBRARY]
     exports(library, LIBRARY)
+    runs_with_older_libraries(library, LIBRARY)
     images(members, request)
     tag_is_earned(members, name, tag)
     if known := policies():

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""The recipe of a wheel: all that has to be known to make it again. No builder, no clock, no path is in it."""
+"""The recipe of a wheel: all that decides its bytes, and nothing else; so it is the same wherever the wheel is made.
+
+What is known of one build besides (commit, build machine, provider, the compilers' own files) goes beside the wheel.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
 from typing import Any
 
 from toolchain import source
-from toolchain.device.environment import cache_dir
-from toolchain.files import digest_of, remembered
+from toolchain.files import digest_of
 from toolchain.locking import conda
-from toolchain.providers import host, machine_of
-from toolchain.request import Request
+from toolchain.providers import device_compiler, host, machine_of
+from toolchain.request import DEFAULT_PROVIDER, Request
 from toolchain.targets import ROOT, Table
 
 Recipe = dict[str, Any]
@@ -36,25 +37,21 @@ def settings(request: Request) -> dict[str, str]:
 
 
 def locks(table: Table, request: Request) -> dict[str, str]:
-    """lock file -> its sha256, of those that this build's tools came from; none for a system's compilers."""
-    machine = machine_of(table)
+    """lock file -> its sha256, of those that the tools come from, on any build machine."""
     if request.provider in ENVIRONMENTS:
         paths = [ENVIRONMENTS[request.provider]]
     else:
-        paths = [table.tools.locks[machine]]
-        paths += [request.toolkit.locks[machine]] if request.provider == "pip" else []
+        paths = [*table.tools.locks.values()]
+        paths += request.toolkit.locks.values() if request.provider == DEFAULT_PROVIDER else []
     return {path: hashlib.sha256((ROOT / path).read_bytes()).hexdigest() for path in sorted(paths)}
 
 
 def _host_compiler(table: Table, request: Request) -> dict[str, str]:
-    """zig is one program of one digest; a system's GCC is known by what CMake says of it, as `front`."""
+    """zig by its release; a system's GCC is known by what CMake says of it, as `front`."""
     if request.target.host[request.provider] != "zig":
         return {"driver": request.target.host[request.provider]}
-    zig = host.find_zig(table) or Path()
-    facts = remembered(cache_dir(), f"zig {zig}", lambda: ([zig], {"sha256": digest_of([zig])}))
     return {
         "driver": host.pin(table, "ziglang").replace("==", " "),
-        "sha256": facts["sha256"],
         "for": f"{request.target.zig}.{request.target.glibc}",
     }
 
@@ -62,13 +59,33 @@ def _host_compiler(table: Table, request: Request) -> dict[str, str]:
 def make(table: Table, request: Request, members: dict[str, bytes]) -> Recipe:
     """The recipe behind these members; takes CMake's part of it out of them."""
     settled = json.loads(members.pop("kernelwright/recipe.json", b"{}"))
-    made = source.state(ROOT)
+    inputs = source.file_digests(ROOT)
+    build = settings(request)
+    if request.provider == DEFAULT_PROVIDER:  # whoever brings the locked compilers
+        del build["provider"]
     return {
-        "build": settings(request),
-        "built_on": machine_of(table),
-        "source": {"commit": made.commit, "dirty": made.dirty, "sha256": made.sha256},
-        "inputs": source.file_digests(ROOT),
+        "build": build,
+        "source": {"sha256": source.digest(inputs)},
+        "inputs": inputs,
         "locks": locks(table, request),
         "device_compiler": json.loads(members["kernelwright/manifest.json"])["compiler"],
         "host_compiler": {**_host_compiler(table, request), **settled},
+    }
+
+
+def circumstances(table: Table, request: Request) -> Recipe:
+    """What is known of a build that is made here and now, and decides no byte; digests are of the files as they are.
+
+    Files of one release differ by machine, and by who packed them.
+    """
+    here = source.state(ROOT)
+    compilers = {"device": device_compiler(request.provider, request.toolkit, table).examined()}
+    if request.target.host[request.provider] == "zig" and (zig := host.find_zig(table)):
+        compilers["host"] = digest_of([zig])
+    return {
+        "provider": request.provider,
+        "built_on": machine_of(table),
+        "commit": here.commit,
+        "dirty": here.dirty,
+        "compilers": compilers,
     }

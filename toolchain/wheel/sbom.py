@@ -36,24 +36,26 @@ def _files(members: Mapping[str, bytes]) -> Iterator[dict[str, Any]]:
 
 
 def _tools(recipe: Recipe) -> Iterator[dict[str, Any]]:
-    """The locked packages, out of scope: they made the wheel and are not in it."""
+    """The locked packages, out of scope: they made the wheel and are not in it. Each has its files for all machines."""
+    found: dict[tuple[str, str], set[str]] = {}
     for lock in sorted(recipe["locks"]):
         for name, version, hashes in _PIN.findall((ROOT / lock).read_text(encoding="utf-8")):
-            purl = _purl(name, version)
-            digests = re.findall(r"sha256:([0-9a-f]{64})", hashes)
-            yield {
-                "type": "application", "bom-ref": purl, "name": name, "version": version, "purl": purl,
-                "scope": "excluded", "hashes": _hashes(digests),
-            }  # fmt: skip
+            found.setdefault((name, version), set()).update(re.findall(r"sha256:([0-9a-f]{64})", hashes))
+    for (name, version), digests in sorted(found.items()):
+        purl = _purl(name, version)
+        yield {
+            "type": "application", "bom-ref": purl, "name": name, "version": version, "purl": purl,
+            "scope": "excluded", "hashes": _hashes(sorted(digests)),
+        }  # fmt: skip
 
 
 def _system(recipe: Recipe) -> Iterator[dict[str, Any]]:
     """Compilers that no lock names, as far as they say what they are."""
     device, own = recipe["device_compiler"], recipe["host_compiler"]
-    if recipe["build"]["provider"] != "pip":
+    if "provider" in recipe["build"]:
         yield {
             "type": "application", "bom-ref": "device-compiler", "name": device["driver"], "version": device["version"],
-            "scope": "excluded", "hashes": _hashes([device["sha256"]]),
+            "scope": "excluded",
         }  # fmt: skip
         name, _, version = own.get("front", own["driver"]).partition(" ")
         yield {

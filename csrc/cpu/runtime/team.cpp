@@ -6,12 +6,12 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #include "core/error.h"
+#include "core/number.h"
 #include "cpu/pool.h"
 #include "cpu/runtime/fork_mark.h"
 
@@ -51,7 +51,7 @@ void work(void* data) {
 // Whether this process was forked and has not called exec since: if its parent had used OpenMP, a team in here waits
 // forever for threads that were left behind. Also true where /proc does not tell.
 bool forked() {
-  constexpr unsigned long kForkedWithoutExec = 0x40;  // PF_FORKNOEXEC in the kernel's include/linux/sched.h
+  constexpr long long kForkedWithoutExec = 0x40;  // PF_FORKNOEXEC in the kernel's include/linux/sched.h
   char text[1024];
   const int file = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
   if (file < 0) return true;
@@ -61,8 +61,13 @@ bool forked() {
   text[got] = '\0';
   // The second field is a name in parentheses, which may hold anything.
   const char* rest = strrchr(text, ')');
-  unsigned long flags = 0;
-  return !rest || sscanf(rest, ") %*c %*d %*d %*d %*d %*d %lu", &flags) != 1 || (flags & kForkedWithoutExec) != 0;
+  if (!rest || strlen(rest) < 4) return true;
+  rest += 3;  // a blank and the state, one letter; then five numbers and the flags
+  long long flags = 0;
+  for (int field = 0; field < 6; ++field) {
+    if (!read_number(rest, &rest, &flags)) return true;
+  }
+  return (flags & kForkedWithoutExec) != 0;
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // How many threads: what was asked for, else OMP_NUM_THREADS, else the CPUs this process may use.
-#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/error.h"
+#include "core/number.h"
 #include "cpu/pool.h"
 
 namespace kw::cpu {
@@ -23,11 +23,11 @@ int clamp(long long count) { return count < 1 ? 1 : count > kMaxThreads ? kMaxTh
 int from_environment() {
   const char* text = getenv("OMP_NUM_THREADS");
   if (!text) return 0;
-  char* end;
-  errno = 0;
-  const long count = strtol(text, &end, 10);
+  const char* end;
+  long long count = 0;
+  if (!read_number(text, &end, &count)) return 0;
   while (*end == ' ') ++end;
-  return end == text || (*end != '\0' && *end != ',') || errno != 0 || count < 1 ? 0 : clamp(count);
+  return (*end != '\0' && *end != ',') || count < 1 ? 0 : clamp(count);
 }
 
 int from_affinity() {
@@ -54,20 +54,28 @@ int cpus(long long quota, long long period) {
   return quota > 0 && period > 0 ? clamp((quota + period - 1) / period) : kMaxThreads;
 }
 
+long long number_in(const char* text) {
+  const char* end;
+  long long number = 0;
+  return read_number(text, &end, &number) ? number : 0;
+}
+
 // The CPUs' worth of time that one group may use.
 int quota_of(bool unified, const char* group) {
   char path[4300], text[64];
   if (unified) {
     long long quota = 0, period = 0;
     snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
-    return read_text(path, text, sizeof text) && sscanf(text, "%lld %lld", &quota, &period) == 2 ? cpus(quota, period)
-                                                                                                 : kMaxThreads;
+    const char* rest;
+    const bool limited = read_text(path, text, sizeof text) && read_number(text, &rest, &quota) &&
+                         read_number(rest, &rest, &period);  // "max" is no number
+    return limited ? cpus(quota, period) : kMaxThreads;
   }
   snprintf(path, sizeof path, "/sys/fs/cgroup/cpu%s/cpu.cfs_quota_us", group);
   if (!read_text(path, text, sizeof text)) return kMaxThreads;
-  const long long quota = strtoll(text, nullptr, 10);
+  const long long quota = number_in(text);
   snprintf(path, sizeof path, "/sys/fs/cgroup/cpu%s/cpu.cfs_period_us", group);
-  return read_text(path, text, sizeof text) ? cpus(quota, strtoll(text, nullptr, 10)) : kMaxThreads;
+  return read_text(path, text, sizeof text) ? cpus(quota, number_in(text)) : kMaxThreads;
 }
 
 // The least of a group and all above it. In a container the path may be the host's: what is not there has no quota, and

@@ -3,9 +3,10 @@
 #include "ops/four_bit/device/dequantize_4bit.cuh"
 
 // The names are the launcher's: dequantize_4bit_<type>.
-#define KW_KERNEL(type, T)                                                                                   \
-  extern "C" __global__ void __launch_bounds__(256) dequantize_4bit_##type(const KwDequantize4bitParams p) { \
-    kw::dequantize_4bit<kw::T>(p);                                                                           \
+#define KW_KERNEL(type, T)                                             \
+  extern "C" __global__ void __launch_bounds__(kw::kDequantizeThreads) \
+      dequantize_4bit_##type(const KwDequantize4bitParams p) {         \
+    kw::dequantize_4bit<kw::T>(p);                                     \
   }
 
 KW_KERNEL(float32, Float32)

@@ -21,9 +21,9 @@
 
 // The names are the launcher's: matmul_4bit_<kind>_<type>. How many threads a block has and how many blocks a
 // multiprocessor bounds the registers.
-#define KW_ANY(name, T, words)                                                                       \
-  extern "C" __global__ void __launch_bounds__(256) matmul_4bit_##name(const KwMatmul4bitParams p) { \
-    kw::matmul_4bit_any<kw::T, words>(p);                                                            \
+#define KW_ANY(name, T, words)                                                                                   \
+  extern "C" __global__ void __launch_bounds__(kw::kAnyThreads) matmul_4bit_##name(const KwMatmul4bitParams p) { \
+    kw::matmul_4bit_any<kw::T, words>(p);                                                                        \
   }
 #define KW_ROWS(cols, ranges, type, T)                                             \
   extern "C" __global__ void __launch_bounds__(kw::kRowsThreads, cols > 8 ? 1 : 2) \
@@ -40,9 +40,10 @@
       matmul_4bit_panel##cols##_##type(const __grid_constant__ KwMatmul4bitPanelParams p) { \
     kw::Panel4bit<kw::T, cols>(p).run();                                                    \
   }
-#define KW_PANEL_SUM(type, T)                                                                                          \
-  extern "C" __global__ void __launch_bounds__(256) matmul_4bit_panel_sum_##type(const KwMatmul4bitPanelSumParams p) { \
-    kw::matmul_4bit_panel_sum<kw::T>(p);                                                                               \
+#define KW_PANEL_SUM(type, T)                                            \
+  extern "C" __global__ void __launch_bounds__(kw::kPanelSumThreads)     \
+      matmul_4bit_panel_sum_##type(const KwMatmul4bitPanelSumParams p) { \
+    kw::matmul_4bit_panel_sum<kw::T>(p);                                 \
   }
 #define KW_TENSOR(type, T) \
   KW_ROWS(1, 4, type, T)   \
@@ -62,7 +63,7 @@ KW_TENSOR(float16, Float16)
 KW_TENSOR(bfloat16, BFloat16)
 #endif
 #ifdef KW_HAS_WGMMA
-extern "C" __global__ void __launch_bounds__(128) matmul_4bit_panel_x(const KwMatmul4bitPanelXParams p) {
+extern "C" __global__ void __launch_bounds__(kw::kPanelXThreads) matmul_4bit_panel_x(const KwMatmul4bitPanelXParams p) {
   kw::matmul_4bit_panel_x(p);
 }
 KW_PANEL_SUM(float16, Float16)

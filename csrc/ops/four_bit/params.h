@@ -3,6 +3,8 @@
 #ifndef KW_FOUR_BIT_PARAMS_H
 #define KW_FOUR_BIT_PARAMS_H
 
+#include "device/tensor_map.h"
+
 /* The scales of a tensor's blocks: `absmax`, or where that is null the four others. */
 struct KwScales4bit {
   const char* absmax;
@@ -86,11 +88,6 @@ struct KwMatmul4bitPanelXParams {
   unsigned slices; /* of k, 64 each */
   int aligned;     /* x, for words of two elements */
   int early;       /* whether the product may begin before this kernel has waited: it waits for all of it then */
-};
-
-/* What the driver makes of a matrix in memory, of which boxes are copied at once. */
-struct alignas(64) KwTensorMap {
-  unsigned long long opaque[16];
 };
 
 /* The product by warpgroups: csrc/ops/four_bit/device/matmul_panel.cuh */

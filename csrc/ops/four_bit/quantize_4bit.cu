@@ -4,15 +4,17 @@
 #include "ops/four_bit/device/quantize_absmax.cuh"
 
 // The names are the launcher's: quantize_4bit_<type>.
-#define KW_KERNEL(type, T)                                                                                  \
-  extern "C" __global__ void __launch_bounds__(128, 8) quantize_4bit_##type(const KwQuantize4bitParams p) { \
-    kw::quantize_4bit<kw::T>(p);                                                                            \
+#define KW_KERNEL(type, T)                                                                \
+  extern "C" __global__ void __launch_bounds__(kw::kQuantizeThreads, kw::kQuantizeBlocks) \
+      quantize_4bit_##type(const KwQuantize4bitParams p) {                                \
+    kw::quantize_4bit<kw::T>(p);                                                          \
   }
 
 KW_KERNEL(float32, Float32)
 KW_KERNEL(float16, Float16)
 KW_KERNEL(bfloat16, BFloat16)
 
-extern "C" __global__ void __launch_bounds__(256) quantize_4bit_absmax(const KwQuantizeAbsmax4bitParams p) {
+extern "C" __global__ void __launch_bounds__(kw::kAbsmaxThreads)
+    quantize_4bit_absmax(const KwQuantizeAbsmax4bitParams p) {
   kw::quantize_4bit_absmax(p);
 }

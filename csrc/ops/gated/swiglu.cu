@@ -5,7 +5,7 @@
 //   flat     one run of units of 16 bytes: tensors without gaps, whatever their shape; its ends may lie off 16 bytes
 //   rows     rows of such units with gaps between them, all equally far off 16 bytes
 //   shifted  rows unequally far off
-//   element  short rows that lie anyhow
+//   element  short unaligned rows
 #include "ops/gated/device/run.cuh"
 #include "ops/gated/device/shifted.cuh"
 

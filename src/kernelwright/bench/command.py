@@ -3,11 +3,14 @@
 
 The weights are random: no file is read or fetched. Each way runs in a process of its own; what it computes is compared
 with the path without kernels. Exits with 0, or with 1 and what was wrong.
+
+`bench transformers` measures a model of transformers instead, with bitsandbytes and peft where they are installed.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import subprocess
 import sys
@@ -126,6 +129,8 @@ def _where(asked: dict[str, Any]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
+    if arguments and arguments[0] == "transformers":
+        return int(importlib.import_module("kernelwright.bench.transformers.command").main(arguments[1:]))
     options = _options(arguments)
     try:
         ops.register()

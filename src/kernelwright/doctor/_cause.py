@@ -39,14 +39,23 @@ class Sign:
         """The regular expression, in lower case. All together take a quarter of a second, which only logs need."""
         return _compiled(self.text)
 
+    @property
+    def small(self) -> str:
+        """Its text in lower case."""
+        return _small(self.text)
+
 
 @cache
-def _compiled(text: str) -> re.Pattern[str]:
+def _small(text: str) -> str:
     r"""Logs are searched in lower case, and so are the letters of the pattern (those behind a `\\` mean something
     else): `re.IGNORECASE` takes four times as long.
     """
-    small = re.sub(r"\\.|[A-Z]", lambda found: found[0] if len(found[0]) > 1 else found[0].lower(), text)
-    return re.compile(small, re.MULTILINE)
+    return re.sub(r"\\.|[A-Z]", lambda found: found[0] if len(found[0]) > 1 else found[0].lower(), text)
+
+
+@cache
+def _compiled(text: str) -> re.Pattern[str]:
+    return re.compile(_small(text), re.MULTILINE)
 
 
 def sign(pattern: str, weight: int = 3) -> Sign:
@@ -56,10 +65,10 @@ def sign(pattern: str, weight: int = 3) -> Sign:
 
 def number(*codes: int) -> Sign:
     """CUDA's errors by their numbers, where a program prints no more than that."""
-    found = "|".join(map(str, codes))
+    found, apart = "|".join(map(str, codes)), r"[^\w\n]{0,4}"
     words = r"err|init failure|error|errno|returned|returns?|failed with|exit(ed)? with|code|status|result|errcode"
     return sign(
-        rf"(\bcuda\w*|\bcu[a-z]\w+|\bnvrtc)\b.{{0,40}}\b({words})\W{{0,4}}((code|number|value|is)\W{{0,3}})?({found})\b"
+        rf"(\bcuda\w*|\bcu[a-z]\w+|\bnvrtc)\b.{{0,40}}\b({words}){apart}((code|number|value|is){apart})?({found})\b"
         rf"|\bcuda\w*error: \[({found})\]",
         2,
     )
@@ -87,3 +96,5 @@ class Cause:
     """A line with one of these is about something else, though a sign is in it."""
     yields_to: tuple[str, ...] = ()
     """Codes of causes that explain this one's signs better, where both show."""
+    explains: tuple[str, ...] = ()
+    """The other way round: codes of causes, of another package's too, that are this one's consequence in a log."""

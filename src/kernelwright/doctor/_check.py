@@ -30,6 +30,8 @@ class Grade(enum.Enum):
     """Something that was asked for cannot work."""
     WARNS = "warns"
     """It works, but somebody will stumble over it."""
+    UNKNOWN = "unknown"
+    """The look itself failed, so that nobody knows."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Finding:
     fix: str = ""
     """A command with this machine's own values; "" where the record's is as good."""
     then: str = ""
+    explained_by: str = ""
+    """The code of the finding of the same machine that this one comes from; see `_rank`."""
 
 
 def check(code: str, grade: Grade = Grade.FAILS) -> Callable[[Look], Check]:

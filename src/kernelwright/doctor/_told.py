@@ -28,4 +28,5 @@ def as_data(found: Finding, package: str = "") -> dict[str, Any]:
         "why": cause.why,
         "fix": fix,
         "then": then,
+        "explained_by": found.explained_by or None,
     }

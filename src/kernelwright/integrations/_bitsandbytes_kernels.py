@@ -75,8 +75,13 @@ def gemm(
     if absmax_8bit is None:
         y: Tensor = op.default(x, codes, absmax, *rest)
     else:
-        y = op.nested(x, codes, absmax_8bit, absmax, absmax_code, absmax_offset, *rest)
+        y = op.nested(x, codes, *scales_of(absmax, absmax_8bit, absmax_code, absmax_offset), *rest)
     return y
+
+
+def scales_of(absmax: Tensor, codes: Tensor, table: Any, offset: Any) -> tuple[Tensor, ...]:
+    """Of a double-quantized weight, as the operators take them. Checkpoints of some programs hold another type."""
+    return codes, absmax, table, offset if offset.dtype is torch.float32 else offset.float()
 
 
 KERNELS: dict[str, Callable[..., Any]] = {

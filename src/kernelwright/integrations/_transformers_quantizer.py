@@ -22,6 +22,15 @@ from kernelwright.nn.quantize import dequantize_
 class Quantizer(Bnb4BitHfQuantizer):
     """transformers' quantizer for bitsandbytes in 4 bits, with each part that names bitsandbytes replaced."""
 
+    @property
+    def is_compileable(self) -> bool:
+        """`generate()` asks it before it compiles the forward pass for a static cache: the layers are one graph.
+
+        Not within torch.set_default_device or `with torch.device(...)`: there torch.compile (2.13) cannot read a
+        parameter of a class of its own, and would cut the graph at each layer.
+        """
+        return not torch._C._is_torch_function_mode_enabled()  # noqa: SLF001 - it has no public name
+
     def validate_environment(self, *_: Any, device_map: Any = None, **__: Any) -> None:
         """Nothing has to be installed. What bitsandbytes refuses is refused: layers on the disk, half of a model."""
         places = set(device_map.values()) if isinstance(device_map, dict) else set()

@@ -4,7 +4,8 @@
 bitsandbytes sends each operation through an operator of `torch.ops.bitsandbytes`, which has a kernel for each kind of
 device. `enable()` registers kernels of its own for the CPU and for CUDA over those; torch then calls the newer ones,
 from bitsandbytes' functions and modules, from transformers and peft, and from compiled graphs alike. `disable()` takes
-them away again. Nothing else of bitsandbytes is touched: its 8-bit operators and optimizers stay what they are.
+them away again. Its function `matmul_4bit`, which its layers call, is replaced by one that goes to the same kernels
+sooner. Nothing else of bitsandbytes is touched: its 8-bit operators and optimizers stay what they are.
 
 >>> import kernelwright.integrations.bitsandbytes as under
 >>> under.enable()
@@ -20,6 +21,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from kernelwright import _environment, errors
+from kernelwright._fork import section
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +52,7 @@ def enable() -> None:
     """
     if _environment.read().disable:
         return
-    with _lock:
+    with section, _lock:
         if _active:
             return
         modules = _bitsandbytes()
@@ -60,6 +62,7 @@ def enable() -> None:
         try:
             _override()
             _keep_packing(modules)
+            _shorten()
         except BaseException:
             _undo()
             raise
@@ -67,7 +70,7 @@ def enable() -> None:
 
 def disable() -> None:
     """Gives the operators back to bitsandbytes' own kernels."""
-    with _lock:
+    with section, _lock:
         _undo()
 
 
@@ -116,3 +119,18 @@ def _keep_packing(modules: Any) -> None:
     if convert is not None:
         setattr(modules, name, lambda weight, state, *_, **__: (weight, state))
         _active.append(lambda: setattr(modules, name, convert))
+
+
+def _shorten() -> None:
+    """bitsandbytes' layers look their function up in the package at each call, others where it is written."""
+    import bitsandbytes
+    from bitsandbytes.autograd import _functions
+
+    from kernelwright.integrations._bitsandbytes_layers import matmul_4bit
+
+    theirs = _functions.matmul_4bit
+    ours = matmul_4bit(theirs)
+    for place in (bitsandbytes, bitsandbytes.autograd, _functions):
+        if getattr(place, "matmul_4bit", None) is theirs:
+            place.matmul_4bit = ours
+            _active.append(lambda place=place: setattr(place, "matmul_4bit", theirs))  # type: ignore[misc]

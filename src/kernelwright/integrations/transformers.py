@@ -9,16 +9,20 @@ bitsandbytes too.
 >>> import kernelwright.integrations.transformers as quantizer
 >>> quantizer.enable()
 >>> model = AutoModelForCausalLM.from_pretrained(path, quantization_config=BitsAndBytesConfig(load_in_4bit=True))
+>>> print(quantizer.optimize(model))
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kernelwright import errors
+from kernelwright import _environment, errors
 
-__all__ = ["disable", "enable", "enabled"]
+if TYPE_CHECKING:
+    from kernelwright.integrations._optimize import Optimized
+
+__all__ = ["disable", "enable", "enabled", "optimize"]
 
 METHOD = "bitsandbytes_4bit"
 _before: list[Any] = []  # what stood in the table, while ours does
@@ -61,3 +65,24 @@ def disable() -> None:
     """Gives models in 4 bits back to the quantizer that was there before."""
     if _before:
         _table()[METHOD] = _before.pop()
+
+
+def optimize(model: Any) -> Optimized:
+    """Puts kernelwright's norms, gated MLPs and LoRA layers under a loaded model, and says which modules it changed.
+
+    Weights, names, classes and state dicts stay as they are, so saving, peft and Trainer work as before; the logits are
+    equal within rounding. Llama, Qwen, Gemma, Mistral, Phi and mixtures of experts made of such modules are tested; a
+    module of another family is changed if its own forward pass gives the same for random numbers, and else left. After
+    `peft.get_peft_model` call it on the adapted model: layers with one plain LoRA adapter and no dropout are computed
+    as one autograd function, in the type that the layer computes in. With KERNELWRIGHT_DISABLE it changes nothing.
+
+    >>> found = optimize(model)
+    >>> print(found)
+    >>> found.undo()
+    """
+    from kernelwright import ops
+
+    ops.register()
+    from kernelwright.integrations import _optimize
+
+    return _optimize.Optimized() if _environment.read().disable else _optimize.optimize(model)

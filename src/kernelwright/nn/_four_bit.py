@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from kernelwright.errors import InvalidArgument, InvalidDtype
+from kernelwright.nn import _frozen_linear
 from kernelwright.nn.quant_state import QuantState, unreadable
 from kernelwright.ops import _register
 from kernelwright.ops._direct import calls
@@ -134,10 +135,7 @@ def linear(x: Tensor, packed: Tensor, state: QuantState, bias: Tensor | None) ->
         raise InvalidArgument(
             f"matmul_4bit: x has shape {tuple(x.shape)}, but its last dimension must be {k}: the weight is [{n}, {k}]"
         )
-    op = calls.matmul_4bit
-    settings = (bias, n, state.blocksize, state.quant_type)
-    result: Tensor = (op.nested if state.nested else op.default)(x, as_bytes(packed), *_scales(state), *settings)
-    return result
+    return _frozen_linear.linear(x, (as_bytes(packed), _scales(state), (n, k), state.blocksize, state.quant_type), bias)
 
 
 def scales(state: QuantState) -> Tensor:

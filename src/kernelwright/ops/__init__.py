@@ -12,6 +12,8 @@ import pkgutil
 from functools import cache
 from typing import TYPE_CHECKING
 
+from kernelwright._fork import section
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
@@ -47,9 +49,10 @@ def record(name: str) -> Op:
 
 def register() -> None:
     """Registers every operator with torch; the first call does it, later ones return at once."""
-    from kernelwright.ops import _register
+    with section:
+        from kernelwright.ops import _register
 
-    _register.register(record(name) for name in names())
+        _register.register(record(name) for name in names())
 
 
 def function(name: str) -> Callable[..., Any]:

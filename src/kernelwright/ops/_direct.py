@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Calls that nothing watches, from Python to a kernel past torch's dispatcher.
+"""The fast path: calls from Python to a kernel that bypass torch's dispatcher.
 
 With all arguments by position, `calls.rms_norm.residual(...)` does what `torch.ops.kernelwright.rms_norm.residual(...)`
 does, sooner: the way through the dispatcher and back into Python takes 2 to 5 microseconds, and 5 to 40 where the

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What an operator is: one record, read by the registration, the tests, the benchmarks and the README."""
+"""What an operator is: one record, read by the registration, the tests, the benchmarks and docs/use.md."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Op:
 
     name: str
     doc: str
-    """One line for the README's table."""
+    """One line for the table of docs/use.md."""
     function: Callable[..., Any]
     """What `kernelwright.<name>` is."""
     overloads: tuple[Overload, ...]

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from kernelwright import _environment, _library, errors
+from kernelwright._fork import section
 from kernelwright.ops._autograd import record_gradients, refuse_gradients, shortcut
 from kernelwright.ops._direct import calls, direct
 from kernelwright.ops._tensors import refuse_inference, unusual
@@ -188,21 +189,25 @@ def register(records: Iterable[Op]) -> None:
     """Registers all records, once in a process; after a failure nothing is registered and the next call tries again."""
     if _registered:
         return
-    with _lock:
-        if _registered:
-            return
-        torch = _torch()
-        native = None if _environment.read().disable else _library.load()
-        if native:
-            native.share_openmp()
-        library = torch.library.Library(NAMESPACE, "DEF")
-        done, ready = {}, {}
-        for op in records:
-            if native is None or op.name in native.ops:
-                overloads = {o.name: _register_overload(torch, library, op, o, native) for o in op.overloads}
-                done[op.name], ready[op.name] = library, SimpleNamespace(**overloads)
-        vars(calls).update(ready)
-        _registered.update(done)
+    with section:
+        torch = _torch()  # whoever imports torch meanwhile may wait for the lock
+        with _lock:
+            if not _registered:
+                _register(torch, records)
+
+
+def _register(torch: Any, records: Iterable[Op]) -> None:
+    native = None if _environment.read().disable else _library.load()
+    if native:
+        native.share_openmp()
+    library = torch.library.Library(NAMESPACE, "DEF")
+    done, ready = {}, {}
+    for op in records:
+        if native is None or op.name in native.ops:
+            overloads = {o.name: _register_overload(torch, library, op, o, native) for o in op.overloads}
+            done[op.name], ready[op.name] = library, SimpleNamespace(**overloads)
+    vars(calls).update(ready)
+    _registered.update(done)
 
 
 def require(name: str) -> None:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Results of the norms and of swiglu so large that they may be stored past the caches. Wherever they begin, and however
+// Results of the norms and of swiglu so large that their stores may be non-temporal. Wherever they begin, and however
 // far their rows lie apart, they have the bits of the same rows in small calls, NaN too; nothing is written outside.
 #include "ops/gated/api/swiglu.h"
 #include "ops/norm/api/layer_norm.h"

@@ -167,7 +167,7 @@ void check_rows(Function f, int i) {
 }
 
 void check_beside(Function f, int i) {
-  constexpr const char* kOther = "has another shape or element type than it must";
+  constexpr const char* kOther = "is (";
   refuse_one(f, i, kOther, [=](Call& c, kw_tensor&) { c.sizes[i][0] = kRows - 1; });
   refuse_one(f, i, kOther, [=](Call& c, kw_tensor&) { c.sizes[i][1] = kCols - 1; });
   refuse_one(f, i, kOther, [=](Call& c, kw_tensor&) { c.sizes[i][1] = 2 * kCols, c.strides[i][0] = 2 * kCols; });
@@ -287,10 +287,10 @@ void check_overlaps(Function f) {
 }
 
 void check_packed() {
-  constexpr const char* kOther = "has another shape or element type than it must";
+  constexpr const char* kOther = "is (";
   const auto wide = [](Call& c, const char* name) { c.sizes[c.at(name)][1] = c.strides[c.at(name)][0] = 2 * kCols; };
-  refuse(kSwiglu, "y has another", [](Call& c) { c.leave_out("y"); });
-  refuse(kSwiglu, "y has another", [](Call& c) { c.leave_out("up"); });  // y is as wide as gate, not half
+  refuse(kSwiglu, "y is (", [](Call& c) { c.leave_out("y"); });
+  refuse(kSwiglu, "y is (", [](Call& c) { c.leave_out("up"); });  // y is as wide as gate, not half
   refuse(kSwiglu, "gate has 3 columns, and up is NULL", [](Call& c) { c.leave_out("up"), c.sizes[1][1] = 3; });
   accept(kSwiglu, "packed", [=](Call& c) { c.leave_out("up"), wide(c, "gate"); });
   const auto packed = [=](Call& c) {

@@ -232,11 +232,11 @@ CASE(rows_beside_others) {
               strstr(kw_last_error(), words),
           "line %d: status %d, %s", line, status, kw_last_error());
   };
-  constexpr const char* kOther = "y has another shape or element type";
+  constexpr const char* kOther = ", expected (2, 3, 4) of float32";
   beside(base, 4, 4, __LINE__);
   beside(Described({2, 3, 4}, {27, 9, 1}), 4, 9, __LINE__);  // lies otherwise
   beside(Described({2, 3, 8}, {24, 8, 1}), 8, 8, __LINE__);  // has twice the columns, as was wanted
-  refused(base.as, 8, kOther, __LINE__);
+  refused(base.as, 8, "y is (2, 3, 4) of float32, expected (2, 3, 8) of float32", __LINE__);
   for (const auto& size :
        {Described({3, 2, 4}, {8, 4, 1}), Described({2, 2, 4}, {8, 4, 1}), Described({6, 4}, {4, 1}),
         Described({1, 2, 3, 4}, {24, 12, 4, 1}), Described({4}, {1}), Described({}, {}),
@@ -245,14 +245,14 @@ CASE(rows_beside_others) {
   }
   kw_tensor other = base.as;
   other.dtype = KW_BFLOAT16;
-  refused(other, 4, kOther, __LINE__);
+  refused(other, 4, "y is (2, 3, 4) of bfloat16, expected (2, 3, 4) of float32", __LINE__);
   other = base.as, other.device = 0;
   refused(other, 4, "y is on device 0, others on -1", __LINE__);
   other = base.as, other.data = nullptr;
   refused(other, 4, "y has no memory", __LINE__);
   refused(Described({2, 3, 4}, {4, 8, 1}).as, 4, "the rows of y do not follow", __LINE__);
   const kw_tensor none{KW_TENSOR, nullptr, nullptr, nullptr, 0, kw::kOtherType, KW_CPU};
-  refused(none, 4, kOther, __LINE__);
+  refused(none, 4, "y is () of another type, expected (2, 3, 4) of float32", __LINE__);
 }
 
 CASE(columns) {

@@ -38,17 +38,42 @@ void* emulated_shared(const char* what, unsigned address, unsigned bytes, bool w
 void* emulated_global(const char* what, unsigned long long address, unsigned bytes, bool written);
 void emulated_read_only(const char* what, unsigned long long address);
 
-// Copies that take effect at their wait, or at once: the launch's temper decides.
+// Copies that take effect at their wait, or at once: the launch's schedule mode decides.
 void emulated_copy_async(unsigned to, unsigned long long from, unsigned bytes, unsigned given);
 void emulated_copies_commit(void);
 void emulated_copies_wait(unsigned left);
 void emulated_prefetch_bulk(unsigned long long from, unsigned bytes);
-void emulated_copy_box(unsigned to, unsigned long long map, unsigned column, unsigned row, unsigned barrier);
-void emulated_prefetch_box(unsigned long long map);
+
+// Boxes of tensors, at so many coordinates. `blocks`: of the cluster those that get it, a bit each; 0: the own one.
+enum { emulated_store, emulated_add, emulated_add_f32 };
+void emulated_load_box(unsigned to, unsigned long long map, unsigned rank, const int* at, unsigned barrier,
+                       unsigned blocks);
+void emulated_store_box(unsigned long long map, unsigned rank, const int* at, unsigned from, unsigned how);
+void emulated_store_bulk(unsigned long long to, unsigned from, unsigned bytes, unsigned how);
+void emulated_stores_commit(void);
+void emulated_stores_wait(unsigned left, bool read_only);
+void emulated_describes(unsigned long long map);
+void emulated_proxy_fence(void);
+
+// Products by a warpgroup, each warp its own 16 rows: `sums` are a lane's registers, columns / 2 of 32 bits.
+enum { emulated_f16, emulated_bf16, emulated_e4m3, emulated_s8 };
+struct EmulatedProduct {
+  unsigned type, columns;
+  bool left_shared, add, left_transposed, right_transposed;
+  unsigned left[4];
+  unsigned long long left_matrix, right;
+  void* const* sums;
+};
+void emulated_wgmma(const char* what, struct EmulatedProduct* of);
+void emulated_wgmma_fence(void);
+void emulated_wgmma_commit(void);
+void emulated_wgmma_wait(unsigned left);
+void emulated_registers(unsigned count, bool more);
+
 void emulated_copy_bulk(unsigned to, unsigned long long from, unsigned bytes, unsigned barrier);
 
 void emulated_barrier_init(unsigned barrier, unsigned arrivals);
-void emulated_barrier_arrive(unsigned barrier, unsigned more_bytes);
+void emulated_barrier_arrive(unsigned barrier, unsigned more_bytes);  // of any block of the cluster
 bool emulated_barrier_wait(unsigned barrier, unsigned parity);
 void emulated_store_async(unsigned to, const void* data, unsigned bytes, unsigned barrier);
 void emulated_cluster_arrive(bool in_order);
@@ -99,12 +124,18 @@ inline Several<T, 1 + sizeof...(More)> several(T& first, More&... more) {
   return {{&first, &more...}};
 }
 
-// The operand [map, {column, row}] of an instruction.
+// The operand [map, {column, row, …}] of an instruction.
+template <int kRank>
 struct Box {
   u64 map;
-  u32 column, row;
+  int at[kRank];
 };
-inline Box box(u64 map, const Several<u32, 2>& at) { return {map, *at.at[0], *at.at[1]}; }
+template <int kRank>
+inline Box<kRank> box(u64 map, const Several<u32, kRank>& at) {
+  Box<kRank> of = {map, {}};
+  for (int i = 0; i < kRank; ++i) of.at[i] = static_cast<int>(*at.at[i]);
+  return of;
+}
 
 // The operand _ of an instruction.
 struct Nowhere {

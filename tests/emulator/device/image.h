@@ -18,6 +18,7 @@ struct EmulatedKernel {
 #include "ptx_memory.h"
 #include "ptx_mma.h"
 #include "ptx_sync.h"
+#include "ptx_tma.h"
 #include "ptx_wgmma.h"
 
 namespace emulated {

@@ -121,12 +121,6 @@ inline void cp_async_bulk_shared_cluster_global_mbarrier_complete_tx_bytes(u32 t
   emulated_copy_bulk(to, from, bytes, barrier);
 }
 
-inline void cp_async_bulk_tensor_2d_shared_cluster_global_mbarrier_complete_tx_bytes(u32 to, const Box& from,
-                                                                                     u32 barrier) {
-  emulated_copy_box(to, from.map, from.column, from.row, barrier);
-}
-inline void cp_async_bulk_prefetch_tensor_2d_L2_global(const Box& from) { emulated_prefetch_box(from.map); }
-
 inline void st_async_shared_cluster_mbarrier_complete_tx_bytes_f32(u32 to, float from, u32 barrier) {
   emulated_store_async(to, &from, sizeof from, barrier);
 }

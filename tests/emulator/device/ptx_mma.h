@@ -86,6 +86,43 @@ inline void ldmatrix(const Several<u32, kCount>& to, u32 address) {
   for (int i = 0; i < kCount; ++i) *to.at[i] = mine.matrix[i];
 }
 
+// The way back.
+template <int kCount, bool kTransposed>
+inline void store_matrices(void* const brought[32], u32) {
+  u16 element[kCount * 8][8];
+  for (u32 lane = 0; lane < 32; ++lane) {
+    const u32 row = lane / 4, column = lane % 4 * 2;
+    for (u32 i = 0; i < kCount; ++i) {
+      auto* m = &element[i * 8];
+      const u32 pair = static_cast<const Rows*>(brought[lane])->matrix[i];
+      (kTransposed ? m[column][row] : m[row][column]) = static_cast<u16>(pair);
+      (kTransposed ? m[column + 1][row] : m[row][column + 1]) = static_cast<u16>(pair >> 16);
+    }
+  }
+  for (u32 row = 0; row < kCount * 8; ++row) {
+    const u32 address = static_cast<const Rows*>(brought[row])->address;
+    memcpy(emulated_shared("stmatrix", address, 16, true), element[row], 16);
+  }
+}
+
+template <bool kTransposed, int kCount>
+inline void stmatrix(u32 address, const Several<u32, kCount>& from) {
+  Rows mine = {address, {}};
+  for (int i = 0; i < kCount; ++i) mine.matrix[i] = *from.at[i];
+  emulated_meet("stmatrix", 0xffffffffu, &mine, store_matrices<kCount, kTransposed>);
+}
+
+#define PTX_STMATRIX(count)                                                                                     \
+  inline void stmatrix_sync_aligned_m8n8_x##count##_shared_b16(u32 to, const Several<u32, count>& from) {       \
+    stmatrix<false>(to, from);                                                                                  \
+  }                                                                                                             \
+  inline void stmatrix_sync_aligned_m8n8_x##count##_trans_shared_b16(u32 to, const Several<u32, count>& from) { \
+    stmatrix<true>(to, from);                                                                                   \
+  }
+PTX_STMATRIX(1)
+PTX_STMATRIX(2)
+PTX_STMATRIX(4)
+
 #define PTX_LDMATRIX(count)                                                                                     \
   inline void ldmatrix_sync_aligned_m8n8_x##count##_shared_b16(const Several<u32, count>& to, u32 from) {       \
     ldmatrix<false>(to, from);                                                                                  \

@@ -27,6 +27,9 @@ inline void mbarrier_arrive_expect_tx_shared_cta_b64(Nowhere, u32 barrier, u32 b
   emulated_barrier_arrive(barrier, bytes);
 }
 inline void mbarrier_arrive_shared_cta_b64(Nowhere, u32 barrier) { emulated_barrier_arrive(barrier, 0); }
+inline void mbarrier_arrive_shared_cluster_b64(Nowhere, u32 barrier) {
+  emulated_barrier_arrive(barrier, 0);
+}
 inline void mbarrier_try_wait_parity_acquire_cluster_shared_cta_b64(bool& done, u32 barrier, u32 parity) {
   done = emulated_barrier_wait(barrier, parity);
 }

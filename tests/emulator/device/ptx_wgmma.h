@@ -1,86 +1,80 @@
 // SPDX-License-Identifier: MIT
-// Products by a warpgroup. Here each warp multiplies its own 16 rows, and at once: that nobody waits is not seen.
+// Products by a warpgroup. What they do, and when, is in runtime/products.cpp: here they get their operands together.
 #pragma once
 
-#include "ptx_math.h"
+#include "emulated.h"
 
 namespace ptx {
 
-constexpr u32 kMostColumns = 64;
+using namespace emulated;
 
-// What a lane brings. `matrix` is the descriptor of B.
-struct GroupMultiplied {
-  u32 a[4];
-  u64 matrix;
-  bool add;
-  float d[kMostColumns / 2];
-};
-
-// Element k of a column of B, whose 128 bytes are swizzled.
-inline u16 group_element(u64 matrix, u32 column, u32 k) {
-  if (matrix >> 62 != 1) emulated_fault("wgmma: the matrix is not swizzled by 128 bytes");
-  const u32 begin = static_cast<u32>(matrix & 0x3fff) << 4, pitch = static_cast<u32>(matrix >> 32 & 0x3fff) << 4;
-  const u32 linear = begin + column / 8 * pitch + column % 8 * 128 + k * 2;
-  const u32 address = linear ^ ((linear >> 7 & 7) << 4);
-  u16 element;
-  memcpy(&element, emulated_shared("wgmma", address, 2, false), 2);
-  return element;
+// How the matrices lie: factors of both, which must be 1, and whether they are transposed.
+inline void group_flags(EmulatedProduct*, const char*) {}
+inline void group_flags(EmulatedProduct* of, const char* what, int left, int right, int right_transposed = 0) {
+  if (left != 1 || right != 1) emulated_fault("%s: only factors of 1 are known here", what);
+  of->right_transposed = right_transposed != 0;
+}
+inline void group_flags(EmulatedProduct* of, const char* what, int left, int right, int left_transposed,
+                        int right_transposed) {
+  group_flags(of, what, left, right, right_transposed);
+  of->left_transposed = left_transposed != 0;
 }
 
-template <float (*kWide)(u16), u32 kColumns>
-inline void multiply_group(void* const brought[32], u32) {
-  auto lane_of = [&](u32 lane) { return static_cast<GroupMultiplied*>(brought[lane]); };
-  auto wide = [](u16 half) { return static_cast<double>(kWide(half)); };
-  for (u32 lane = 1; lane < 32; ++lane) {
-    if (lane_of(lane)->matrix != lane_of(0)->matrix) emulated_fault("wgmma: lanes have different matrices");
-  }
-  double b[16][kColumns];
-  for (u32 k = 0; k < 16; ++k) {
-    for (u32 column = 0; column < kColumns; ++column) b[k][column] = wide(group_element(lane_of(0)->matrix, column, k));
-  }
-  for (u32 row = 0; row < 16; ++row) {
-    double a[16];
-    for (u32 k = 0; k < 16; ++k) {
-      const u32 registers = lane_of(row % 8 * 4 + k % 8 / 2)->a[row / 8 + k / 8 * 2];
-      a[k] = wide(static_cast<u16>(registers >> (k % 2 * 16)));
-    }
-    for (u32 column = 0; column < kColumns; ++column) {
-      GroupMultiplied* mine = lane_of(row % 8 * 4 + column % 8 / 2);
-      float& d = mine->d[column / 8 * 4 + row / 8 * 2 + column % 2];
-      double sum = mine->add ? static_cast<double>(d) : 0.0;
-      for (u32 k = 0; k < 16; ++k) sum += a[k] * b[k][column];
-      d = static_cast<float>(sum);
-    }
-  }
+template <class T, int kRegisters, class... Flags>
+inline void wgmma(const char* what, unsigned type, const Several<T, kRegisters>& d, EmulatedProduct of, u64 right,
+                  bool add, Flags... flags) {
+  static_assert(sizeof(T) == 4, "sums are float32 or int32");
+  void* registers[kRegisters];
+  for (int i = 0; i < kRegisters; ++i) registers[i] = d.at[i];
+  of.type = type, of.columns = kRegisters * 2, of.right = right, of.add = add, of.sums = registers;
+  group_flags(&of, what, flags...);
+  emulated_wgmma(what, &of);
 }
 
-template <float (*kWide)(u16), int kRegisters>
-inline void wgmma(const char* what, const Several<float, kRegisters>& d, const Several<u32, 4>& a, u64 matrix, bool add,
-                  int scale_a, int scale_b, int transposed) {
-  if (scale_a != 1 || scale_b != 1 || transposed != 0) emulated_fault("%s: only plain factors are known here", what);
-  GroupMultiplied mine = {{*a.at[0], *a.at[1], *a.at[2], *a.at[3]}, matrix, add, {}};
-  for (int i = 0; i < kRegisters; ++i) mine.d[i] = *d.at[i];
-  emulated_meet(what, 0xffffffffu, &mine, multiply_group<kWide, kRegisters * 2>);
-  for (int i = 0; i < kRegisters; ++i) *d.at[i] = mine.d[i];
-}
-
-#define PTX_WGMMA(columns, type, wide)                                                                           \
-  inline void wgmma_mma_async_sync_aligned_m64n##columns##k16_f32_##type##_##type(                               \
-      const Several<float, columns / 2>& d, const Several<u32, 4>& a, u64 b, bool add, int scale_a, int scale_b, \
-      int transposed) {                                                                                          \
-    wgmma<wide>("wgmma.m64n" #columns "k16." #type, d, a, b, add, scale_a, scale_b, transposed);                 \
+#define PTX_WGMMA_OF(columns, depth, sum, type, T)                                                          \
+  template <class... Flags>                                                                                 \
+  inline void wgmma_mma_async_sync_aligned_m64n##columns##k##depth##_##sum##_##type##_##type(               \
+      const Several<T, columns / 2>& d, u64 left, u64 right, bool add, Flags... flags) {                    \
+    EmulatedProduct of = {};                                                                                \
+    of.left_shared = true, of.left_matrix = left;                                                           \
+    wgmma("wgmma.m64n" #columns "k" #depth "." #type, emulated_##type, d, of, right, add, flags...);        \
+  }                                                                                                         \
+  template <class... Flags>                                                                                 \
+  inline void wgmma_mma_async_sync_aligned_m64n##columns##k##depth##_##sum##_##type##_##type(               \
+      const Several<T, columns / 2>& d, const Several<u32, 4>& left, u64 right, bool add, Flags... flags) { \
+    EmulatedProduct of = {};                                                                                \
+    for (int i = 0; i < 4; ++i) of.left[i] = *left.at[i];                                                   \
+    wgmma("wgmma.m64n" #columns "k" #depth "." #type, emulated_##type, d, of, right, add, flags...);        \
   }
-PTX_WGMMA(16, f16, float_of_half)
-PTX_WGMMA(16, bf16, float_of_bfloat)
-PTX_WGMMA(8, f16, float_of_half)
-PTX_WGMMA(8, bf16, float_of_bfloat)
-PTX_WGMMA(32, f16, float_of_half)
-PTX_WGMMA(32, bf16, float_of_bfloat)
-PTX_WGMMA(64, f16, float_of_half)
-PTX_WGMMA(64, bf16, float_of_bfloat)
+#define PTX_WGMMA(columns)                    \
+  PTX_WGMMA_OF(columns, 16, f32, f16, float)  \
+  PTX_WGMMA_OF(columns, 16, f32, bf16, float) \
+  PTX_WGMMA_OF(columns, 32, f32, e4m3, float) \
+  PTX_WGMMA_OF(columns, 32, s32, s8, int)
+PTX_WGMMA(8)
+PTX_WGMMA(16)
+PTX_WGMMA(24)
+PTX_WGMMA(32)
+PTX_WGMMA(48)
+PTX_WGMMA(64)
+PTX_WGMMA(80)
+PTX_WGMMA(96)
+PTX_WGMMA(112)
+PTX_WGMMA(128)
+PTX_WGMMA(144)
+PTX_WGMMA(160)
+PTX_WGMMA(176)
+PTX_WGMMA(192)
+PTX_WGMMA(208)
+PTX_WGMMA(224)
+PTX_WGMMA(240)
+PTX_WGMMA(256)
 
-inline void wgmma_fence_sync_aligned() { emulated_meet("wgmma.fence", 0xffffffffu, nullptr, nullptr); }
-inline void wgmma_commit_group_sync_aligned() { emulated_meet("wgmma.commit_group", 0xffffffffu, nullptr, nullptr); }
-inline void wgmma_wait_group_sync_aligned(u32) { emulated_meet("wgmma.wait_group", 0xffffffffu, nullptr, nullptr); }
+inline void wgmma_fence_sync_aligned() { emulated_wgmma_fence(); }
+inline void wgmma_commit_group_sync_aligned() { emulated_wgmma_commit(); }
+inline void wgmma_wait_group_sync_aligned(u32 left) { emulated_wgmma_wait(left); }
+
+inline void setmaxnreg_inc_sync_aligned_u32(u32 count) { emulated_registers(count, true); }
+inline void setmaxnreg_dec_sync_aligned_u32(u32 count) { emulated_registers(count, false); }
 
 }  // namespace ptx

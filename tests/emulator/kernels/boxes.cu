@@ -4,8 +4,9 @@
 // first, or the bytes of one of the second, four a word. Those named after a fault have it, and nothing else wrong.
 #include "device/ptx/bulk.cuh"
 #include "device/ptx/shared.cuh"
+#include "device/ptx/tma.cuh"
 #include "device/reduce.cuh"
-#include "ops/four_bit/params.h"
+#include "device/tensor_map.h"
 
 struct BoxParams {
   KwTensorMap floats, bytes;
@@ -20,7 +21,7 @@ using kw::u64;
 #ifdef KW_HAS_TMA
 constexpr u32 kColumn = 8, kRow = 4, kBytes = 8 * 4 * 4;
 
-template <bool kWaits = true>
+template <bool kWaits = true, bool kAgain = false>
 __device__ __forceinline__ void box(const void* map, u32* out, u32 column, u32 row, u32 bytes, u32 off = 0) {
   __shared__ __align__(128) u32 kept[64];
   __shared__ u64 barrier;
@@ -32,10 +33,15 @@ __device__ __forceinline__ void box(const void* map, u32* out, u32 column, u32 r
   __syncthreads();
   if (threadIdx.x == 0) {
     kw::barrier_expect(at, bytes);
-    kw::copy_box(kw::shared_address(kept) + off, map, column, row, at);
+    kw::tma_load(kw::shared_address(kept) + off, map, {column, row}, at);
   }
   if (kWaits) kw::barrier_wait(at, 0);
+  if (kAgain) __syncthreads();
   out[threadIdx.x] = kept[threadIdx.x];
+  if (!kAgain || threadIdx.x != 0) return;
+  kw::barrier_expect(at, bytes);
+  kw::tma_load(kw::shared_address(kept), map, {column, row}, at);
+  kw::barrier_wait(at, 1);
 }
 BOX_KERNEL(right_box) { box(&p.floats, p.out, kColumn, kRow, kBytes); }
 BOX_KERNEL(copies_the_box_beside) { box(&p.floats, p.out, kColumn + 4, kRow, kBytes); }
@@ -47,6 +53,7 @@ BOX_KERNEL(copies_a_box_off_128_bytes) { box(&p.floats, p.out, kColumn, kRow, kB
 BOX_KERNEL(expects_more_of_a_box) { box(&p.floats, p.out, kColumn, kRow, kBytes + 16); }
 BOX_KERNEL(expects_less_of_a_box) { box(&p.floats, p.out, kColumn, kRow, kBytes - 16); }
 BOX_KERNEL(does_not_wait_for_a_box) { box<false>(&p.floats, p.out, kColumn, kRow, kBytes); }
+BOX_KERNEL(copies_a_box_over_what_others_read) { box<true, true>(&p.floats, p.out, kColumn, kRow, kBytes); }
 BOX_KERNEL(copies_a_box_of_nothing_described) { box(&p.out, p.out, kColumn, kRow, kBytes); }
 
 // Of eight rows, the words at one place of each of four: 16 bytes lie where the row's number says.
@@ -62,7 +69,7 @@ __device__ __forceinline__ void swizzled_box(const BoxParams& p) {
   __syncthreads();
   if (threadIdx.x == 0) {
     kw::barrier_expect(at, sizeof kept);
-    kw::copy_box(kw::shared_address(kept), &p.bytes, 0, kRow, at);
+    kw::tma_load(kw::shared_address(kept), &p.bytes, {0, kRow}, at);
   }
   kw::barrier_wait(at, 0);
   p.out[threadIdx.x] = kept[row][(2 ^ (kSwizzled ? row : 0)) * 4 + word];

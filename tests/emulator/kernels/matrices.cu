@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The instructions on matrices by themselves: one warp, A of 16 x 16 and B of 16 x 8 in rows, D = A * B + C; and one
-// warpgroup, A of 64 x 16 and B of 16 x 32.
+// The instruction on matrices of a warp by itself: one warp, A of 16 x 16 and B of 16 x 8 in rows, D = A * B + C.
 #include "device/ptx/memory.cuh"
 #include "device/ptx/shared.cuh"
-#include "device/ptx/wgmma.cuh"
 
 struct MatrixParams {
   const unsigned short *a, *b;
@@ -63,42 +61,3 @@ __device__ __forceinline__ void product(const MatrixParams& p) {
 
 extern "C" __global__ void __launch_bounds__(32) product_float16(const MatrixParams p) { product<false>(p); }
 extern "C" __global__ void __launch_bounds__(32) product_bfloat16(const MatrixParams p) { product<true>(p); }
-
-// B lies in columns, in the second 16 of 64 of k; A and C go from memory to registers.
-template <bool kBfloat>
-__device__ __forceinline__ void group_product(const MatrixParams& p) {
-  __shared__ __align__(16) u16 room[32 * 64 + 512];
-  const u32 thread = threadIdx.x, warp = thread / 32, lane = thread % 32;
-  const u32 begin = (kw::shared_address(room) + 1023) & ~1023u;
-  for (u32 i = thread; i < 16 * 32; i += 128) {
-    const u32 k = i / 32, column = i % 32, word[1] = {p.b[i]};
-    kw::store_shared<2>(begin + column * 128 + ((2 + k / 8) ^ column % 8) * 16 + k % 8 * 2, word);
-  }
-  __syncthreads();
-  const u32 row = warp * 16 + lane / 4, place = lane % 4 * 2;
-  u32 a[4];
-  float d[16];
-  for (u32 i = 0; i < 4; ++i) {
-    const u32 at = (row + i % 2 * 8) * 16 + i / 2 * 8 + place;
-    a[i] = p.a[at] | static_cast<u32>(p.a[at + 1]) << 16;
-  }
-  auto at = [&](u32 i) { return (row + i / 2 % 2 * 8) * 32 + i / 4 * 8 + place + i % 2; };
-  for (u32 i = 0; i < 16; ++i) d[i] = p.c[at(i)];
-  const unsigned long long b = kw::whole_group_matrix(kw::group_matrix(begin) + 2);
-  kw::group_begin();
-  if constexpr (kBfloat) {
-    kw::multiply_group_bfloat(d, a, b, 1);
-  } else {
-    kw::multiply_group_half(d, a, b, 1);
-  }
-  kw::group_commit();
-  kw::group_wait<0>(d);
-  for (u32 i = 0; i < 16; ++i) p.d[at(i)] = d[i];
-}
-
-extern "C" __global__ void __launch_bounds__(128) group_product_float16(const MatrixParams p) {
-  group_product<false>(p);
-}
-extern "C" __global__ void __launch_bounds__(128) group_product_bfloat16(const MatrixParams p) {
-  group_product<true>(p);
-}

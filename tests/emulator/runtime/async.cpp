@@ -22,7 +22,8 @@ static_assert(sizeof(Mbarrier) == 8, "it lies in 64 bits");
 // Bytes on their way to a block of the cluster, counted at its barrier.
 struct Sent {
   unsigned rank, to, bytes, barrier;
-  uint64_t from;  // global memory; 0: `data`
+  uint64_t from;   // global memory; 0: `data`
+  unsigned given;  // of the bytes from there; the others are zeros
   unsigned char data[16];
 };
 
@@ -37,6 +38,8 @@ struct {
 // An address of shared memory: a block of the cluster, counted from 1 where mapa made it, and the offset.
 constexpr unsigned kRankShift = 24;
 
+}  // namespace
+
 unsigned offset_of(unsigned address) { return address & ((1u << kRankShift) - 1); }
 
 Block* block_of(const char* what, unsigned address) {
@@ -49,6 +52,8 @@ Block* block_of(const char* what, unsigned address) {
   if (block->live == 0) fault("%s: block %u of the cluster has ended", what, rank - 1);
   return block;
 }
+
+namespace {
 
 Mbarrier* mbarrier_at(const char* what, Block* block, unsigned address) {
   const unsigned offset = offset_of(address);
@@ -77,8 +82,13 @@ const char* arrive(const Sent& message) {
   Block* block = &blocks[message.rank];
   if (block->live == 0) return "a block has ended before what was written into it has arrived";
   set_flying(block, message.to, message.bytes, false);
-  const void* data = message.from != 0 ? reinterpret_cast<const void*>(message.from) : message.data;
-  memcpy(block->shared + message.to, data, message.bytes);
+  if (is_being_read(block, message.to, message.bytes)) return "a copy has arrived where wgmma or a store still reads";
+  if (message.from != 0) {
+    memset(block->shared + message.to, 0, message.bytes);
+    memcpy(block->shared + message.to, reinterpret_cast<const void*>(message.from), message.given);
+  } else {
+    memcpy(block->shared + message.to, message.data, message.bytes);
+  }
   shared_arrival(block, message.to, message.bytes);
   auto* barrier = reinterpret_cast<Mbarrier*>(block->shared + message.barrier);
   if (barrier->arrivals == 0xffff) return "what was written has arrived at a barrier that was never initialised";
@@ -89,10 +99,12 @@ const char* arrive(const Sent& message) {
 }
 
 void send(const Sent& message) {
+  constexpr const char* kWhat = "an asynchronous store";
   Block* block = &blocks[message.rank];
-  shared_bytes("an asynchronous store", block, message.to, message.bytes);
-  mbarrier_at("an asynchronous store", block, message.barrier);
-  if (!launch.temper.late) {
+  shared_bytes(kWhat, block, message.to, message.bytes);
+  mbarrier_at(kWhat, block, message.barrier);
+  if (message.from != 0) shared_async_write("a copy", block, message.to, message.bytes);
+  if (!launch.mode.late) {
     const char* wrong = arrive(message);
     if (wrong != nullptr) fault("%s", wrong);
     return;
@@ -115,13 +127,11 @@ void land(const Copy& copy) {
   memcpy(to, reinterpret_cast<const void*>(copy.from), copy.given);
 }
 
-const TensorMap& tensor_map(const char* what, uint64_t address) {
-  const auto& map = *reinterpret_cast<const TensorMap*>(address);
-  if (address % 64 != 0 || map.kind != kTensorMap) fault("%s: the driver has described no matrix there", what);
-  return map;
-}
-
 }  // namespace
+
+void send_copy(const Block* to, unsigned offset, uint64_t from, unsigned given, unsigned barrier) {
+  send({to->rank, offset, 16, barrier, from, given, {}});
+}
 
 bool something_flies() { return sent_count > 0; }
 
@@ -191,7 +201,7 @@ void emulated_copy_async(unsigned to, unsigned long long from, unsigned bytes, u
   // compute-sanitizer counts all of them, whatever is given.
   if (given > 0) check_plain(reinterpret_cast<const void*>(from), bytes, false);
   const Copy copy = {to, bytes, given, current->group, from};
-  if (!launch.temper.late) return land(copy);
+  if (!launch.mode.late) return land(copy);
   set_flying(current->block, to, bytes, true);
   if (current->copy_count == current->copy_room) {
     current->copy_room = current->copy_room == 0 ? 16 : 2 * current->copy_room;
@@ -224,11 +234,12 @@ void emulated_barrier_init(unsigned address, unsigned arrivals) {
 }
 
 void emulated_barrier_arrive(unsigned address, unsigned more_bytes) {
-  Mbarrier* barrier = begun("mbarrier.arrive", current->block, address);
+  Block* block = block_of("mbarrier.arrive", address);
+  Mbarrier* barrier = begun("mbarrier.arrive", block, address);
   if (barrier->pending() == 0) fault("mbarrier.arrive: all %u have arrived in this phase", barrier->arrivals);
   barrier->bytes += static_cast<int32_t>(more_bytes);
   barrier_expects(barrier, more_bytes);
-  barrier_is_told(barrier);
+  if (block == current->block) barrier_is_told(barrier);  // what others did is in their own memory
   --barrier->pending_and_phase;
   end_phase_if_complete(barrier);
 }
@@ -256,7 +267,7 @@ void emulated_store_async(unsigned to, const void* data, unsigned bytes, unsigne
   if (block != block_of("st.async", barrier)) fault("st.async: its barrier is in another block than its data");
   // What this thread has read before, it has read when the data arrives.
   if (block == current->block) barrier_is_told(begun("st.async", block, barrier));
-  Sent message = {block->rank, offset_of(to), bytes, offset_of(barrier), 0, {}};
+  Sent message = {block->rank, offset_of(to), bytes, offset_of(barrier), 0, 0, {}};
   memcpy(message.data, data, bytes);
   send(message);
 }
@@ -269,30 +280,8 @@ void emulated_copy_bulk(unsigned to, unsigned long long from, unsigned bytes, un
   Block* block = block_of("cp.async.bulk", to);
   if (block != block_of("cp.async.bulk", barrier))
     fault("cp.async.bulk: its barrier is in another block than its data");
-  send({block->rank, offset_of(to), bytes, offset_of(barrier), from, {}});
+  send({block->rank, offset_of(to), bytes, offset_of(barrier), from, bytes, {}});
 }
-
-// 16 bytes at a time, each inside the matrix or past its end.
-void emulated_copy_box(unsigned to, unsigned long long map, unsigned column, unsigned row, unsigned barrier) {
-  const TensorMap& of = tensor_map("cp.async.bulk.tensor", map);
-  if (to % 128 != 0) fault("cp.async.bulk.tensor to %#x, which is no multiple of 128", to);
-  Block* block = block_of("cp.async.bulk.tensor", to);
-  if (block != block_of("cp.async.bulk.tensor", barrier))
-    fault("cp.async.bulk.tensor: its barrier is in another block than its data");
-  const uint64_t row_bytes = of.columns * of.element, begin = column * of.element;
-  const unsigned box_bytes = static_cast<unsigned>(of.box_columns * of.element);
-  for (unsigned i = 0; i < of.box_rows * box_bytes; i += 16) {
-    const uint64_t at_row = row + uint64_t{i / box_bytes}, at = begin + i % box_bytes;
-    const uint64_t from = at_row < of.rows && at < row_bytes ? of.from + at_row * row_bytes + at : 0;
-    if (from % 16 != 0) fault("cp.async.bulk.tensor: column %u is not on 16 bytes", column);
-    if (from != 0) check_plain(reinterpret_cast<const void*>(from), 16, false);
-    unsigned place = offset_of(to) + i;
-    if (of.swizzled != 0) place ^= (place >> 7 & 7) << 4;
-    send({block->rank, place, 16, offset_of(barrier), from, {}});
-  }
-}
-
-void emulated_prefetch_box(unsigned long long map) { tensor_map("cp.async.bulk.prefetch.tensor", map); }
 
 void emulated_cluster_arrive(bool in_order) {
   if (current->arrived) fault("barrier.cluster.arrive a second time without barrier.cluster.wait");

@@ -45,7 +45,7 @@ thread_local CUcontext contexts[16];
 thread_local int depth;
 KernelOnDevice started[2048];  // every kernel that was asked for
 int started_count;
-int temper = -1, launches;
+int schedule_mode = -1, launches;
 bool rehearsing;
 pthread_mutex_t one_launch = PTHREAD_MUTEX_INITIALIZER;
 
@@ -205,31 +205,15 @@ CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t* offset, siz
   return CUDA_SUCCESS;
 }
 
-// Two dimensions, all elements of a box, and rows without a gap: what the library asks for.
 CUresult cuTensorMapEncodeTiled(void* map, TensorMapDataType type, uint32_t rank, void* from, const uint64_t* sizes,
                                 const uint64_t* pitches, const uint32_t* box, const uint32_t* every,
                                 TensorMapInterleave interleave, TensorMapSwizzle swizzle, TensorMapPromotion,
                                 TensorMapFill fill) {
-  const uint64_t element = type == CU_TENSOR_MAP_DATA_TYPE_UINT8 ? 1 : 4;
-  const bool swizzled = swizzle == CU_TENSOR_MAP_SWIZZLE_128B;
-  if (reinterpret_cast<uintptr_t>(map) % 64 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0) return kInvalid;
-  if (rank != 2 || pitches[0] % 16 != 0 || pitches[0] != sizes[0] * element || sizes[0] == 0 || sizes[1] == 0)
-    return kInvalid;
-  if (box[0] > 256 || box[1] > 256 || box[0] * element % 16 != 0 || (swizzled && box[0] * element != 128))
-    return kInvalid;
-  if (sizes[0] > 1ull << 32 || sizes[1] > 1ull << 32 || every[0] != 1 || every[1] != 1) return kInvalid;
-  if (interleave != CU_TENSOR_MAP_INTERLEAVE_NONE || fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) return kInvalid;
-  const emulator::TensorMap made = {emulator::kTensorMap,
-                                    reinterpret_cast<uint64_t>(from),
-                                    sizes[1],
-                                    sizes[0],
-                                    element,
-                                    box[1],
-                                    box[0],
-                                    swizzled,
-                                    {}};
-  memcpy(map, &made, sizeof made);
-  return CUDA_SUCCESS;
+  const bool plain = interleave == CU_TENSOR_MAP_INTERLEAVE_NONE && fill == CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
+  const auto address = reinterpret_cast<uintptr_t>(from);
+  return plain && emulator::describe_tensor(map, type, rank, address, sizes, pitches, box, every, swizzle)
+             ? CUDA_SUCCESS
+             : kInvalid;
 }
 
 CUresult cuFuncSetAttribute(CUfunction function, FunctionAttribute attribute, int value) {
@@ -247,8 +231,8 @@ CUresult cuFuncSetAttribute(CUfunction function, FunctionAttribute attribute, in
 bool run_alone(const emulator::Launch& asked) {
   pthread_mutex_lock(&one_launch);
   emulator::Launch launch = asked;
-  const int kind = temper >= 0 ? temper : launches++ % 4;
-  launch.temper = {(kind & 1) != 0, (kind & 2) != 0};
+  const int kind = schedule_mode >= 0 ? schedule_mode : launches++ % 4;
+  launch.mode = {(kind & 1) != 0, (kind & 2) != 0};
   const bool right = emulator::run(launch);
   pthread_mutex_unlock(&one_launch);
   return right;
@@ -300,7 +284,7 @@ EXPORT int cuGetProcAddress_v2(const char* name, void** function, int version, u
 }
 
 // For tests. In what order things happen: two bits, or by turns (-1).
-EXPORT void emulator_temper(int kind) { temper = kind; }
+EXPORT void emulator_schedule_mode(int kind) { schedule_mode = kind; }
 
 // Kernels are launched but do not run; and which were launched before is forgotten.
 EXPORT void emulator_rehearse(int yes) {

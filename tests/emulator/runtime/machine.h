@@ -30,15 +30,28 @@ struct Copy {
   uint64_t from;
 };
 
-// What a matrix of which boxes are copied is to the driver and to kernels: 128 bytes, as the driver's own.
+// What a tensor of which boxes are copied is to the driver and to kernels: 128 bytes, as the driver's own.
 struct TensorMap {
   uint64_t kind;  // kTensorMap
-  uint64_t from, rows, columns, element;
-  uint32_t box_rows, box_columns, swizzled;
-  uint32_t unused[19];
+  uint64_t from;
+  uint64_t sizes[5], pitches[5];  // the fastest dimension's first; pitches in bytes, the first an element's
+  uint32_t box[5];
+  uint8_t rank, swizzle, adds;  // swizzle: by how many bits of a row's number its 16 bytes are exchanged
+  uint8_t unused[9];
 };
 constexpr uint64_t kTensorMap = 0x7446972616d6574ull;
 static_assert(sizeof(TensorMap) == 128, "the driver's size");
+
+// What is added by a reduction: of which type a tensor is.
+enum : uint8_t { kAddsNothing, kAddsFloat32, kAddsFloat16, kAddsBFloat16, kAddsInt32 };
+
+// A piece of a store from shared to global memory that has begun, in this thread's group of stores.
+struct Piece {
+  uint64_t to;
+  unsigned from, group;
+  uint8_t bytes, adds;
+  bool read;
+};
 
 struct Thread {
   void* stack_pointer;
@@ -54,6 +67,9 @@ struct Thread {
   unsigned cluster_phase, group;
   Copy* copies;
   unsigned copy_count, copy_room;
+  unsigned proxy_fence;  // its last fence.proxy.async, as an event of races.cpp
+  Piece* pieces;
+  unsigned piece_count, piece_room, store_group;
 };
 
 // Lanes on their way to one instruction.
@@ -82,10 +98,12 @@ struct Block {
   size_t static_end, static_bytes;
   unsigned char* shared;  // kArenaBytes
   unsigned char* flying;  // for each of these, whether a copy to it is on its way
+  uint16_t* reading;      // for each 16 of these, how many wgmma and stores on their way read them
+  unsigned registers[kMaxThreads / kWarp], free_registers;  // a thread's of each warp; of the block, setmaxnreg's
 };
 
 // In what order things happen that CUDA leaves open. Each launch takes the next of the four, unless a test chose one.
-struct Temper {
+struct ScheduleMode {
   bool from_last;  // the last warps and lanes run first
   bool late;       // copies take effect when they are waited for, not at once
 };
@@ -95,7 +113,7 @@ struct Launch {
   const void* parameters;
   unsigned grid, threads, cluster, shared;
   bool overlap;  // it may begin before the kernel before it has ended
-  Temper temper;
+  ScheduleMode mode;
 };
 
 extern Launch launch;
@@ -123,6 +141,23 @@ void finish_copies(Thread* thread);
 void begin_cluster(unsigned live);
 void thread_leaves_cluster();
 
+unsigned offset_of(unsigned address);
+Block* block_of(const char* what, unsigned address);
+// So many bytes of a block, 16 or fewer, which are on their way from global memory, or zeros from 0 on; 16 are counted.
+void send_copy(const Block* to, unsigned offset, uint64_t from, unsigned given, unsigned barrier);
+
+// boxes.cpp: what the driver makes of a tensor, false where it refuses; stores on their way when a thread ends.
+bool describe_tensor(void* map, int type, unsigned rank, uint64_t from, const uint64_t* sizes, const uint64_t* pitches,
+                     const uint32_t* box, const uint32_t* every, int swizzle);
+void check_stores(const Thread* thread);
+
+// products.cpp: what a warp's tensor cores have to do yet.
+void begin_products(const Block* block);
+void check_products();  // of the thread that ends
+const char* accumulator_at(const void* address, size_t bytes);
+
+void register_warps(Block* block);  // registers.cpp
+
 // memory.cpp
 void forget_flights();
 void begin_block(Block* block);
@@ -136,6 +171,14 @@ bool in_stacks(const void* address);
 // races.cpp: who touches shared memory, and what brings that into an order.
 void shared_access(const char* what, const Block* block, size_t offset, size_t bytes, bool written);
 void shared_arrival(const Block* block, size_t offset, size_t bytes);
+// By TMA or a warp's wgmma: what is read must have been stored before a fence.proxy.async, and what is written must not
+// be read any more.
+void shared_async_read(const char* what, const Block* block, size_t offset, size_t bytes, bool by_warp);
+void shared_async_write(const char* what, const Block* block, size_t offset, size_t bytes);
+void is_read(const Block* block, size_t offset, int more);
+bool is_being_read(const Block* block, size_t offset, size_t bytes);
+void proxy_fence();
+unsigned last_event();
 void all_are_in_order(const Block* block);
 void warps_are_in_order(const Block* block, unsigned warps);
 void lanes_are_in_order(const Block* block, unsigned warp, unsigned lanes);

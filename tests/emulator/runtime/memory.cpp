@@ -42,9 +42,11 @@ void reserve_once() {
   arenas = reserve(kArenaBytes * kMaxCluster);
   arenas_end = arenas + kArenaBytes * kMaxCluster;
   unsigned char* flying = reserve(kArenaBytes * kMaxCluster);
+  auto* reading = reinterpret_cast<uint16_t*>(reserve(kArenaBytes * kMaxCluster / 16 * sizeof(uint16_t)));
   for (unsigned i = 0; i < kMaxCluster; ++i) {
     blocks[i].shared = arenas + i * kArenaBytes;
     blocks[i].flying = flying + i * kArenaBytes;
+    blocks[i].reading = reading + i * kArenaBytes / 16;
   }
 }
 
@@ -121,7 +123,10 @@ void begin_block(Block* block) {
 
 // What a launch that went wrong left on its way.
 void forget_flights() {
-  for (Block& block : blocks) memset(block.flying, 0, kArenaBytes);
+  for (Block& block : blocks) {
+    memset(block.flying, 0, kArenaBytes);
+    memset(block.reading, 0, kArenaBytes / 16 * sizeof(uint16_t));
+  }
 }
 
 unsigned char* shared_bytes(const char* what, Block* block, size_t offset, size_t bytes) {
@@ -161,8 +166,13 @@ void forget_memory(void* begin) {
 }
 
 void check_plain(const void* address, size_t bytes, bool written) {
-  if (in_stacks(address) || current == nullptr) return;
+  if (current == nullptr) return;
   const char* what = written ? "a plain store" : "a plain load";
+  if (in_stacks(address)) {
+    const char* flies = accumulator_at(address, bytes);
+    if (flies != nullptr) fault("%s touches a sum of %s, which was not waited for", what, flies);
+    return;
+  }
   auto* at = static_cast<unsigned char*>(const_cast<void*>(address));
   if (at >= arenas && at < arenas_end) {
     Block* block = &blocks[static_cast<size_t>(at - arenas) / kArenaBytes];

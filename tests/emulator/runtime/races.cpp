@@ -16,8 +16,9 @@ constexpr unsigned kWarps = kMaxThreads / kWarp, kWord = 4;
 struct Access {
   unsigned event;
   uint16_t thread;
-  uint16_t bytes;  // of the word, a bit each; 0: no access
+  uint16_t bytes;  // of the word, a bit each; 0: no access. And whether all lanes of the warp did it
 };
+constexpr uint16_t kByWarp = 1 << 8;
 
 // What is remembered of a word: one reader may hide a third one.
 struct Word {
@@ -79,6 +80,12 @@ bool in_order(const Block* block, unsigned thread, const Access& before) {
   const Seen& by = seen[block->rank];
   const unsigned warp = thread / kWarp, other = before.thread / kWarp;
   if (before.event < by.of_threads[warp][before.thread]) return true;
+  if ((before.bytes & kByWarp) != 0) {
+    if (warp == other) return true;
+    for (unsigned lane = 0; lane < kWarp; ++lane) {
+      if (before.event < by.of_threads[warp][other * kWarp + lane]) return true;
+    }
+  }
   if (warp != other) return before.event < by.of_warps[warp][other];
   return before.event < by.of_lanes[warp][thread % kWarp][before.thread % kWarp];
 }
@@ -91,12 +98,12 @@ void must_be_in_order(const char* what, const Block* block, size_t offset, unsig
         offset - part, part == kDynamicAt ? "dynamic" : "static", before.thread, did);
 }
 
-void touch(const char* what, const Block* block, size_t offset, unsigned bytes, bool written) {
+void touch(const char* what, const Block* block, size_t offset, unsigned bytes, bool written, bool by_warp = false) {
   Word* word = word_of(block, offset);
   must_be_in_order(what, block, offset, bytes, word->write, "wrote");
   const unsigned thread = current->index;
   const Access now = {seen[block->rank].events[thread / kWarp], static_cast<uint16_t>(thread),
-                      static_cast<uint16_t>(bytes)};
+                      static_cast<uint16_t>(bytes | (by_warp ? kByWarp : 0u))};
   if (written) {
     for (const Access& read : word->reads) must_be_in_order(what, block, offset, bytes, read, "read");
     *word = {now, {}};
@@ -108,7 +115,50 @@ void touch(const char* what, const Block* block, size_t offset, unsigned bytes, 
 
 }  // namespace
 
+unsigned last_event() { return event; }
+
+// Later stores of the warp have a later event than those that are fenced.
+void proxy_fence() { current->proxy_fence = seen[current->block->rank].events[current->index / kWarp] = ++event; }
+
+void is_read(const Block* block, size_t offset, int more) {
+  uint16_t* readers = block->reading + offset / 16;
+  *readers = static_cast<uint16_t>(*readers + more);
+}
+
+bool is_being_read(const Block* block, size_t offset, size_t bytes) {
+  for (size_t i = offset / 16; i <= (offset + bytes - 1) / 16; ++i) {
+    if (block->reading[i] != 0) return true;
+  }
+  return false;
+}
+
+void shared_async_read(const char* what, const Block* block, size_t offset, size_t bytes, bool by_warp) {
+  for (size_t at = offset; at < offset + bytes; at += kWord) {
+    const Access& write = word_of(block, at)->write;
+    if (write.bytes != 0 && write.event >= block->threads[write.thread].proxy_fence) {
+      fault("%s reads what thread %u stored, and that thread had no fence.proxy.async after it", what, write.thread);
+    }
+    touch(what, block, at, 15, false, by_warp);
+  }
+}
+
+// What other blocks do with their memory is not known here.
+void shared_async_write(const char* what, const Block* block, size_t offset, size_t bytes) {
+  if (is_being_read(block, offset, bytes)) {
+    fault("%s is written to shared memory that wgmma or a store still reads: it was not waited for", what);
+  }
+  if (block != current->block) return;
+  for (size_t at = offset; at < offset + bytes; at += kWord) {
+    const Word* word = word_of(block, at);
+    must_be_in_order(what, block, at, 15, word->write, "wrote");
+    for (const Access& read : word->reads) must_be_in_order(what, block, at, 15, read, "read");
+  }
+}
+
 void shared_access(const char* what, const Block* block, size_t offset, size_t bytes, bool written) {
+  if (written && is_being_read(block, offset, bytes)) {
+    fault("%s writes to shared memory that wgmma or a store still reads: it was not waited for", what);
+  }
   for (size_t at = offset; at < offset + bytes;) {
     const size_t in_word = at % kWord, left = offset + bytes - at;
     const size_t count = left < kWord - in_word ? left : kWord - in_word;

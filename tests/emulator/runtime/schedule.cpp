@@ -32,7 +32,7 @@ void say(const char* format, va_list arguments) {
   length += vsnprintf(text + length, sizeof text - static_cast<size_t>(length), format, arguments);
   if (length < static_cast<int>(sizeof text)) {
     snprintf(text + length, sizeof text - static_cast<size_t>(length), " (the %s threads first, copies %s)",
-             launch.temper.from_last ? "last" : "first", launch.temper.late ? "late" : "at once");
+             launch.mode.from_last ? "last" : "first", launch.mode.late ? "late" : "at once");
   }
   failed = true;
 }
@@ -69,6 +69,8 @@ void end_thread() {
     fault("ends without griddepcontrol.wait: the next kernel could begin before the one before this has ended");
   }
   finish_copies(current);
+  check_stores(current);
+  check_products();
   current->state = Thread::kEnded;
   --block->live;
   thread_leaves_cluster();
@@ -96,12 +98,18 @@ void make_threads(unsigned first_block) {
     memset(block->meetings, 0, sizeof block->meetings);
     memset(block->barriers, 0, sizeof block->barriers);
     begin_block(block);
+    begin_products(block);
+    register_warps(block);
+    const unsigned event = last_event();  // that the block begins with
     for (unsigned index = 0; index < launch.threads; ++index) {
       Thread& thread = block->threads[index];
       Copy* copies = thread.copies;
-      const unsigned room = thread.copy_room;
+      Piece* pieces = thread.pieces;
+      const unsigned room = thread.copy_room, piece_room = thread.piece_room;
       thread = {};
       thread.copies = copies, thread.copy_room = room;
+      thread.pieces = pieces, thread.piece_room = piece_room;
+      thread.proxy_fence = event;
       thread.block = block;
       thread.index = index;
       unsigned char* end = stacks + (rank * launch.threads + index + 1) * kStackBytes;
@@ -127,7 +135,7 @@ bool step_warp(Thread* first, unsigned lanes) {
   for (bool again = true; again && !failed;) {
     again = false;
     for (unsigned i = 0; i < lanes && !failed; ++i) {
-      again |= step(&first[launch.temper.from_last ? lanes - 1 - i : i]);
+      again |= step(&first[launch.mode.from_last ? lanes - 1 - i : i]);
     }
     moved |= again;
   }
@@ -138,7 +146,7 @@ bool step_all() {
   const unsigned warps = (launch.threads + kWarp - 1) / kWarp, all = launch.cluster * warps;
   bool moved = false;
   for (unsigned i = 0; i < all && !failed; ++i) {
-    const unsigned which = launch.temper.from_last ? all - 1 - i : i, first = which % warps * kWarp;
+    const unsigned which = launch.mode.from_last ? all - 1 - i : i, first = which % warps * kWarp;
     const unsigned lanes = launch.threads - first < kWarp ? launch.threads - first : kWarp;
     moved |= step_warp(&blocks[which / warps].threads[first], lanes);
   }

@@ -329,7 +329,7 @@ def test_attributes_by_the_names_of_a_state_dict(layer):
 
 
 @pytest.mark.skipif(
-    torch.__version__.startswith("2.4."), reason="torch 2.4 does not trace a Params4bit (README, Limits)"
+    torch.__version__.startswith("2.4."), reason="torch 2.4 does not trace a Params4bit (docs/use.md, Limits)"
 )
 def test_compiles_as_one_graph(layer, device):
     made, _ = layer

@@ -69,7 +69,7 @@ def test_what_is_not_finite_is_as_in_torch(dtype, device):
 @each_dtype
 @pytest.mark.parametrize("cols", [4096, 4112, 4100])
 def test_large_results_have_the_bits_of_small_ones(cols, dtype):
-    """From 8 MiB on, what the CPU path writes may go past the caches: all rows, also those of the other threads, are
+    """From 8 MiB on, stores of the CPU path may be non-temporal: all rows, also those of the other threads, are
     there when the call returns, and the columns after the last whole vector too."""
     rows, some = (8 << 20) // (cols * dtype.itemsize) + 3, 100
     x, grad = f32(rows, 2 * cols).to(dtype), f32(rows, cols).to(dtype)

@@ -51,7 +51,7 @@ def test_freed_gradient_of_the_sum(norm, device):
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("cols", [4096, 4112, 4100])
 def test_large_results_have_the_bits_of_small_ones(norm, dtype, cols):
-    """From 8 MiB on, what the CPU path writes may go past the caches: all rows, also those of the other threads, are
+    """From 8 MiB on, stores of the CPU path may be non-temporal: all rows, also those of the other threads, are
     there when the call returns, and the columns after the last whole vector too."""
     ops.register()
     op, dtype, some = getattr(torch.ops.kernelwright, norm), getattr(torch, dtype), 100

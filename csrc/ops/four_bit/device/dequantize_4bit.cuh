@@ -7,11 +7,9 @@
 #include "device/ptx/sync.cuh"
 #include "device/reduce.cuh"
 #include "ops/four_bit/device/scales.cuh"
+#include "ops/four_bit/geometry.h"
 
 namespace kw {
-
-constexpr u32 kDequantizeThreads = 256;
-constexpr u32 kDequantizeSlots = 4;  // units of 16 bytes of y a thread has under way
 
 // The codes of `left` elements, or of kBytes' where there are more.
 template <u32 kBytes>

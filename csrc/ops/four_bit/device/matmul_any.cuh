@@ -4,11 +4,9 @@
 #pragma once
 
 #include "ops/four_bit/device/dequantize_4bit.cuh"
+#include "ops/four_bit/geometry.h"
 
 namespace kw {
-
-constexpr u32 kAnyThreads = 256;
-constexpr u32 kAnyRows = 4;  // rows of x that a warp multiplies at once
 
 // Adds the products of the warp's codes, kWords: eight a lane in one word, else one a lane.
 template <class T, bool kWords>

@@ -8,14 +8,9 @@
 
 #include "device/ptx/async.cuh"
 #include "ops/four_bit/device/matmul_pairs.cuh"
+#include "ops/four_bit/geometry.h"
 
 namespace kw {
-
-constexpr int kChunkLog2 = 5;
-constexpr u32 kWarpChunks = 4;   // a warp takes of a step
-constexpr u32 kXPadding = 64;    // bytes after a row of x: lanes of two groups read different banks
-constexpr u32 kSumsPadding = 4;  // floats, to the same end
-constexpr u32 kSumsCols = 8;     // columns that are summed over the warps at once
 
 // A step of a tile.
 struct Cursor4bit {

@@ -7,11 +7,10 @@
 #include "device/ptx/matrix.cuh"
 #include "device/ptx/shared.cuh"
 #include "device/reduce.cuh"
+#include "ops/four_bit/geometry.h"
 #include "ops/four_bit/params.h"
 
 namespace kw {
-
-constexpr u32 kPairsBytes = 256 * kWarp * 4;
 
 __device__ __forceinline__ char* dynamic_shared() {
   extern __shared__ __align__(16) char matmul_4bit_shared[];

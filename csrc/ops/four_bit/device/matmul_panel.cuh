@@ -12,6 +12,9 @@
 
 #include "device/ptx/hints.cuh"
 #include "device/ptx/wgmma.cuh"
+#include "device/ptx/wgmma_bf16_registers.cuh"
+#include "device/ptx/wgmma_f16_registers.cuh"
+#include "device/ptx/wgmma_wait.cuh"
 #include "device/reduce.cuh"
 #include "ops/four_bit/device/matmul_panel_codes.cuh"
 #include "ops/four_bit/device/matmul_panel_copy.cuh"
@@ -58,16 +61,17 @@ struct Panel4bit {
 
   // Sets out for the products of a slice.
   __device__ __forceinline__ void begin(u32 which, const u32 (&left)[4][4], u32 right) {
-    group_begin();
+    constexpr u64 kRight = smem_layout(Swizzle::k128, 1024);
+    wgmma_fence();
 #pragma unroll
     for (u32 i = 0; i < 4; ++i) {
       if constexpr (T::kIsHalf) {
-        multiply_group_half(product[which], left[i], whole_group_matrix(right + i * 2), i > 0);
+        wgmma_f16(product[which], left[i], smem_descriptor(kRight, right + i * 2), i > 0);
       } else {
-        multiply_group_bfloat(product[which], left[i], whole_group_matrix(right + i * 2), i > 0);
+        wgmma_bf16(product[which], left[i], smem_descriptor(kRight, right + i * 2), i > 0);
       }
     }
-    group_commit();
+    wgmma_commit();
     // Nothing that comes later is put among them by compilers, so that the last one does not begin late. Where another
     // product is on its way meanwhile it is slower so.
     if constexpr (kProducts == 1) __syncwarp();
@@ -76,7 +80,7 @@ struct Panel4bit {
   // Waits for all but the last kLeft of these and adds them, scaled.
   template <int kLeft>
   __device__ __forceinline__ void end(u32 which, const float (&by)[2]) {
-    group_wait<kLeft>(product[which]);
+    wgmma_wait<kLeft>(product[which]);
 #pragma unroll
     for (u32 i = 0; i < kRegisters; ++i) sum[i] = fmaf(product[which][i], by[i / 2 % 2], sum[i]);
   }

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT
 // The weight on its way to the warps of matmul_panel.cuh: codes and scales, which each warp copies for itself into
-// a ring of slots in shared memory. By boxes, which one lane sends for: copies by all lanes (cp.async) go through the
-// pipe that looks codes up, line by line, and scales lie in as many lines as codes.
+// a ring of slots in shared memory. By tensor maps (TMA), issued by one lane: copies by all lanes (cp.async) go through
+// the pipe that looks codes up, line by line, and scales lie in as many lines as codes.
 #pragma once
 
 #include "device/ptx/bulk.cuh"
 #include "device/ptx/matrix.cuh"
+#include "device/ptx/tma.cuh"
 #include "ops/four_bit/device/matmul_panel_place.cuh"
 #include "ops/four_bit/device/scales.cuh"
 
 namespace kw {
 
-// Codes and scales of a warp's 16 rows. kBoxed: scales, too, are copied by boxes. Others are loaded and made.
+// Codes and scales of a warp's 16 rows. kBoxed: scales, too, are copied by TMA. Others are loaded and made.
 template <bool kBoxed>
 struct PanelCodes4bit {
   const KwMatmul4bitPanelParams& p;
@@ -60,15 +61,15 @@ struct PanelCodes4bit {
     if (!one_lane()) return;
     const u32 full = barrier + to / (kStepBytes / 8);
     barrier_expect(full, kStepBytes + (kBoxed ? 2 * kScalesBox : 0));
-    copy_box(codes_to + to, &p.codes, step * (kStepSlices * 32), first_row, full);
+    tma_load(codes_to + to, &p.codes, {step * (kStepSlices * 32), first_row}, full);
     if (!kBoxed) return;
-    copy_box(boxes_to + scales_of(to), &p.float_scales, step * kStepSlices, first_row, full);
-    copy_box(boxes_to + scales_of(to) + kPairPitch, &p.float_scales, step * kStepSlices, first_row + 8, full);
+    tma_load(boxes_to + scales_of(to), &p.float_scales, {step * kStepSlices, first_row}, full);
+    tma_load(boxes_to + scales_of(to) + kPairPitch, &p.float_scales, {step * kStepSlices, first_row + 8}, full);
   }
 
   // Has L2 bring a step's codes.
   __device__ __forceinline__ void prefetch(u32 step) const {
-    if (one_lane()) prefetch_box(&p.codes, step * (kStepSlices * 32), first_row);
+    if (one_lane()) tma_prefetch(&p.codes, {step * (kStepSlices * 32), first_row});
   }
 
   // The first slot after the last step, which is looked up all the same.

@@ -53,7 +53,7 @@ struct PanelX4bit {
   // The right matrix that begins with the stage, now that it is there.
   __device__ __forceinline__ u32 wait(u32 stage) const {
     barrier_wait(place.full(stage % kStages), stage / kStages & 1u);
-    return group_matrix(place.x + stage % kStages * Place::kStage);
+    return smem_matrix(place.x + stage % kStages * Place::kStage);
   }
 
   // The warp has read a stage. What it and the others have left before, and those have had time for, is copied to, by

@@ -11,20 +11,10 @@
 #include "device/ptx/shared.cuh"
 #include "device/reduce.cuh"
 #include "ops/four_bit/device/matmul_panel_x.cuh"
+#include "ops/four_bit/geometry.h"
 #include "ops/four_bit/params.h"
 
 namespace kw {
-
-constexpr u32 kPanelWarps = 16;
-constexpr u32 kOwnWarps = kPanelWarps - 4;            // of a block with a neighbour, those with rows of their own
-constexpr u32 kPanelRows = kPanelWarps * 16;          // of a block
-constexpr u32 kSidesRows = (kOwnWarps * 2 + 4) * 16;  // of two side by side
-constexpr u32 kStepSlices = 4;
-constexpr u32 kStepBytes = 16 * 128;  // of a warp's codes
-constexpr u32 kStepSlots = 3;         // for these: all but one are on their way; with a fourth it is slower
-constexpr u32 kPairPitch = 256;       // bytes of the table for a byte of codes: its place is then part of an address
-constexpr u32 kPairBytes = 128;       // of these, for a pair of each lane
-constexpr u32 kScalesBox = 8 * 16;    // bytes of a step's scales of 8 rows: what such a line leaves
 
 // Aligned for the boxes of scales that lie between the lines of the table, which begins it.
 __device__ __forceinline__ char* panel_shared() {
@@ -35,9 +25,9 @@ __device__ __forceinline__ char* panel_shared() {
 template <u32 kCols>
 struct PanelPlace4bit {
   static constexpr u32 kSlice = kCols * kSliceBytes;
-  static constexpr u32 kStageSlices = kCols <= 16 ? 4 : 2;  // with four each warp waits half as often
+  static constexpr u32 kStageSlices = panel_stage_slices(kCols);
   static constexpr u32 kStage = kStageSlices * kSlice;
-  static constexpr u32 kStages = 4;  // of x
+  static constexpr u32 kStages = kPanelStages;  // of x
   u32 table, x, codes, barriers;
 
   __device__ __forceinline__ PanelPlace4bit() {

@@ -9,12 +9,10 @@
 #include "device/ptx/hints.cuh"
 #include "device/ptx/memory.cuh"
 #include "device/ptx/sync.cuh"
+#include "ops/four_bit/geometry.h"
 #include "ops/four_bit/params.h"
 
 namespace kw {
-
-constexpr u32 kSliceBytes = 128;  // of a row of x
-constexpr u32 kPanelXUnits = 8;   // of a slice of a row, a thread each
 
 // A word of x. aligned: it begins on 4 bytes.
 __device__ __forceinline__ u32 load_pair(const char* from, int aligned) {

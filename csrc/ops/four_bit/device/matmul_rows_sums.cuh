@@ -7,10 +7,9 @@
 #include "device/element.cuh"
 #include "ops/four_bit/device/matmul_rows_table.cuh"
 #include "ops/four_bit/device/scales.cuh"
+#include "ops/four_bit/geometry.h"
 
 namespace kw {
-
-constexpr u32 kRowsWarpsLog2 = 3;
 
 template <class T, u32 kRanges, u32 kSums>
 struct RowsSums4bit {

@@ -11,16 +11,10 @@
 #include "device/ptx/shared.cuh"
 #include "device/reduce.cuh"
 #include "ops/four_bit/device/matmul_pairs.cuh"
+#include "ops/four_bit/geometry.h"
 #include "ops/four_bit/params.h"
 
 namespace kw {
-
-constexpr u32 kRowsThreads = 256;  // a block: one for each entry of the table
-constexpr u32 kEntryBytes = 256;
-constexpr u32 kMapAt = 128;                            // in an entry
-constexpr u32 kOffsetAt = kRowsThreads * kEntryBytes;  // of quantized scales
-constexpr u32 kTableBytes = kOffsetAt + 16;
-constexpr u32 kSharedScales = 256;  // bytes of those that a warp's lanes make for each other, of a half of its units
 
 // Eight neighbours begin at eight different places, each of four banks.
 __device__ __forceinline__ void fill_entry(u32 at, u32 value) {

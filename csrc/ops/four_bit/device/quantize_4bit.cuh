@@ -7,11 +7,9 @@
 #include "device/ptx/memory.cuh"
 #include "device/ptx/sync.cuh"
 #include "ops/four_bit/device/quantize_buckets.cuh"
+#include "ops/four_bit/geometry.h"
 
 namespace kw {
-
-constexpr u32 kQuantizeThreads = 128;
-constexpr u32 kQuantizeRows = 4;
 
 template <class T>
 struct Quantize4bit {

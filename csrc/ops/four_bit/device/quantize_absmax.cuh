@@ -5,10 +5,9 @@
 #include "device/ptx/sync.cuh"
 #include "ops/four_bit/device/quantize_4bit.cuh"
 #include "ops/four_bit/device/scales.cuh"
+#include "ops/four_bit/geometry.h"
 
 namespace kw {
-
-constexpr u32 kAbsmaxThreads = 1u << kScalesLog2;
 
 // How many of the 255 middles between neighbours in the map `scaled` exceeds. One that it equals belongs to the even
 // code: bitsandbytes' search ends on an even code and leaves it only for what is nearer.

@@ -3,6 +3,7 @@
 #include "ops/four_bit/api/dequantize_4bit.h"
 #include <string.h>
 
+#include "ops/four_bit/geometry.h"
 #include "ops/four_bit/host/checks.h"
 #include "ops/four_bit/host/launch.h"
 #include "ops/four_bit/host/tensors.h"
@@ -12,9 +13,7 @@ namespace {
 
 using namespace four_bit_checks;
 
-// As in csrc/ops/four_bit/device/dequantize_4bit.cuh.
-constexpr int kThreads = 256;
-constexpr int64_t kSlots = 4;
+constexpr int64_t kBlockUnits = int64_t{kDequantizeThreads} * kDequantizeSlots;
 
 Module module{"dequantize_4bit"};
 Kernel kernels[3] = {{"dequantize_4bit_float32"}, {"dequantize_4bit_float16"}, {"dequantize_4bit_bfloat16"}};
@@ -30,11 +29,11 @@ kw_status run_on_device(int32_t device, void* stream, const Dequantize4bit& a) {
   p.count = a.count;
   p.aligned = aligned_to(a.y, kVectorBytes) && aligned_to(a.packed, count / 2);
   memcpy(p.values, kCodeValues4bit[a.quant_type], sizeof p.values);
-  const int64_t blocks = ratio_up(a.count, count * kThreads * kSlots);
+  const int64_t blocks = ratio_up(a.count, count * kBlockUnits);
   if (blocks > kMaxBlocks)
     return fail(KW_ERROR_UNSUPPORTED, "kw_dequantize_4bit: count is %lld; a GPU is given at most %lld at once",
-                (long long)a.count, (long long)(kMaxBlocks * count * kThreads * kSlots));
-  Launch how{static_cast<uint32_t>(blocks), kThreads};
+                (long long)a.count, (long long)(kMaxBlocks * count * kBlockUnits));
+  Launch how{static_cast<uint32_t>(blocks), kDequantizeThreads};
   how.overlap = true;
   return launch(context, kernels[a.dtype], how, stream, &p, sizeof p);
 }

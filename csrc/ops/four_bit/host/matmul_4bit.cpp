@@ -144,7 +144,7 @@ kw_status describe_panel(const Context& context, const Matmul4bit& a, KwMatmul4b
   p->code_mask = 255;
   p->scales_log2 = static_cast<unsigned>(log2_of(kScalesABlock));
   if (absmax == nullptr) return KW_OK;
-  if (a.blocksize == kPanelSlice && aligned_to(absmax, kVectorBytes) && slices * 4 % kVectorBytes == 0) {
+  if (a.blocksize == int64_t{kPanelSlice} && aligned_to(absmax, kVectorBytes) && slices * 4 % kVectorBytes == 0) {
     p->boxed_scales = 1;
     return encode(context,
                   matrix_map(absmax, KW_FLOAT32, a.n, slices, slices * 4, kPanelWarpRows / 2, kPanelStep / kPanelSlice,

@@ -8,24 +8,13 @@
 
 namespace kw::matmul_4bit_plan {
 
-// As in csrc/ops/four_bit/device/matmul_panel_place.cuh and matmul_panel_x.cuh.
 constexpr int kPanelKinds = 4;
 constexpr int64_t kPanelCols[kPanelKinds] = {8, 16, 32, 64};  // rows of x of a group
-constexpr int64_t kPanelRows = 256;                           // of the weight, of a block
-constexpr int64_t kPanelSidesRows = 448;                      // of two that share some
-constexpr int64_t kPanelSlice = 64;
-constexpr int64_t kPanelStep = 256;
-constexpr uint32_t kPanelThreads = 512;
-constexpr int64_t kPanelTable = 256 * 256;
-constexpr int64_t kPanelAlignment = 1024;
-constexpr int64_t kPanelCodes = 16 * 3 * 16 * 128;  // of the warps' rings
-constexpr int64_t kPanelStages = 4;                 // of x
-constexpr int64_t kPanelBarriers = 2 * kPanelStages + 1 + 16 * 3;
-constexpr int64_t kPanelStageSlices[kPanelKinds] = {4, 4, 2, 2};
-constexpr int64_t kPanelXThreads = 128;
-constexpr int64_t kPanelWarpRows = 16;
-constexpr int64_t kPanelXUnits = 8;  // of a slice of a row, a thread each
-constexpr int64_t kPanelSumThreads = 256;
+constexpr int64_t kPanelStep = kStepSlices * kPanelSlice;
+constexpr uint32_t kPanelThreads = kPanelWarps * 32;
+constexpr int64_t kPanelTable = 256 * kPairPitch;
+constexpr int64_t kPanelCodes = kPanelWarps * kStepSlots * kStepBytes;  // of the warps' rings
+constexpr int64_t kPanelBarriers = 2 * kPanelStages + 1 + kPanelWarps * kStepSlots;
 constexpr int64_t kMostPieces = 4;
 constexpr int64_t kPanelSum = 4;                   // bytes
 constexpr int64_t kMostSplit = 8;                  // blocks of a cluster that every GPU with clusters can place
@@ -52,7 +41,7 @@ inline bool words_of_x(const Matmul4bit& a) { return aligned_to(a.x, 4) && (a.m 
 inline bool can_panel(const Matmul4bit& a, uint32_t features) {
   constexpr uint32_t kNeeded = KW_FEATURE_WGMMA | KW_FEATURE_TMA | KW_FEATURE_CLUSTER;
   if ((features & kNeeded) != kNeeded || a.dtype == KW_FLOAT32 || a.n == 0 || a.k == 0) return false;
-  if (a.k % kPanelSlice != 0 || a.k >= kPanelDepth || a.blocksize < kPanelSlice) return false;
+  if (a.k % kPanelSlice != 0 || a.k >= kPanelDepth || a.blocksize < int64_t{kPanelSlice}) return false;
   if (a.n >= kMostUnits / a.k * kPanelSlice || a.m >= kMostUnits / a.k) return false;
   return ratio_up(a.n, kPanelRows) * ratio_up(a.m, kPanelCols[2]) <= kMaxBlocks / kMostSplit;
 }
@@ -91,7 +80,7 @@ inline void plan_panel(const Matmul4bit& a, const Device& device, int kind, Pane
   const int64_t steps = ratio_up(a.k, kPanelStep), groups = ratio_up(a.m, kPanelCols[kind]);
   const int64_t most = device.multiprocessors < kMostSplit ? device.multiprocessors : kMostSplit;
   for (int64_t sides = 1; sides <= 2; ++sides) {
-    const int64_t blocks = ratio_up(a.n, sides > 1 ? kPanelSidesRows : kPanelRows) * groups * sides;
+    const int64_t blocks = ratio_up(a.n, sides > 1 ? kSidesRows : kPanelRows) * groups * sides;
     for (int64_t pieces = 1; pieces <= kMostPieces; ++pieces) {
       for (int64_t split = 1; split * sides <= most && split * pieces <= steps; ++split) {
         const int64_t grid = blocks * split * pieces;
@@ -119,7 +108,8 @@ inline Panel plan_panel(const Matmul4bit& a, const Device& device) {
     plan_panel(a, device, kind, &best);
     if (kind < kPanelKinds - 2) break;
   }
-  const int64_t stage = kPanelStageSlices[best.kind] * kPanelCols[best.kind] * kPanelSlice * 2;
+  const int64_t stage =
+      panel_stage_slices(static_cast<unsigned>(kPanelCols[best.kind])) * kPanelCols[best.kind] * kPanelSlice * 2;
   best.shared = kPanelTable + kPanelAlignment + kPanelStages * stage + kPanelCodes + kPanelBarriers * 8;
   return best;
 }

@@ -3,28 +3,20 @@
 // number of multiprocessors and their shared memory. Measured: benchmarks/ops/four_bit/notes/matmul_4bit-sass.md.
 #pragma once
 
+#include "ops/four_bit/geometry.h"
 #include "ops/four_bit/host/launch.h"
-#include "ops/four_bit/matmul_tuning.h"
 
 namespace kw::matmul_4bit_plan {
 
-// As in csrc/ops/four_bit/device/matmul_tile.cuh, matmul_copy.cuh, matmul_pairs.cuh and matmul_4bit.cu.
 constexpr int kKinds = 2;
 constexpr int kCols[kKinds] = {32, 64};                             // rows of x a kernel can take
 constexpr int kWarpRows[kKinds] = {32, 64};                         // rows of the weight a warp takes
 constexpr int kWarps[kKinds] = {KW_TILE32_WARPS, KW_TILE64_WARPS};  // of a block, at most
-constexpr int64_t kChunk = 32;                                      // of k
+constexpr int64_t kChunk = int64_t{1} << kChunkLog2;                // of k
 constexpr int64_t kMaxChunks = int64_t{1} << 31;                    // rows past the end are counted too
-constexpr int64_t kWarpDepth = 128;                                 // of k that a warp takes at a time
-constexpr int64_t kPairsBytes = 32768;
-constexpr int64_t kXPadding = 64;
-constexpr int64_t kSumsPadding = 4;
-constexpr int64_t kSumsCols = 8;
-constexpr int64_t kScaleBytes = 16;  // of four chunks of a row
+constexpr int64_t kWarpDepth = kWarpChunks * kChunk;                // of k that a warp takes at a time
+constexpr int64_t kScaleBytes = 16;                                 // of four chunks of a row
 constexpr int kMaxStages = KW_TILE_STAGES;
-// As in csrc/ops/four_bit/device/matmul_any.cuh.
-constexpr int kAnyThreads = 256;
-constexpr int64_t kAnyRows = 4;
 
 struct Tile {
   int kind = 0;

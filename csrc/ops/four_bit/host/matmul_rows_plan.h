@@ -3,11 +3,12 @@
 // and 16.
 #pragma once
 
+#include "ops/four_bit/geometry.h"
 #include "ops/four_bit/host/launch.h"
 
 namespace kw::matmul_4bit_plan {
 
-// As in csrc/ops/four_bit/matmul_4bit.cu and csrc/ops/four_bit/device/matmul_rows*.cuh.
+// As matmul_4bit.cu instantiates them.
 struct RowsKind {
   int64_t cols;    // rows of x, at most
   int64_t ranges;  // of 128 of k that share a row of the weight
@@ -25,9 +26,7 @@ constexpr RowsKind kRowsKinds[] = {{1, 4, 64, 2, 32768, 4096, 2},
 constexpr int64_t kRowsBlock = 64;  // of k: what codes share a scale, at least
 constexpr int64_t kRowsRange = 128;
 constexpr int64_t kRowsScales = 512;  // whose scales a warp reads at once
-constexpr int64_t kRowsTable = 65536 + 16;
-constexpr int kRowsWarpsLog2 = 3;
-constexpr uint32_t kRowsThreads = 32 << kRowsWarpsLog2;
+constexpr int64_t kRowsTable = kTableBytes;
 constexpr int64_t kRowsMost = kRowsKinds[4].cols;
 constexpr int64_t kReserved = 1024;  // bytes of shared memory that a block costs besides its own
 

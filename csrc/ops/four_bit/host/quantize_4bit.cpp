@@ -27,25 +27,24 @@ kw_status run_on_device(int32_t device, void* stream, const Quantize4bit& a) {
   Context context;
   KW_TRY(module_context(module, device, &context));
   return launch_blocks(context, stream, kernels[a.dtype], quantize_4bit_plan::blocks_of(a, *context.device),
-                       quantize_4bit_plan::kThreads, &p, sizeof p);
+                       kQuantizeThreads, &p, sizeof p);
 }
 
 kw_status run_on_device(const char* name, int32_t device, void* stream, const QuantizeAbsmax4bit& a) {
-  constexpr int kThreads = quantize_4bit_plan::kAbsmaxThreads;
   const KwQuantizeAbsmax4bitParams p{static_cast<char*>(static_cast<void*>(a.codes)),
                                      static_cast<char*>(static_cast<void*>(a.absmax2)),
                                      bytes_of(a.absmax),
                                      bytes_of(a.offset),
                                      bytes_of(a.map),
                                      a.count};
-  const int64_t blocks = ratio_up(a.count, kThreads);
+  const int64_t blocks = ratio_up(a.count, kAbsmaxThreads);
   if (blocks > kMaxBlocks)
     return fail(KW_ERROR_UNSUPPORTED,
                 "%s: count would take %lld blocks of threads, but a GPU runs at most %lld at once", name,
                 (long long)blocks, (long long)kMaxBlocks);
   Context context;
   KW_TRY(module_context(module, device, &context));
-  return launch_blocks(context, stream, absmax_kernel, blocks, kThreads, &p, sizeof p);
+  return launch_blocks(context, stream, absmax_kernel, blocks, kAbsmaxThreads, &p, sizeof p);
 }
 
 kw_status check(const char* name, int32_t device, const Quantize4bit& a) {

@@ -4,15 +4,12 @@
 
 #include <math.h>
 
+#include "ops/four_bit/geometry.h"
 #include "ops/four_bit/host/launch.h"
 
 namespace kw::quantize_4bit_plan {
 
-// As in csrc/ops/four_bit/device/quantize*.cuh.
-constexpr int kThreads = 128;
-constexpr int64_t kUnits = 4 * kThreads;  // of 16 bytes that a block of threads takes at once
-constexpr int64_t kResident = 8;          // blocks of a multiprocessor at once, as quantize_4bit.cu bounds them
-constexpr int kAbsmaxThreads = 256;
+constexpr int64_t kUnits = int64_t{kQuantizeRows} * kQuantizeThreads;  // of 16 bytes that a block takes at once
 
 constexpr float kNf4Bounds[] = {KW_NF4_BOUNDS};
 constexpr float kFp4Bounds[] = {KW_FP4_BOUNDS};
@@ -61,9 +58,9 @@ inline KwQuantize4bitParams params_of(const Quantize4bit& a) {
 // blocks of threads are launched than there is room for: what each looks up first costs a tenth of its work.
 inline int64_t blocks_of(const Quantize4bit& a, const Device& device) {
   const int64_t units = kVectorBytes / (a.dtype == KW_FLOAT32 ? 4 : 2) * kUnits;
-  const int64_t longest = int64_t{a.blocksize} * (kThreads / 32);
+  const int64_t longest = int64_t{a.blocksize} * (kQuantizeThreads / 32);
   const int64_t wanted = ratio_up(a.count, units > longest ? units : longest);
-  const int64_t room = device.multiprocessors * kResident;
+  const int64_t room = int64_t{device.multiprocessors} * kQuantizeBlocks;
   return wanted < room ? wanted : room;
 }
 

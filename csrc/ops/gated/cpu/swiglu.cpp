@@ -99,7 +99,7 @@ struct Ahead {
   void fetch(int64_t i) const { KW_ISA::fetch<2 * kLanes>(from + i); }
 };
 
-// Whether all results are stored past the caches. Not where the inputs are: those are in the caches already.
+// Whether all stores of results are non-temporal. Not where the inputs are: those are in the caches already.
 inline bool all_past_caches(const Swiglu& a, int64_t element_bytes) {
   const int64_t bytes = a.rows * a.cols * element_bytes;
   if (!kStreams || a.out == a.gate || a.out == a.up || a.up_out == a.up) return false;

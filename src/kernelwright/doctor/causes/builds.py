@@ -10,7 +10,8 @@ CAUSES = (
         code="KW-090",
         title="the build has no usable list of GPU codes",
         area=Area.TOOLCHAIN,
-        why="Nobody says for which GPUs to build, and the build cannot find out: no GPU is visible while it runs (docker build, a login "
+        why="Nobody says for which GPUs to build, and the build cannot find out: no GPU is "
+        "visible while it runs (docker build, a login "
         "node), or nvcc or CMake is too old to be asked.",
         fix='export TORCH_CUDA_ARCH_LIST="8.0;8.6;8.9;9.0+PTX" CUDAARCHS="80;86;89;90"',
         then="Or the compute capabilities of your GPUs (nvidia-smi --query-gpu=compute_cap --format=csv,noheader). "
@@ -19,7 +20,8 @@ CAUSES = (
             sign(r"unknown compute capability|specify the (target )?(compute|cuda|gpu) (capabilit|arch)\w+"),
             sign(r"cmake_cuda_architectures must be"),
             sign(
-                r"\barch_bin (wasn't|was not|is not) set|unsupported arch\w* (from|in) (the )?cuda_arch|cuda_arch_(bin|ptx|list)\b.{0,40}(is empty|invalid)"
+                r"\barch_bin (wasn't|was not|is not) set|unsupported arch\w* (from|in) (the "
+                r")?cuda_arch|cuda_arch_(bin|ptx|list)\b.{0,40}(is empty|invalid)"
             ),
             sign(r"no supported (cuda |gpu |cuda gpu )?arch\w* (was|were) (detected|found)"),
             sign(r"\bcuda_architectures is empty for target"),
@@ -37,7 +39,8 @@ CAUSES = (
         code="KW-091",
         title="headers of two CUDA releases are mixed",
         area=Area.TOOLCHAIN,
-        why="CUB, Thrust and libcu++ (CCCL) come with the toolkit and with packages too; nvcc of one release cannot read the headers of "
+        why="CUB, Thrust and libcu++ (CCCL) come with the toolkit and with packages too; nvcc of "
+        "one release cannot read the headers of "
         "another, and the search path decides which it gets.",
         fix='unset CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH && export CUDA_HOME="$(dirname "$(dirname "$(readlink -f '
         '"$(command -v nvcc)")")")" && rm -rf ~/.cache/flashinfer ~/.cache/torch_extensions',
@@ -46,7 +49,8 @@ CAUSES = (
             sign(r"cuda compiler and cuda toolkit headers are incompatible"),
             sign(r"#error.{0,40}\b(thrust|cub|cccl|libcu\+\+)\b.{0,60}(version|require|mix|mismatch|incompatible)"),
             sign(
-                r"error: .{0,60}\b(cub|thrust|cuda::std|cccl)::.{0,160}\b(has no member|is not a member|is ambiguous|undefined)",
+                r"error: .{0,60}\b(cub|thrust|cuda::std|cccl)::.{0,160}\b(has no member|is not a "
+                r"member|is ambiguous|undefined)",
                 2,
             ),
             sign(r"error: namespace ['\"](cub|thrust|cuda|cuda::std)['\"] has no member", 2),
@@ -60,7 +64,8 @@ CAUSES = (
         code="KW-092",
         title="setuptools no longer has what the package's setup uses",
         area=Area.TOOLCHAIN,
-        why="pkg_resources, distutils and old commands were taken out of setuptools and Python; packages that build with them need an older "
+        why="pkg_resources, distutils and old commands were taken out of setuptools and Python; "
+        "packages that build with them need an older "
         "setuptools than an isolated build fetches.",
         fix='python -m pip install "setuptools<81" wheel && python -m pip install --no-build-isolation <package>',
         signs=(
@@ -75,18 +80,21 @@ CAUSES = (
         code="KW-097",
         title="the sources lack their submodules",
         area=Area.TOOLCHAIN,
-        why="CUTLASS and other third-party sources are git submodules; a clone without --recursive, or a source archive, has empty "
+        why="CUTLASS and other third-party sources are git submodules; a clone without "
+        "--recursive, or a source archive, has empty "
         "directories in their places.",
         fix="git submodule update --init --recursive",
         then="And build again; an archive of the sources has none of them: clone the repository.",
         signs=(
             sign(
-                r"fatal error: ['\"]?(cutlass|cute|third_?party|extern(al)?|3rdparty|spdlog|composable_kernel|ck_tile|json|fmt|glm)/\S+?['\"]?(: no such file| file not found)"
+                r"fatal error: ['\"]?(cutlass|cute|third_?party|extern(al)?|3rdparty|spdlog"
+                r"|composable_kernel|ck_tile|json|fmt|glm)/\S+?['\"]?(: no such file| file not found)"
             ),
             sign(r"cannot open source file ['\"](cutlass|cute|third_?party)/"),
             sign(r"(third_?party|submodules?|3rdparty|extern)/\S* .{0,40}does not contain a cmakelists"),
             sign(
-                r"(submodules?|third_?party)\b.{0,60}(missing|not (initialized|initialised|found|checked out)|is empty)",
+                r"(submodules?|third_?party)\b.{0,60}(missing|not (initialized|initialised|found"
+                r"|checked out)|is empty)",
                 2,
             ),
             sign(r"did you (forget to )?(run )?.{0,10}git submodule (update|init)|git submodule update --init", 2),
@@ -97,7 +105,8 @@ CAUSES = (
         code="KW-098",
         title="the C++ compiler is older than torch's headers need",
         area=Area.TOOLCHAIN,
-        why="torch's headers are C++17 and newer; an old GCC, or -std=c++14 in the package's setup, does not read them.",
+        why="torch's headers are C++17 and newer; an old GCC, or -std=c++14 in the package's "
+        "setup, does not read them.",
         fix="conda install -y -c conda-forge cxx-compiler",
         then="It sets CC and CXX. Without conda: a newer g++ of the distribution, named by CC and CXX; or a newer "
         "release of the package, if its setup asks for C++14.",
@@ -109,7 +118,8 @@ CAUSES = (
             sign(r"you need (a )?c\+\+\d\d (to compile|or later|compiler)"),
             sign(r"unrecognized command[- ]line option ['\"]?-std="),
             sign(
-                r"(gcc|g\+\+|compiler) .{0,30}(is )?too old|too old version of gcc|requires? (gcc|g\+\+) ?(>=|version)? ?\d+.{0,20}(or (newer|later|higher)|but|found)",
+                r"(gcc|g\+\+|compiler) .{0,30}(is )?too old|too old version of gcc|requires? (gcc"
+                r"|g\+\+) ?(>=|version)? ?\d+.{0,20}(or (newer|later|higher)|but|found)",
                 2,
             ),
             sign(r"torch requires c\+\+\d\d|requires? .{0,20}c\+\+(17|20)\b.{0,40}(support|compiler|standard)", 2),
@@ -120,7 +130,8 @@ CAUSES = (
         code="KW-099",
         title="nvcc does not know an option it is given",
         area=Area.TOOLCHAIN,
-        why="The package, or the newer CMake and torch around it, uses an option of a newer CUDA release; or a host compiler's option went to "
+        why="The package, or the newer CMake and torch around it, uses an option of a newer CUDA "
+        "release; or a host compiler's option went to "
         "nvcc without -Xcompiler.",
         fix="sudo apt-get install -y cuda-toolkit && export CUDA_HOME=/usr/local/cuda PATH=/usr/local/cuda/bin:$PATH",
         then="The newest of NVIDIA's repository; an option of the host compiler has to follow -Xcompiler.",
@@ -131,6 +142,48 @@ CAUSES = (
             sign(r"nvcc fatal.{0,12}: (a single input file is required|don't know what to do with)"),
             sign(r"nvcc fatal.{0,12}: (no input files|stat failed|could not open)", 2),
             sign(r"requires the language dialect ['\"]cuda\d\d"),
+        ),
+    ),
+    Cause(
+        code="KW-124",
+        title="the GPU code is asked for without its a",
+        area=Area.TOOLCHAIN,
+        why="Instructions such as wgmma, setmaxnreg and tcgen05 exist in the code of one GPU "
+        "alone, whose name ends in a (or f, of its "
+        "family); the plain name promises later GPUs and does not have them.",
+        fix='export TORCH_CUDA_ARCH_LIST="9.0a" CUDAARCHS=90a',
+        then="Then delete the build directory, and build again. Blackwell: 10.0a or 12.0a.",
+        signs=(
+            sign(
+                r"(instruction|feature|modifier) '?\.?(wgmma|setmaxnreg|tcgen05|tensormap\.replace"
+                r"|mma\.block_scale)[^'\n]{0,60}'? .{0,40}(not supported|cannot be compiled|requires)"
+            ),
+            sign(
+                r"(wgmma|setmaxnreg|tcgen05|tensormap\.replace).{0,80}(not supported on|requires) "
+                r".{0,20}(\.target|sm_)"
+            ),
+            sign(r"please compile with .{0,30}sm_?\d+a|requires? (arch |sm_|compute_)\d+a\b", 2),
+            sign(
+                r"arch conditional (mma|wgmma) instruction used without targeting|without targeting "
+                r"(sm|appropriate compute capability)"
+            ),
+        ),
+    ),
+    Cause(
+        code="KW-125",
+        title="device code was not linked",
+        area=Area.TOOLCHAIN,
+        why="A kernel that calls a __device__ function of another file needs relocatable code "
+        "(-rdc=true, -dc) and a step that links it "
+        "(nvcc -dlink); one of the two was left out.",
+        fix="cmake --fresh -B build -DCMAKE_CUDA_SEPARABLE_COMPILATION=ON && cmake --build build -j",
+        then="Without CMake: nvcc -rdc=true for each file, and nvcc, not g++, for the last step. "
+        "In setup.py: CUDAExtension(…, dlink=True).",
+        signs=(
+            sign(r"__cudaregisterlinkedbinary\w*"),
+            sign(r"unresolved extern (function|variable) '"),
+            sign(r"nvlink error.{0,10}: undefined reference"),
+            sign(r"external calls are not supported \(found non-inlined call"),
         ),
     ),
 )

@@ -10,7 +10,8 @@ CAUSES = (
         code="KW-001",
         title="no NVIDIA driver can be found",
         area=Area.DRIVER,
-        why="libcuda.so.1 comes with the driver, not with a CUDA toolkit or a Python package; without it, or without its "
+        why="libcuda.so.1 comes with the driver, not with a CUDA toolkit or a Python package; "
+        "without it, or without its "
         "kernel module, no program reaches the GPU.",
         fix="sudo apt-get update && sudo apt-get install -y ubuntu-drivers-common && sudo ubuntu-drivers install",
         then="Then reboot. That is Ubuntu's command; Debian has the driver as nvidia-driver, Fedora as akmod-nvidia "
@@ -20,12 +21,15 @@ CAUSES = (
             sign(r"cuda driver initialization failed, you might not have"),
             number(303),
             sign(
-                r"(failed to (execute|run)|failed).{0,4}[`'\"]?nvidia-smi|[`'\"]nvidia-smi[`'\"] failed|nvidia-smi[`'\"]? is (not )?in your path|no such file or directory: ['\"]?nvidia-smi",
+                r"(failed to (execute|run)|failed).{0,4}[`'\"]?nvidia-smi|[`'\"]nvidia-smi[`'\"] "
+                r"failed|nvidia-smi[`'\"]? is (not )?in your path|no such file or directory: "
+                r"['\"]?nvidia-smi",
                 2,
             ),
             sign(r"libcuda\.so(\.1)?['\"]?:? (cannot open|not found|no such file)"),
             sign(
-                r"(can ?not|could not|couldn't|unable to|failed to) (find|load|open|locate|dlopen)\b.{0,60}\blibcuda\.so"
+                r"(can ?not|could not|couldn't|unable to|failed to) (find|load|open|locate"
+                r"|dlopen)\b.{0,60}\blibcuda\.so"
             ),
             sign(r"libcuda\.so.{0,40}\b(not found|missing|cannot be found)"),
             sign(r"found no nvidia driver"),
@@ -34,17 +38,20 @@ CAUSES = (
             sign(r"\bnvidia-smi: (command )?not found", 2),
             sign(r"modprobe: .{0,20}module nvidia\S* not found"),
             sign(
-                r"(kernel driver|nvidia driver|cuda driver)\b.{0,40}\b(does not appear to be (running|loaded)|is not (installed|loaded|running))"
+                r"(kernel driver|nvidia driver|cuda driver)\b.{0,40}\b(does not appear to be (running"
+                r"|loaded)|is not (installed|loaded|running))"
             ),
             sign(r"\bno cuda-capable device is detected|cudaErrorNoDevice|CUDA_ERROR_NO_DEVICE", 2),
             sign(
-                r"failed to (call|initialize).{0,20}(cuinit|nvml|cuda driver).{0,80}(no_device|not found|unknown error)",
+                r"failed to (call|initialize).{0,20}(cuinit|nvml|cuda driver).{0,80}(no_device|not "
+                r"found|unknown error)",
                 2,
             ),
             sign(r"libcuda\.so\S* can ?not (be )?found"),
             sign(r"could not find cuda drivers on your machine", 2),
             sign(
-                r"cuda driver library (is )?(not found|missing)|no cuda driver (is )?(found|installed)|nvidia driver (is )?not (found|installed)"
+                r"cuda driver library (is )?(not found|missing)|no cuda driver (is )?(found|installed)"
+                r"|nvidia driver (is )?not (found|installed)"
             ),
             sign(r"cudasupporterror: error at driver init", 2),
             sign(r"nvmlerror\w*driver_?not_?loaded|\bdriver not loaded\b"),
@@ -61,6 +68,8 @@ CAUSES = (
             "KW-007",
             "KW-008",
             "KW-009",
+            "KW-122",
+            "KW-123",
             "KW-014",
             "KW-102",
             "KW-103",
@@ -71,7 +80,8 @@ CAUSES = (
         code="KW-002",
         title="the container was started without the GPU",
         area=Area.DRIVER,
-        why="A container sees the host's driver only when its runtime mounts it: by --gpus, by the nvidia runtime, or by CDI.",
+        why="A container sees the host's driver only when its runtime mounts it: by --gpus, by "
+        "the nvidia runtime, or by CDI.",
         fix="sudo apt-get install -y nvidia-container-toolkit && sudo nvidia-ctk runtime configure --runtime=docker "
         "&& sudo systemctl restart docker",
         then="On the host, once (the package is in NVIDIA's repository for the container toolkit); then the container "
@@ -83,20 +93,25 @@ CAUSES = (
             sign(r"the nvidia driver was not detected\.? *gpu functionality will not be available"),
             sign(r"use the nvidia container toolkit to start this container with gpu support"),
             sign(r"unknown or invalid runtime name: nvidia|unknown runtime specified nvidia"),
-            sign(r"did you set the (docker |containerd )?default runtime to|could not load nvml library", 2),
             sign(
-                r"unresolvable cdi devices|\bcdi (host )?devices?\b.{0,60}(fail|not found|no such)|failed to inject (cdi )?devices"
+                r"did you (set the (docker |containerd )?default runtime to|configure the nvidia container toolkit)|could not load nvml library",
+                2,
+            ),
+            sign(
+                r"unresolvable cdi devices|\bcdi (host )?devices?\b.{0,60}(fail|not found|no such)"
+                r"|failed to inject (cdi )?devices"
             ),
             sign(r"OCI runtime create failed.{0,200}nvidia", 2),
             sign(r"legacy:.{0,40}load library failed: libnvidia-ml\.so"),
         ),
-        yields_to=("KW-003", "KW-004", "KW-009"),
+        yields_to=("KW-003", "KW-004", "KW-009", "KW-122"),
     ),
     Cause(
         code="KW-003",
         title="the driver is older than this CUDA release needs",
         area=Area.DRIVER,
-        why="Each CUDA release has an oldest driver; a program built with a newer release cannot start on an older one.",
+        why="Each CUDA release has an oldest driver; a program built with a newer release cannot "
+        "start on an older one.",
         fix="sudo apt-get update && sudo apt-get install -y ubuntu-drivers-common && sudo ubuntu-drivers install",
         then="Then reboot. The other way is the build of the program for the CUDA level that nvidia-smi shows at the "
         "top right; in a container the driver is the host's.",
@@ -109,11 +124,13 @@ CAUSES = (
             sign(r"nvidia driver on your system is too old"),
             sign(r"cudaErrorInsufficientDriver|CUDA_ERROR_INSUFFICIENT_DRIVER"),
             sign(
-                r"driver (version )?(is )?(too old|insufficient|not supported|older than)\b.{0,60}\b(cuda|runtime|nvidia|required)",
+                r"driver (version )?(is )?(too old|insufficient|not supported|older "
+                r"than)\b.{0,60}\b(cuda|runtime|nvidia|required)",
                 2,
             ),
             sign(
-                r"(requires?|needs?|please (update|upgrade)).{0,40}\b(nvidia |gpu |display |cuda )driver\b.{0,40}(>=|or (newer|later|higher)|at least|\d{3}\.\d+)",
+                r"(requires?|needs?|please (update|upgrade)).{0,40}\b(nvidia |gpu |display |cuda "
+                r")driver\b.{0,40}(>=|or (newer|later|higher)|at least|\d{3}\.\d+)",
                 2,
             ),
             sign(r"unsatisfied condition: cuda ?>= ?\d+"),
@@ -123,7 +140,8 @@ CAUSES = (
             sign(r"(toolkit|runtime) (version )?.{0,20}\b(is )?newer than (the )?(\w+ )?driver", 2),
             sign(r"toolkit version .{0,20}with (the )?(cuda )?driver version .{0,20}(requires|is not|incompatible)", 2),
             sign(
-                r"cuda (driver|runtime) version .{0,20}(is )?(insufficient|too old)|driver (does not|doesn't) support .{0,20}cuda"
+                r"cuda (driver|runtime) version .{0,20}(is )?(insufficient|too old)|driver (does not"
+                r"|doesn't) support .{0,20}cuda"
             ),
         ),
         unless=(sign(r"unsupported toolchain|ptx"),),
@@ -132,7 +150,8 @@ CAUSES = (
         code="KW-004",
         title="two parts of the driver are of different versions",
         area=Area.DRIVER,
-        why="The driver's libraries were updated under a kernel module that is still loaded, or a second set of libraries "
+        why="The driver's libraries were updated under a kernel module that is still loaded, or "
+        "a second set of libraries "
         "(another package, a container image, a compat directory) is found first.",
         fix="sudo reboot",
         then="The kernel module of the libraries that are installed is loaded then. In a container, or if it stays: "
@@ -143,8 +162,10 @@ CAUSES = (
             sign(r"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH|cudaErrorSystemDriverMismatch"),
             sign(r"unsupported display driver / cuda driver combination"),
             sign(r"NVRM: API mismatch"),
+            sign(r"nvml_success == driverapi::get\(\)->nvmlinit", 2),
             sign(
-                r"kernel version \S+ does not match dso version|client .{0,20}version \S+.{0,20}but.{0,20}kernel module.{0,20}version"
+                r"kernel version \S+ does not match dso version|client .{0,20}version "
+                r"\S+.{0,20}but.{0,20}kernel module.{0,20}version"
             ),
             sign(r"forward compatibility was attempted on non[- ]supported h(ard)?w(are)?"),
             sign(r"cudaErrorCompatNotSupportedOnDevice|CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"),
@@ -154,7 +175,8 @@ CAUSES = (
         code="KW-005",
         title="the driver is too old to compile this PTX",
         area=Area.DRIVER,
-        why="The program has no finished code for this GPU, only PTX of a newer CUDA release than the driver's, which the "
+        why="The program has no finished code for this GPU, only PTX of a newer CUDA release "
+        "than the driver's, which the "
         "driver cannot compile.",
         fix="sudo apt-get update && sudo apt-get install -y ubuntu-drivers-common && sudo ubuntu-drivers install",
         then="Then reboot; or install a build that has this GPU's own code, which no driver has to compile.",
@@ -172,7 +194,8 @@ CAUSES = (
         code="KW-006",
         title="libcuda.so.1 is the toolkit's stub, not a driver",
         area=Area.DRIVER,
-        why="CUDA toolkits carry an empty libcuda.so to link against, in lib64/stubs. A search path that names it hides the "
+        why="CUDA toolkits carry an empty libcuda.so to link against, in lib64/stubs. A search "
+        "path that names it hides the "
         "driver's.",
         fix="export LD_LIBRARY_PATH=\"$(printf %s \"$LD_LIBRARY_PATH\" | tr : '\\n' | grep -v '/stubs/*$' | paste -sd "
         ':)"',
@@ -201,7 +224,8 @@ CAUSES = (
             sign(r"libcuda\.so.{0,120}/nix/store|/nix/store.{0,160}libcuda\.so.{0,60}(cannot|not found|no such)"),
             sign(r"/run/opengl-driver(/lib)?.{0,60}(no such file|not found|does not exist|cannot)"),
             sign(
-                r"found no nvidia driver|(could not|cannot|unable to|failed to) (dlopen|load|find|open).{0,40}libcuda\.so|libcuda\.so\S* (=> )?not found",
+                r"found no nvidia driver|(could not|cannot|unable to|failed to) (dlopen|load|find"
+                r"|open).{0,40}libcuda\.so|libcuda\.so\S* (=> )?not found",
                 2,
             ),
             sign(r"libcuda\.so\S*: cannot open shared object|cuda\.is_available\S*\W{1,40}\bfalse\b", 2),
@@ -214,7 +238,8 @@ CAUSES = (
         code="KW-008",
         title="in WSL the driver's library is not found",
         area=Area.DRIVER,
-        why="In WSL the driver is Windows' own; its library lies in /usr/lib/wsl/lib, and a Linux driver installed beside it "
+        why="In WSL the driver is Windows' own; its library lies in /usr/lib/wsl/lib, and a "
+        "Linux driver installed beside it "
         "hides it.",
         fix='export LD_LIBRARY_PATH="/usr/lib/wsl/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"',
         then="Remove any Linux NVIDIA driver from the WSL system. If that directory has no libcuda.so.1, install "
@@ -222,7 +247,8 @@ CAUSES = (
         signs=(
             sign(r"/usr/lib/wsl/(lib|drivers)\S*.{0,60}(not a symbolic link|cannot|no such|not found)", 2),
             sign(
-                r"(libcuda\.so|nvidia-smi|no cuda-capable device|found no nvidia driver|gpu access blocked by the operating system)",
+                r"(libcuda\.so|nvidia-smi|no cuda-capable device|found no nvidia driver|gpu access "
+                r"blocked by the operating system)",
                 1,
             ),
             sign(r"gpu access blocked by the operating system"),
@@ -233,41 +259,36 @@ CAUSES = (
         code="KW-009",
         title="the driver is there but CUDA does not start",
         area=Area.DRIVER,
-        why="cuInit fails although the library is found: the nvidia_uvm module is not loaded, a suspend left it broken, or the "
-        "fabric manager of an NVSwitch machine is not running.",
+        why="cuInit fails although the library is found: the nvidia_uvm module is not loaded, or "
+        "a suspend left it broken.",
         fix="sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm",
-        then="With NVSwitch: sudo systemctl restart nvidia-fabricmanager, of the driver's own version. If it stays, "
-        "reboot; the kernel's log (dmesg, lines of NVRM) has the reason.",
+        then="If it stays, reboot; the kernel's log (dmesg, lines of NVRM) has the reason. With NVSwitch: KW-123.",
         signs=(
             sign(
                 r"(cuda error|failed to initialize cuda|cuda failure|cuda initialization)\W{1,4}initialization error", 2
             ),
-            sign(r"fabric ?manager.{0,120}(do(es)?n'?o?t? (not )?match|mismatch)"),
             sign(r"cudaerrorunknown\b|cuda error: unknown error|\bcuda version: err!", 2),
             sign(r"unexpected error from cudagetdevicecount\(\).{0,160}\berror (2|3|999): "),
             sign(r"cuda ?(error|check)\b.{0,120}: (initialization|unknown) error\b", 2),
-            number(802, 999),
+            number(999),
             sign(r"(driver|cuda) (library )?init(ialization)? fail(ed|ure)\W{1,3}(?!100\b)\d+"),
             sign(r"cuda unknown error - this may be due to an incorrectly set ?up environment"),
             sign(r"cuinit.{0,40}(999|unknown error|CUDA_ERROR_UNKNOWN)"),
             sign(r"call to cuinit results in (unknown|cuda_error_(not_initialized|system|operating|invalid))", 2),
-            sign(r"(CUDA_ERROR|cudaError).?SYSTEM_?NOT_?READY|\bsystem not yet initialized\b"),
-            sign(r"failed to initialize nvml: unknown error"),
-            sign(r"\bnvml\w*: unknown error", 2),
             sign(r"unable to determine the device handle for gpu"),
-            sign(r"fabric ?manager.{0,60}(not running|fail|error|version mismatch)", 2),
             sign(r"nvidia-smi\b.{0,40}no devices were found|^no devices were found$"),
-            sign(r"error 802: system not yet|\brminitadapter failed|uvm.{0,40}(failed|not loaded)"),
-            sign(r"failed to initialize nvml: (?!driver/library|could not load|insufficient)\w+", 2),
+            sign(r"\brminitadapter failed|uvm.{0,40}(failed|not loaded)"),
+            sign(r"failed to initialize nvml: (?!driver/library|could not load|insufficient|unknown error)\w+", 2),
         ),
         unless=(sign(r"\(303\)"),),
-        yields_to=("KW-117",),
+        yields_to=("KW-117", "KW-122", "KW-123"),
     ),
     Cause(
         code="KW-019",
         title="the driver's kernel module does not support this GPU",
         area=Area.DRIVER,
-        why="Drivers leave old GPUs to a legacy branch, and the open kernel modules want a GPU of the Turing generation or newer: the module "
+        why="Drivers leave old GPUs to a legacy branch, and the open kernel modules want a GPU "
+        "of the Turing generation or newer: the module "
         "is loaded, and takes no device.",
         fix="sudo apt-get update && sudo apt-get install -y ubuntu-drivers-common && sudo ubuntu-drivers install",
         then="It takes the branch that still has this GPU; then reboot. Of the packages for GPUs older than Turing "
@@ -276,7 +297,8 @@ CAUSES = (
             sign(r"installed in this system is\b"),
             sign(r"(supported through|requires?|use) the nvidia \d{3}\.\S* legacy|nvidia legacy driver"),
             sign(
-                r"gpu .{0,60}is not supported by (the|this|your) (installed |open |current )?(nvidia |kernel )?(driver|nvidia\.ko)"
+                r"gpu .{0,60}is not supported by (the|this|your) (installed |open |current )?(nvidia "
+                r"|kernel )?(driver|nvidia\.ko)"
             ),
             sign(r"does not include the required gpu system processor"),
         ),
@@ -286,10 +308,12 @@ CAUSES = (
         code="KW-117",
         title="a GPU fell off the bus",
         area=Area.DRIVER,
-        why="The GPU no longer answers on PCI Express (Xid 79): its power, its slot or riser, its heat or the card itself failed for a "
+        why="The GPU no longer answers on PCI Express (Xid 79): its power, its slot or riser, "
+        "its heat or the card itself failed for a "
         "moment. Until the machine starts anew it is lost to every program.",
         fix="sudo reboot",
-        then="If it stays away, switch the machine off for a minute. If it comes back and goes again under load: power cables and supply, "
+        then="If it stays away, switch the machine off for a minute. If it comes back and goes "
+        "again under load: power cables and supply, "
         "the riser, heat; sudo nvidia-smi -pl with fewer watts shows whether it is the supply.",
         signs=(
             sign(r"nvrm: xid .{0,60}\b79\b|gpu has fallen off the bus"),

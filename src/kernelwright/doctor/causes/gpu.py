@@ -10,7 +10,8 @@ CAUSES = (
         code="KW-010",
         title="the program has no code for this GPU",
         area=Area.GPU,
-        why="A CUDA binary holds code for the GPUs it was built for. This GPU is not among them, and there is no PTX that the "
+        why="A CUDA binary holds code for the GPUs it was built for. This GPU is not among them, "
+        "and there is no PTX that the "
         "driver could compile for it.",
         fix='TORCH_CUDA_ARCH_LIST="$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | sort -u | paste -sd '
         "';')\" python -m pip install --force-reinstall --no-deps --no-build-isolation --no-binary <package> <package>",
@@ -18,32 +19,40 @@ CAUSES = (
         "GPU's compute capability. With CMake: CUDAARCHS=native; kernelwright: ./kw build -- --archs.",
         signs=(
             sign(
-                r"no (\w+ )?(kernels?|code|images?|binar(y|ies))\b.{0,20}(found|available|built|compiled)? ?for (compute capability|sm_?\d|device|this gpu|your gpu)"
+                r"no (\w+ )?(kernels?|code|images?|binar(y|ies))\b.{0,20}(found|available|built"
+                r"|compiled)? ?for (compute capability|sm_?\d|device|this gpu|your gpu)"
             ),
             sign(
-                r"(does not|doesn't|not) (yet )?support(ed)? .{0,30}\bsm_?\d{2,3}\b|\bsm_?\d{2,3}\w? (is )?(not|un)(yet )?supported",
+                r"(does not|doesn't|not) (yet )?support(ed)? .{0,30}\bsm_?\d{2,3}\b|\bsm_?\d{2,3}\w? "
+                r"(is )?(not|un)(yet )?supported",
                 2,
             ),
             sign(
-                r"cuda(_| )?error.{0,20}invalid ?device ?function|cudaErrorInvalidDeviceFunction|\binvalid device function\b",
+                r"cuda(_| )?error.{0,20}invalid ?device ?function|cudaErrorInvalidDeviceFunction"
+                r"|\binvalid device function\b",
                 2,
             ),
             number(209),
             sign(r"no kernel image is available"),
             sign(
-                r"(was|were|is) not (built|compiled) (to work )?(with|for) (the |this |your )?(selected |current |installed )?(device|gpu)\b"
+                r"(was|were|is) not (built|compiled) (to work )?(with|for) (the |this |your "
+                r")?(selected |current |installed )?(device|gpu)\b"
             ),
             sign(r"(CUDA_ERROR_NO_BINARY_FOR_GPU|cudaErrorNoKernelImageForDevice)"),
             sign(r"is not compatible with the current pytorch installation"),
             sign(r"the current pytorch install supports cuda capabilities", 2),
             sign(
-                r"(was|were|is|are) not (compiled|built) (with|for) (support for )?.{0,30}(sm_?\d+|compute capability|gpu arch|cuda arch|your gpu)"
+                r"(was|were|is|are) not (compiled|built) (with|for) (support for )?.{0,30}(sm_?\d+"
+                r"|compute capability|gpu arch|cuda arch|your gpu)"
             ),
             sign(
-                r"(sm_?\d+|compute capability \d+\.\d+|gpu arch\w*|cuda arch\w*).{0,40}(is|are) not (supported|included|available) (by|in) (this|the) (build|binary|wheel|package|library)"
+                r"(sm_?\d+|compute capability \d+\.\d+|gpu arch\w*|cuda arch\w*).{0,40}(is|are) not "
+                r"(supported|included|available) (by|in) (this|the) (build|binary|wheel|package"
+                r"|library)"
             ),
             sign(
-                r"no (suitable|compatible|matching) (kernel|cubin|device code|image|binary)\b.{0,60}(device|gpu|sm_|arch)"
+                r"no (suitable|compatible|matching) (kernel|cubin|device code|image"
+                r"|binary)\b.{0,60}(device|gpu|sm_|arch)"
             ),
             sign(r"does not contain (device )?code for (the|this|your) (gpu|device|architecture)"),
             sign(r"has no device code compatible with"),
@@ -53,10 +62,11 @@ CAUSES = (
             ),
             sign(r"sm_\d+\w? .{0,40}(is )?not (defined|included|in the list|among)", 2),
             sign(
-                r"no cubin|(cubin|kernel)s? (is |are |was )?not (found|available) for (sm_?\d|arch|compute|this gpu|the gpu|device)"
+                r"no cubin|(cubin|kernel)s? (is |are |was )?not (found|available) for (sm_?\d|arch"
+                r"|compute|this gpu|the gpu|device)"
             ),
         ),
-        unless=(sign(r"nvcc fatal|unsupported gpu architecture|ptxas"),),
+        unless=(sign(r"nvcc fatal|unsupported gpu architecture|ptxas|compiled for python"),),
         yields_to=("KW-011",),
     ),
     Cause(
@@ -70,14 +80,18 @@ CAUSES = (
         "-m pip uninstall flash-attn).",
         signs=(
             sign(
-                r"only supports? (nvidia )?(ampere|turing|volta|hopper|ada|blackwell)\b.{0,30}(gpus?|or newer|and newer|architecture)?"
+                r"only supports? (nvidia )?(ampere|turing|volta|hopper|ada|blackwell)\b.{0,30}(gpus?"
+                r"|or newer|and newer|architecture)?"
             ),
             sign(
-                r"(requires?|needs?|only supported on|supported only on|must have).{0,50}(compute capability|\bsm_?|cuda capability|\barch\w*)\s*(of )?(at least |>= ?|>=?)?\d+(\.\d)?\b.{0,20}(or (newer|higher|later|above)|\+|$)",
+                r"(requires?|needs?|only supported on|supported only on|must have).{0,50}(compute "
+                r"capability|\bsm_?|cuda capability|\barch\w*)\s*(of )?(at least |>= ?"
+                r"|>=?)?\d+(\.\d)?\b.{0,20}(or (newer|higher|later|above)|\+|$)",
                 2,
             ),
             sign(
-                r"(requires?|needs?).{0,40}\b(ampere|turing|volta|hopper|ada|blackwell)\b.{0,20}(gpu|or newer|or later|\+)"
+                r"(requires?|needs?).{0,40}\b(ampere|turing|volta|hopper|ada|blackwell)\b.{0,20}(gpu"
+                r"|or newer|or later|\+)"
             ),
             sign(r"(cuda|compute) capability.{0,30}(minimum|at least|>=).{0,30}\d\.\d"),
             sign(r"(gpu|device)\b.{0,40}\bis too old\b|pytorch no longer supports this gpu because it is too old"),
@@ -85,10 +99,12 @@ CAUSES = (
             sign(r"minimum (cuda|compute) capability supported by this library is"),
             sign(r"min(imum)?\.? (required |supported )?(compute |cuda |gpu )?capability:? (is )?\(?\d"),
             sign(
-                r"(cuda|compute) capability \d+[. ]\d (is )?(not |un)supported|\bis_sm\w+ (\|\| is_sm\w+ )*to be true, but got false"
+                r"(cuda|compute) capability \d+[. ]\d (is )?(not |un)supported|\bis_sm\w+ (\|\| "
+                r"is_sm\w+ )*to be true, but got false"
             ),
             sign(
-                r"not supported (for|on|by) (the|this|your) (current )?gpu\b|(current|your) gpu (does not|doesn't) support"
+                r"not supported (for|on|by) (the|this|your) (current )?gpu\b|(current|your) gpu (does "
+                r"not|doesn't) support"
             ),
             # The list of the GPUs it is for begins with a newer one.
             sign(
@@ -102,13 +118,15 @@ CAUSES = (
         code="KW-012",
         title="CUDA_VISIBLE_DEVICES hides the GPU that is asked for",
         area=Area.GPU,
-        why="Ordinals count the visible devices only; an empty or wrong list leaves none, a MIG device has to be named by its UUID.",
+        why="Ordinals count the visible devices only; an empty or wrong list leaves none, a MIG "
+        "device has to be named by its UUID.",
         fix="unset CUDA_VISIBLE_DEVICES",
         then="Or set it to entries that nvidia-smi -L shows, each once; of a MIG device the whole UUID.",
         signs=(
             sign(r"on cuda device \d+ but torch\.cuda\.device_count\(\) is \d"),
             sign(
-                r"device >= 0 && device < num_gpus|(device|gpu) (index|id|ordinal) .{0,20}(out of range|is not (available|valid)|must be)"
+                r"device >= 0 && device < num_gpus|(device|gpu) (index|id|ordinal) .{0,20}(out of "
+                r"range|is not (available|valid)|must be)"
             ),
             number(101),
             sign(r"\binvalid device ordinal\b"),
@@ -132,7 +150,8 @@ CAUSES = (
             sign(r"cannot re-?initialize cuda in forked subprocess"),
             sign(r"(cuda|driver).{0,60}(after|before|across) (a )?fork\b", 2),
             sign(
-                r"(CUDA_ERROR_NOT_INITIALIZED|cudaErrorInitializationError|initialization error)\b.{0,120}(fork|worker|multiprocess)",
+                r"(CUDA_ERROR_NOT_INITIALIZED|cudaErrorInitializationError|initialization "
+                r"error)\b.{0,120}(fork|worker|multiprocess)",
                 2,
             ),
         ),
@@ -141,13 +160,15 @@ CAUSES = (
         code="KW-014",
         title="the user may not open the GPU's device files",
         area=Area.GPU,
-        why="/dev/nvidia* (on a Jetson /dev/nvmap and /dev/nvhost-*) belong to a group the user is not in, or the container or "
+        why="/dev/nvidia* (on a Jetson /dev/nvmap and /dev/nvhost-*) belong to a group the user "
+        "is not in, or the container or "
         "scheduler does not pass them on.",
         fix='sudo usermod -aG video,render "$USER"',
         then="Then log in again. A container or scheduler has to pass the devices on (KW-002).",
         signs=(
             sign(
-                r"/dev/(nvidia|nvhost|nvmap|nvgpu|dri/renderd)\S*.{0,40}(permission denied|operation not permitted|EACCES)"
+                r"/dev/(nvidia|nvhost|nvmap|nvgpu|dri/renderd)\S*.{0,40}(permission denied|operation "
+                r"not permitted|EACCES)"
             ),
             sign(r"NvRmMem\w*\b.{0,40}(permission denied|error)|NvRm\w* failed.{0,30}permission denied"),
             sign(r"insufficient permissions.{0,40}(gpu|nvidia|nvml|device)"),
@@ -159,7 +180,8 @@ CAUSES = (
         code="KW-015",
         title="CUDA starts but shows the program no GPU",
         area=Area.GPU,
-        why="The driver's library answers, yet the list is empty: CUDA_VISIBLE_DEVICES or the scheduler gives this process none, or the "
+        why="The driver's library answers, yet the list is empty: CUDA_VISIBLE_DEVICES or the "
+        "scheduler gives this process none, or the "
         "container has no device.",
         fix="unset CUDA_VISIBLE_DEVICES",
         then="Under Slurm ask for --gres=gpu:1, in a container for the GPU (KW-002). If nvidia-smi -L lists none "
@@ -174,11 +196,13 @@ CAUSES = (
             number(100),
             sign(r"no cuda gpus? (are|is) available"),
             sign(
-                r"(no|0) (nvidia |cuda )?(gpus?|cuda devices?) (were |was |are |is )?(found|detected|visible|available)\b",
+                r"(no|0) (nvidia |cuda )?(gpus?|cuda devices?) (were |was |are |is )?(found|detected"
+                r"|visible|available)\b",
                 2,
             ),
             sign(
-                r"cuda(_is)?_?available\S*[ =:(]+\)?\W{0,10}false\b|is_available\(\)\W{0,20}(returned|returns|is|gives|gave|prints?|says)?\W{0,20}\bfalse\b|\bcuda available: false",
+                r"cuda(_is)?_?available\S*[ =:(]+\)?\W{0,10}false\b|is_available\(\)\W{0,20}(returned"
+                r"|returns|is|gives|gave|prints?|says)?\W{0,20}\bfalse\b|\bcuda available: false",
                 2,
             ),
             sign(r"failed to (detect|find) (a|any) (cuda|nvidia) (gpu|device)|no gpu (found|detected)", 2),
@@ -186,7 +210,10 @@ CAUSES = (
         ),
         unless=(sign(r"metal|rocm|amd|tpu|mps"),),
         yields_to=(
-            *(f"KW-{number:03}" for number in (*range(1, 10), 12, 14, 16, *range(20, 22), 30, 32, 33, 50)),
+            *(
+                f"KW-{number:03}"
+                for number in (*range(1, 10), 12, 14, 16, *range(20, 22), 30, 32, 33, 50, 122, 123, 128)
+            ),
             "KW-090",
             "KW-100",
             "KW-117",
@@ -211,7 +238,8 @@ CAUSES = (
         code="KW-017",
         title="the GPU's hardware reports errors",
         area=Area.GPU,
-        why="Memory errors that the GPU cannot correct, or a broken link, end every program on it; no software changes that.",
+        why="Memory errors that the GPU cannot correct, or a broken link, end every program on "
+        "it; no software changes that.",
         fix="sudo nvidia-smi -r",
         then="It resets the GPU, if nothing uses it; or reboot. If the errors come back (nvidia-smi -q -d "
         "ECC,PAGE_RETIREMENT,ROW_REMAPPER), have the card replaced.",
@@ -233,7 +261,8 @@ CAUSES = (
         signs=(
             sign(r"engine plan file is generated on an incompatible device|expecting compute \d\.\d got compute"),
             sign(
-                r"(serialization|engine|plan).{0,60}version (mismatch|tag does not match)|engine plan file is not compatible with this version"
+                r"(serialization|engine|plan).{0,60}version (mismatch|tag does not match)|engine plan "
+                r"file is not compatible with this version"
             ),
             sign(r"magictag.{0,60}(mismatch|failed)|stdversion == .{0,40}failed", 2),
             sign(r"deserialize\w*engine\b.{0,40}error code.{0,40}unexpected call to stub", 2),

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from kernelwright.doctor._cause import Area, Cause, sign
+from kernelwright.doctor._cause import Area, Cause, number, sign
 
 CAUSES = (
     Cause(
         code="KW-102",
         title="Secure Boot refuses the driver's kernel module",
         area=Area.DRIVER,
-        why="With Secure Boot the kernel loads only signed modules; the driver's module was built here and its key is not enrolled.",
+        why="With Secure Boot the kernel loads only signed modules; the driver's module was "
+        "built here and its key is not enrolled.",
         fix="sudo mokutil --import /var/lib/shim-signed/mok/MOK.der",
         then="Then reboot and enroll the key in the blue screen (or switch Secure Boot off). Fedora's key is "
         "/etc/pki/akmods/certs/public_key.der.",
@@ -24,7 +25,8 @@ CAUSES = (
         code="KW-103",
         title="the driver's kernel module was not built for this kernel",
         area=Area.DRIVER,
-        why="The module is compiled for each kernel by DKMS or the installer; the kernel's headers or the right GCC are missing, or the kernel is "
+        why="The module is compiled for each kernel by DKMS or the installer; the kernel's "
+        "headers or the right GCC are missing, or the kernel is "
         "newer than the driver.",
         fix="sudo apt-get install -y linux-headers-$(uname -r) && sudo dkms autoinstall && sudo modprobe nvidia",
         then="Fedora: sudo dnf install -y kernel-devel-$(uname -r) && sudo akmods --force. A kernel that is newer "
@@ -59,7 +61,8 @@ CAUSES = (
         code="KW-105",
         title="apt or dnf cannot install the NVIDIA packages",
         area=Area.MACHINE,
-        why="The repository that has them is not configured for this release or machine type, or packages of two repositories hold each other "
+        why="The repository that has them is not configured for this release or machine type, or "
+        "packages of two repositories hold each other "
         "back.",
         fix="wget https://developer.download.nvidia.com/compute/cuda/repos/$(. /etc/os-release; echo $ID$VERSION_ID | "
         "tr -d .)/$(uname -m | sed s/aarch64/sbsa/)/cuda-keyring_1.1-1_all.deb && sudo dpkg -i "
@@ -70,15 +73,19 @@ CAUSES = (
             sign(r"unable to locate package .{0,30}(cuda|nvidia|cudnn|nccl|tensorrt|nvinfer|jetpack)"),
             sign(r"package '?\S*(cuda|nvidia|cudnn|jetpack)\S*'? has no installation candidate"),
             sign(
-                r"(cuda|nvidia|libcudnn|libnvidia|libnvinfer)\S* ?(:\w+ )?: (depends|predepends|conflicts|breaks):? .{0,120}(not (going to be installed|installable)|but .{0,60}is to be installed)"
+                r"(cuda|nvidia|libcudnn|libnvidia|libnvinfer)\S* ?(:\w+ )?: (depends|predepends"
+                r"|conflicts|breaks):? .{0,120}(not (going to be installed|installable)|but .{0,60}is "
+                r"to be installed)"
             ),
             sign(
-                r": (pre)?depends:? .{0,40}\b(cuda|nvidia|libcudnn|tensorrt|libnvinfer)\S* .{0,60}(not (going to be installed|installable)|is to be installed)"
+                r": (pre)?depends:? .{0,40}\b(cuda|nvidia|libcudnn|tensorrt|libnvinfer)\S* "
+                r".{0,60}(not (going to be installed|installable)|is to be installed)"
             ),
             sign(r"no (match for argument|package):? \S*(cuda|nvidia|cudnn)"),
             sign(r"nothing provides .{0,60}needed by (cuda|nvidia|libcudnn)\S* from \S+$"),
             sign(
-                r"problem: .{0,120}(cuda|nvidia)\S*.{0,80}(conflicting requests|nothing provides|filtered out by modular)"
+                r"problem: .{0,120}(cuda|nvidia)\S*.{0,80}(conflicting requests|nothing provides"
+                r"|filtered out by modular)"
             ),
         ),
     ),
@@ -94,7 +101,8 @@ CAUSES = (
         signs=(
             sign(r"no_pubkey (a4b469963bf863cc|f60f4b3d7fa2af80)"),
             sign(
-                r"(gpg error|the repository).{0,60}(developer\.download\.nvidia|nvidia\.github\.io|repo\.download\.nvidia)\S*.{0,160}(public key|not signed|no_pubkey|invalid)"
+                r"(gpg error|the repository).{0,60}(developer\.download\.nvidia|nvidia\.github\.io"
+                r"|repo\.download\.nvidia)\S*.{0,160}(public key|not signed|no_pubkey|invalid)"
             ),
             sign(r"public key for \S*(cuda|nvidia)\S* is not installed"),
         ),
@@ -118,16 +126,21 @@ CAUSES = (
         code="KW-108",
         title="a directory may not be written",
         area=Area.MACHINE,
-        why="Compilers of kernels write to a cache under the home directory, pip to site-packages: with another user id in a container, a "
+        why="Compilers of kernels write to a cache under the home directory, pip to "
+        "site-packages: with another user id in a container, a "
         "read-only file system or a root-owned cache they cannot.",
-        fix="export XDG_CACHE_HOME=/tmp/cache TRITON_CACHE_DIR=/tmp/cache/triton TORCH_EXTENSIONS_DIR=/tmp/cache/torch",
+        # A fixed name under /tmp would be anybody's: what lies in these caches is executed.
+        fix='export XDG_CACHE_HOME="$(mktemp -d)" && export TRITON_CACHE_DIR="$XDG_CACHE_HOME/triton" '
+        'TORCH_EXTENSIONS_DIR="$XDG_CACHE_HOME/torch_extensions"',
         then="For pip a virtual environment: python3 -m venv ~/venv.",
         signs=(
             sign(
-                r"(permission ?(error|denied)|\[errno 13\]).{0,120}(\.cache|\.triton|torch_extensions|flashinfer|torchinductor|site-packages|dist-packages|\.local|\.nv|/tmp/)"
+                r"(permission ?(error|denied)|\[errno 13\]).{0,120}(\.cache|\.triton|torch_extensions"
+                r"|flashinfer|torchinductor|site-packages|dist-packages|\.local|\.nv|/tmp/)"
             ),
             sign(
-                r"(\.cache|\.triton|torch_extensions|flashinfer|site-packages|dist-packages)\S*['\"]?:? .{0,20}permission denied"
+                r"(\.cache|\.triton|torch_extensions|flashinfer|site-packages"
+                r"|dist-packages)\S*['\"]?:? .{0,20}permission denied"
             ),
             sign(r"read-only file system"),
         ),
@@ -137,12 +150,49 @@ CAUSES = (
         code="KW-095",
         title="the system's Python may not be changed by pip",
         area=Area.MACHINE,
-        why="Newer distributions mark their Python as managed by apt or dnf, so that pip cannot break the system's tools.",
+        why="Newer distributions mark their Python as managed by apt or dnf, so that pip cannot "
+        "break the system's tools.",
         fix="python3 -m venv ~/venv && ~/venv/bin/pip install <package>",
         then="On a Jetson add --system-site-packages to venv, to keep NVIDIA's packages.",
         signs=(
             sign(r"externally[- ]managed[- ]environment"),
             sign(r"this environment is externally managed"),
+        ),
+    ),
+    Cause(
+        code="KW-122",
+        title="a container lost its GPU devices",
+        area=Area.DRIVER,
+        why="systemd manages the container's group: when it reloads its units (a daemon-reload, "
+        "an update), it takes back the rights to "
+        "devices that it was never told of. The host sees its GPUs as before.",
+        fix="sudo nvidia-ctk system create-dev-char-symlinks --create-all && docker restart "
+        '"$(docker ps --latest --quiet)"',
+        then="On the host. The container starts with its devices, and keeps them over the next "
+        "reload; with CDI or --device "
+        "/dev/nvidia0 … it does too.",
+        signs=(
+            sign(r"failed to initialize nvml: unknown error"),
+            sign(r"\bnvml\w*: unknown error", 2),
+            sign(r"containers? (lost|losing|loses) (access to )?(its |the )?gpus?"),
+        ),
+    ),
+    Cause(
+        code="KW-123",
+        title="the fabric manager of an NVSwitch machine is not running",
+        area=Area.DRIVER,
+        why="On machines with NVSwitch (HGX, DGX) CUDA starts only when nvidia-fabricmanager has "
+        "set up the links, and that has to be of "
+        "exactly the driver's version.",
+        fix="sudo systemctl enable --now nvidia-fabricmanager && sudo systemctl restart nvidia-fabricmanager",
+        then="On the host. If it does not start: the package nvidia-fabricmanager-<branch> of the "
+        "driver's own version.",
+        signs=(
+            number(802),
+            sign(r"fabric ?manager.{0,120}(do(es)?n'?o?t? (not )?match|mismatch)"),
+            sign(r"(CUDA_ERROR|cudaError).?SYSTEM_?NOT_?READY|\bsystem not yet initialized\b"),
+            sign(r"fabric ?manager.{0,80}(not running|fail|error|version mismatch|status=\d)", 2),
+            sign(r"error 802: system not yet"),
         ),
     ),
 )

@@ -17,31 +17,37 @@ CAUSES = (
         signs=(
             sign(r"(which|where)['\"]?,? ?['\"]nvcc['\"]\]?.{0,20}returned non-zero"),
             sign(
-                r"auto-detect cuda (root|home|path)|(could not|cannot|unable to|failed to) (determine|detect|find|locate) (the )?cuda (root|home|path|install\w*|toolkit)"
+                r"auto-detect cuda (root|home|path)|(could not|cannot|unable to|failed to) (determine"
+                r"|detect|find|locate) (the )?cuda (root|home|path|install\w*|toolkit)"
             ),
             sign(r"['\"]nvcc(\.exe)?['\"] is not recognized as"),
             sign(r"\bnvcc\b.{0,30}\bos \{.{0,20}notfound|failed to (execute|run|spawn|start) ['\"`]?nvcc"),
             sign(r"cuda_home (environment variable )?is not set|\bspecify cuda_toolkit_root_dir\b"),
             sign(r"\bcuda_?(home|dir|path|root)\b[^\n]*\n([^\n]*\n){0,2}typeerror: [^\n]*nonetype"),
             sign(
-                r"\bnvcc\b['\"]?:? ?(command )?(not found|no such file|was not found|missing|is not (installed|found|in))"
+                r"\bnvcc\b['\"]?:? ?(command )?(not found|no such file|was not found|missing|is not "
+                r"(installed|found|in))"
             ),
             sign(
-                r"(no such file or directory|not found|cannot find|could ?n[o']t find|unable to find|failed to find|can't find|did not find).{0,60}\bnvcc\b"
+                r"(no such file or directory|not found|cannot find|could ?n[o']t find|unable to find"
+                r"|failed to find|can't find|did not find).{0,60}\bnvcc\b"
             ),
             sign(r"no cmake_cuda_compiler could be found"),
             sign(r"could not? find (cuda ?toolkit|cuda)\b(?! (drivers?|devices?|gpus?)\b)"),
             sign(
-                r"failed to find cuda|cuda ?toolkit (root )?(was )?not found|no cuda toolkit|cuda_toolkit_root_dir not found"
+                r"failed to find cuda|cuda ?toolkit (root )?(was )?not found|no cuda toolkit"
+                r"|cuda_toolkit_root_dir not found"
             ),
             sign(r"cmake_cuda_compiler.{0,40}(not set|notfound|not found)"),
             sign(r"(nvcc|cuda compiler).{0,40}(required|needed) (to build|for building|but)", 2),
             sign(r"tell cmake where to find the compiler by setting .{0,60}cudacxx", 2),
             sign(r"couldn't find cuda library root|no cuda toolset found|looking for a cuda compiler - notfound"),
             sign(r"^cuda not found$", 2),
+            sign(r"name '?bare_metal_version'? is not defined"),
             sign(r"unknown cmake command ['\"]cuda_\w+", 2),
             sign(
-                r"cuda_home is none|\bnvcc\b.{0,20}(does not exist|doesn't exist|could not be found|cannot be found)|no nvcc\b"
+                r"cuda_home is none|\bnvcc\b.{0,20}(does not exist|doesn't exist|could not be found"
+                r"|cannot be found)|no nvcc\b"
             ),
             sign(r"failed to find nvcc|nvcc executable|cuda_nvcc_executable.{0,20}notfound|libnvvm cannot be found", 2),
         ),
@@ -52,7 +58,8 @@ CAUSES = (
         code="KW-041",
         title="nvcc is of another CUDA release than was asked for",
         area=Area.TOOLCHAIN,
-        why="The nvcc that is found first is not the one of torch's (or the requested) CUDA release: PATH and CUDA_HOME name "
+        why="The nvcc that is found first is not the one of torch's (or the requested) CUDA "
+        "release: PATH and CUDA_HOME name "
         "different toolkits, or a cache remembers an old one.",
         fix="export CUDA_HOME=\"/usr/local/cuda-$(python -c 'import torch; print(torch.version.cuda)')\" && export "
         'PATH="$CUDA_HOME/bin:$PATH"',
@@ -60,26 +67,31 @@ CAUSES = (
         "variable. Delete the build directory, which remembers the old one.",
         signs=(
             sign(
-                r"\bcuda (toolkit |version )?\d+\.\d+ (or (higher|newer|later|above)|is required).{0,60}(found|but|got|detected|have)\b.{0,20}\d+\.\d+"
+                r"\bcuda (toolkit |version )?\d+\.\d+ (or (higher|newer|later|above)|is "
+                r"required).{0,60}(found|but|got|detected|have)\b.{0,20}\d+\.\d+"
             ),
             sign(
-                r"version of cuda that does not match|does not match the (cuda )?version (of \w+ )?(that was )?used to (compile|build)"
+                r"version of cuda that does not match|does not match the (cuda )?version (of \w+ "
+                r")?(that was )?used to (compile|build)"
             ),
             sign(r"detected cuda version \(?\S+\)? mismatches the version that was used to compile"),
             sign(r"specified cuda version \S+.{0,40}found \S+"),
             sign(r"cuda version mismatch|mismatch(ed)? cuda versions?|cuda toolkit version mismatch"),
             sign(
-                r"(asked|requested|expected|wanted|requires?)\W.{0,40}\b(cuda|nvcc|toolkit|release)\b.{0,40}\d+\.\d+.{0,60}(but|found|got|is)\b.{0,40}\d+\.\d+",
+                r"(asked|requested|expected|wanted|requires?)\W.{0,40}\b(cuda|nvcc|toolkit"
+                r"|release)\b.{0,40}\d+\.\d+.{0,60}(but|found|got|is)\b.{0,40}\d+\.\d+",
                 2,
             ),
             sign(
-                r"(nvcc|cuda ?toolkit|cuda)\b.{0,30}\d+\.\d+.{0,40}\b(does not match|doesn't match|differs from|is not the)\b.{0,60}\d+\.\d+"
+                r"(nvcc|cuda ?toolkit|cuda)\b.{0,30}\d+\.\d+.{0,40}\b(does not match|doesn't match"
+                r"|differs from|is not the)\b.{0,60}\d+\.\d+"
             ),
             sign(r"minor version mismatch .{0,40}cuda", 1),
             sign(r"cuda_home\W{1,4}\S*:\S", 2),
             sign(r"was compiled with .{0,20}cuda.{0,10}\d+\.\d+.{0,60}(but|while|and).{0,40}\d+\.\d+", 1),
             sign(
-                r"only supported on cuda \d+(\.\d+)? (and|or) (above|newer|later|higher)|requires? cuda (version )?(>=? ?)?\d+\.\d+ (and|or) (above|newer|later|higher)"
+                r"only supported on cuda \d+(\.\d+)? (and|or) (above|newer|later|higher)|requires? "
+                r"cuda (version )?(>=? ?)?\d+\.\d+ (and|or) (above|newer|later|higher)"
             ),
         ),
         unless=(sign(r"cudnn|gcc|gnu|driver|triton only"),),
@@ -94,19 +106,23 @@ CAUSES = (
         signs=(
             sign(r"(g\+\+|gcc|clang\S*|compiler) \([^)]{0,20}\) is (greater|newer|higher) than the maximum"),
             sign(
-                r"host compiler (is |was )?(incompatible|not (supported|compatible))|no supported (gcc|g\+\+|host)\S* .{0,20}(compiler )?(was )?found|incompatible host compiler"
+                r"host compiler (is |was )?(incompatible|not (supported|compatible))|no supported (gcc"
+                r"|g\+\+|host)\S* .{0,20}(compiler )?(was )?found|incompatible host compiler"
             ),
             sign(r"(cuda_)?host[_ ]compiler.{0,60}(must|exactly|has to) match|match\w* .{0,20}cmake_cxx_compiler", 2),
             sign(r"unsupported (gnu|clang|intel)\b.{0,20} version"),
             sign(
-                r"(gcc|clang|gnu compiler) (versions?|releases?) (later|newer|greater) than .{0,10}(are|is) not supported"
+                r"(gcc|clang|gnu compiler) (versions?|releases?) (later|newer|greater) than "
+                r".{0,10}(are|is) not supported"
             ),
             sign(r"use the nvcc flag '?-allow-unsupported-compiler", 2),
             sign(
-                r"(your|current|installed|host) (compiler|gcc|g\+\+).{0,40}(may be abi-incompatible|is not (supported|compatible)|too new|unsupported)"
+                r"(your|current|installed|host) (compiler|gcc|g\+\+).{0,40}(may be abi-incompatible"
+                r"|is not (supported|compatible)|too new|unsupported)"
             ),
             sign(
-                r"(cuda|nvcc).{0,30}(requires?|needs?|supports? (only|up to)).{0,20}(gcc|g\+\+|gnu).{0,10}(<=|up to|or (older|lower|earlier)|\d+)"
+                r"(cuda|nvcc).{0,30}(requires?|needs?|supports? (only|up to)).{0,20}(gcc|g\+\+"
+                r"|gnu).{0,10}(<=|up to|or (older|lower|earlier)|\d+)"
             ),
         ),
         yields_to=("KW-043", "KW-116"),
@@ -115,8 +131,10 @@ CAUSES = (
         code="KW-043",
         title="nvcc is given a compiler that it cannot read",
         area=Area.TOOLCHAIN,
-        why="-allow-unsupported-compiler silences the check, not the reason for it, and some releases let a compiler pass that they "
-        "cannot read: its headers use types and built-ins that nvcc's front end does not know (_Float32, __builtin_ia32_…, new C++ "
+        why="-allow-unsupported-compiler silences the check, not the reason for it, and some "
+        "releases let a compiler pass that they "
+        "cannot read: its headers use types and built-ins that nvcc's front end does not "
+        "know (_Float32, __builtin_ia32_…, new C++ "
         "syntax).",
         fix="sudo apt-get install -y g++-<version> && export CUDAHOSTCXX=g++-<version> NVCC_CCBIN=g++-<version>",
         then="The newest version that this nvcc takes; and take -allow-unsupported-compiler away. A newer CUDA "
@@ -133,7 +151,8 @@ CAUSES = (
             sign(r"allow-unsupported-compiler", 1),
             sign(r"type_traits\W{0,3}\(?\d+\W.{0,6}error: (identifier|expected|type name)", 2),
             sign(
-                r"(/include/c\+\+/|bits/)\S+\W\d+\)?: error: .{0,60}(is undefined|not a type name|expected|is not a template)",
+                r"(/include/c\+\+/|bits/)\S+\W\d+\)?: error: .{0,60}(is undefined|not a type name"
+                r"|expected|is not a template)",
                 2,
             ),
         ),
@@ -151,7 +170,8 @@ CAUSES = (
         signs=(
             sign(r"ptx \.version \S+ does not support \.target"),
             sign(
-                r"instruction '?[\w.]+'? not supported on \.target|feature '?[\w.: ]+'? (requires|not supported on) \.target"
+                r"instruction '?[\w.]+'? not supported on \.target|feature '?[\w.: ]+'? (requires|not "
+                r"supported on) \.target"
             ),
             sign(r"cuda version \d+(\.\d+)? is too (low|old) for architecture", 2),
             sign(r"'?(sm_|compute_)\d+\w*'? is not a recogni[sz]ed (processor|gpu|target)", 2),
@@ -165,35 +185,44 @@ CAUSES = (
             sign(r"ptxas (fatal|error).{0,30}(sm_|arch|value)", 2),
         ),
         unless=(sign(r"fewer than|deprecated"),),
-        yields_to=("KW-090",),
+        yields_to=("KW-090", "KW-124"),
     ),
     Cause(
         code="KW-045",
         title="a header or library of the toolkit is missing",
         area=Area.TOOLCHAIN,
-        why="The toolkit is there in part: a package with the compiler only, a conda or pip split package, or a search path that "
+        why="The toolkit is there in part: a package with the compiler only, a conda or pip "
+        "split package, or a search path that "
         "does not name it.",
         fix="sudo apt-get install -y cuda-toolkit && export CUDA_HOME=/usr/local/cuda",
         then="Of NVIDIA's repository: cuda-toolkit-<release> for one release; cuDNN is cudnn, NCCL libnccl-dev. In "
         "conda: conda install -c conda-forge cuda-toolkit cudnn nccl.",
         signs=(
             sign(
-                r"\b(cudnn|cublas\w*|nccl|nvinfer|tensorrt|cusparse\w*|cufft|curand\w*|cuda_\w+|cutlass)(\.h|\.cuh|\.hpp)?( headers?| librar\w+)? (could not be|cannot be|was not|were not|not) (located|found)\b",
+                r"\b(cudnn|cublas\w*|nccl|nvinfer|tensorrt|cusparse\w*|cufft|curand\w*|cuda_\w+"
+                r"|cutlass)(\.h|\.cuh|\.hpp)?( headers?| librar\w+)? (could not be|cannot be|was not"
+                r"|were not|not) (located|found)\b",
                 2,
             ),
             sign(
-                r"undefined (reference to|symbol:?) ?['\"`«\u2018„“]? ?(_*cuda(malloc|free|memcpy|launch|get|set|register|stream|event|device)\w*|cu(blas|dnn|sparse|solver|fft|rand)\w+|nvrtc\w+|cu(init|module|launch|device|ctx|mem)\w+)",
+                r"undefined (reference to|symbol:?) ?['\"`«\u2018„“]? ?(_*cuda(malloc|free|memcpy"
+                r"|launch|get|set|register|stream|event|device)\w*|cu(blas|dnn|sparse|solver|fft"
+                r"|rand)\w+|nvrtc\w+|cu(init|module|launch|device|ctx|mem)\w+)",
                 2,
             ),
             sign(
-                r"could not find (a package configuration file provided by ['\"]?)?(cudnn|nccl|tensorrt|cublas\w*|cusparse\w*|cutlass|cudatoolkit|nvtx|cccl|nvtoolsext)\b"
+                r"could not find (a package configuration file provided by ['\"]?)?(cudnn|nccl"
+                r"|tensorrt|cublas\w*|cusparse\w*|cutlass|cudatoolkit|nvtx|cccl|nvtoolsext)\b"
             ),
             sign(
-                r"can'?t find libdevice|couldn'?t (get|find|invoke|run).{0,30}\b(ptxas|nvlink|fatbinary|nvcc)\b|libdevice.{0,40}(not found|missing)"
+                r"can'?t find libdevice|couldn'?t (get|find|invoke|run).{0,30}\b(ptxas|nvlink"
+                r"|fatbinary|nvcc)\b|libdevice.{0,40}(not found|missing)"
             ),
             sign(r"no supported gpu compute capabilities found"),
             sign(
-                r"fatal error: ['\"]?(cuda|cublas|cusparse|cusolver|cufft|curand|cudnn|nvrtc|nvtx|nvml|cub/|thrust/|cooperative_groups|nv/target|cuda_runtime|cudaProfiler|nvToolsExt)\S*['\"]?( file not found|: no such file)"
+                r"fatal error: ['\"]?(cuda|cublas|cusparse|cusolver|cufft|curand|cudnn|nvrtc|nvtx|nvml"
+                r"|cub/|thrust/|cooperative_groups|nv/target|cuda_runtime|cudaProfiler"
+                r"|nvToolsExt)\S*['\"]?( file not found|: no such file)"
             ),
             sign(r"(cannot|could not|can't) open source file ['\"](cuda|cublas|cusparse|nv/|cub/|thrust/|cuda/std)\S*"),
             sign(r"cannot find -l(cudart|cublas|cublasLt|cusparse|cusolver|nvrtc|cudnn|nvToolsExt|cudadevrt)\b"),
@@ -207,18 +236,20 @@ CAUSES = (
             sign(r"\b(ptxas|nvlink|cuobjdump|nvdisasm)\b['`]? was searched in .{0,120}could not be found"),
             sign(r"cannot find ['`]?(ptxas|nvlink|cuobjdump|nvdisasm)\b"),
             sign(
-                r"could not find \w*(cudnn|nccl|cublas|cusparse|cufft|curand|nvrtc|tensorrt|nvinfer|cudart)\w* using the following names"
+                r"could not find \w*(cudnn|nccl|cublas|cusparse|cufft|curand|nvrtc|tensorrt|nvinfer"
+                r"|cudart)\w* using the following names"
             ),
         ),
         # What TensorFlow says at every start, and CMake of parts that nobody has to have.
         unless=(sign(r"tf-trt warning|\boptional\b"),),
-        yields_to=("KW-051",),
+        yields_to=("KW-051", "KW-125"),
     ),
     Cause(
         code="KW-046",
         title="a compiler for the host is missing",
         area=Area.TOOLCHAIN,
-        why="Packages that compile on the user's machine (extensions, Triton and other JITs) need a C or C++ compiler and Python's "
+        why="Packages that compile on the user's machine (extensions, Triton and other JITs) "
+        "need a C or C++ compiler and Python's "
         "headers there, in production too.",
         fix="sudo apt-get update && sudo apt-get install -y build-essential python3-dev",
         then="Fedora: gcc-c++ and python3-devel; conda: conda install -c conda-forge cxx-compiler. CC and CXX name "
@@ -228,7 +259,8 @@ CAUSES = (
             sign(r"failed to find c compiler"),
             sign(r"createprocess(\(\))? ?(failed)?: (error 2\b|.{0,20}cannot find the file specified)", 2),
             sign(
-                r"(no such file or directory|not found):? ['\"]?(gcc|g\+\+|cc|c\+\+|[a-z0-9_]+-linux-gnu-(gcc|g\+\+)|clang(\+\+)?)['\"]?(\s|$|:)"
+                r"(no such file or directory|not found):? ['\"]?(gcc|g\+\+|cc|c\+\+"
+                r"|[a-z0-9_]+-linux-gnu-(gcc|g\+\+)|clang(\+\+)?)['\"]?(\s|$|:)"
             ),
             sign(r"\b(gcc|g\+\+|cc1plus|[a-z0-9_]+-linux-gnu-(gcc|g\+\+))['\"]?: (command )?(not found|no such file)"),
             sign(r"command '\S*(gcc|g\+\+|cc|clang)' failed: no such file or directory"),
@@ -245,7 +277,8 @@ CAUSES = (
         code="KW-047",
         title="a build tool is missing or too old",
         area=Area.TOOLCHAIN,
-        why="Ninja, CMake, setuptools or wheel is not in the environment that builds, or is older than the project asks.",
+        why="Ninja, CMake, setuptools or wheel is not in the environment that builds, or is "
+        "older than the project asks.",
         fix="python -m pip install --upgrade ninja cmake setuptools wheel packaging",
         then="In the environment that builds.",
         signs=(
@@ -259,7 +292,8 @@ CAUSES = (
             sign(r"(setuptools|scikit-build-core|meson)\S* .{0,30}(>=|or (newer|higher)).{0,20}(required|but)", 2),
             sign(r"compatibility with cmake < 3\.5 has been removed"),
             sign(
-                r"could ?n[o']t find ninja|(no module named|error: no such file).{0,5}['\"]?(ninja|cmake|skbuild|scikit_build_core|pybind11|cython)\b",
+                r"could ?n[o']t find ninja|(no module named|error: no such file).{0,5}['\"]?(ninja"
+                r"|cmake|skbuild|scikit_build_core|pybind11|cython)\b",
                 2,
             ),
             sign(r"cmake (version )?\S+ .{0,30}(is )?too old|requires? cmake|cmake is not installed"),
@@ -271,7 +305,8 @@ CAUSES = (
         code="KW-048",
         title="nvcc is found but cannot compile a test program",
         area=Area.TOOLCHAIN,
-        why="CMake's check of the CUDA compiler failed; its reason stands some lines below: a host compiler it refuses, a toolkit that "
+        why="CMake's check of the CUDA compiler failed; its reason stands some lines below: a "
+        "host compiler it refuses, a toolkit that "
         "is not whole, an architecture it does not know.",
         fix="CUDACXX=/usr/local/cuda/bin/nvcc cmake --fresh -S . -B build",
         then="The reason is the first 'error' below the message: python -m kernelwright explain < "
@@ -295,17 +330,20 @@ CAUSES = (
         "'error:'.",
         signs=(
             sign(
-                r"\d+ errors? detected in the compilation of ['\"]\S*(\.cache|site-packages|dist-packages|torch_extensions|/pip-|cached_ops)"
+                r"\d+ errors? detected in the compilation of ['\"]\S*(\.cache|site-packages"
+                r"|dist-packages|torch_extensions|/pip-|cached_ops)"
             ),
             sign(r"\*\*\* cmake (build|configuration|configure) failed", 2),
             sign(r"error building extension ['\"]"),
             sign(r"ninja: build stopped: subcommand failed", 2),
             sign(
-                r"calledprocesserror: command '?\[?['\"][^'\" ]*\b(ninja|nvcc|gcc|g\+\+|cc|c\+\+|clang(\+\+)?|cmake|make|ptxas)\b",
+                r"calledprocesserror: command '?\[?['\"][^'\" ]*\b(ninja|nvcc|gcc|g\+\+|cc|c\+\+"
+                r"|clang(\+\+)?|cmake|make|ptxas)\b",
                 2,
             ),
             sign(
-                r"\bcommand '?\[?['\"][^'\" ]*\b(ninja|nvcc|gcc|g\+\+|clang(\+\+)?|cmake|make)['\"].{0,400}returned non-zero exit",
+                r"\bcommand '?\[?['\"][^'\" ]*\b(ninja|nvcc|gcc|g\+\+|clang(\+\+)?|cmake"
+                r"|make)['\"].{0,400}returned non-zero exit",
                 2,
             ),
             sign(
@@ -342,6 +380,8 @@ CAUSES = (
                 *range(90, 102),
                 108,
                 *range(113, 118),
+                124,
+                125,
             )
         ),
     ),

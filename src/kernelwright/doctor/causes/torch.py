@@ -100,7 +100,6 @@ CAUSES = (
             ),
             sign(r"depends on '?\w+'?, but doesn'?t declare it as a build dependency"),
             sign(r"extra build requirement '?torch'? was declared", 2),
-            sign(r"name '?bare_metal_version'? is not defined", 2),
         ),
         needs=(
             sign(

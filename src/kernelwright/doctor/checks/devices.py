@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kernelwright.doctor._check import Grade, Seen, check
-from kernelwright.doctor.machine import driver
+from kernelwright.doctor.machine import driver, system
 
 if TYPE_CHECKING:
     from kernelwright.doctor.machine._machine import Machine
@@ -38,7 +38,7 @@ def _wrong(entries: list[str], there: int) -> tuple[int, str] | None:
 @check("KW-012", Grade.WARNS)
 def hidden_gpus(machine: Machine) -> Seen | str | None:
     value = machine.variables.get(_LIST)
-    if value is None or not driver.kernel_module(machine):
+    if value is None or not (driver.kernel_module(machine) or system.is_wsl(machine)):
         return None
     if value.strip() in {"", "-1"}:
         return f"{_LIST}={value!r} hides every GPU"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _STUB = 34  # CUDA_ERROR_STUB_LIBRARY
 _NOT_READY = 802  # CUDA_ERROR_SYSTEM_NOT_READY: what joins the GPUs of one machine is not up
+_MISMATCH = (803, 804)  # CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE
 _OF_THE_DRIVER = ("libcuda", "libnvidia-ml", "libnvidia-ptxjitcompiler")
 
 
@@ -50,20 +51,40 @@ def two_versions(machine: Machine) -> Seen | None:
     module = driver.kernel_module(machine)
     libraries = driver.libraries(machine)
     first = driver.of_library(machine, libraries[0]) if libraries else None
+    if machine.driver.get("init") in _MISMATCH and libraries and "/compat/" in machine.resolved(libraries[0]):
+        return _of_compat(machine, libraries)
     if not module or not first or first == module or "/compat/" in libraries[0]:
-        return None
+        return Seen(_refused(machine), *_both_anew(machine)) if machine.driver.get("init") in _MISMATCH else None
     evidence = f"the kernel module is {module}, but {libraries[0]} is of {first}"
     right = next((place for place in libraries if driver.of_library(machine, place) == module), None)
     if right is not None:
         then = f"Then remove what brought {libraries[0]}: the driver's packages belong on the host alone."
         return Seen(evidence, shell.search_first(machine, right.rpartition("/")[0]), then)
+    return Seen(evidence, *_both_anew(machine))
+
+
+def _both_anew(machine: Machine) -> tuple[str, str]:
     if system.container(machine):
-        return Seen(evidence, *containers.with_gpu(machine))
-    return Seen(
-        evidence,
-        f"{shell.sudo(machine)}reboot",
-        "The kernel module of the libraries that are installed is loaded then.",
+        return containers.with_gpu(machine)
+    return f"{shell.sudo(machine)}reboot", "The kernel module of the libraries that are installed is loaded then."
+
+
+def _of_compat(machine: Machine, libraries: list[str]) -> Seen:
+    """A compat library serves data center GPUs, and kernel modules of some releases: this is neither."""
+    place = libraries[0].rpartition("/")[0]
+    then = (
+        "It is for data center GPUs alone; the package cuda-compat-* brings it, and sudo "
+        "ldconfig forgets it afterwards."
     )
+    if place in driver.search_path(machine):
+        return Seen(_refused(machine), shell.search_without(machine, place), then)
+    real = next((one for one in libraries if "/compat/" not in machine.resolved(one)), "")
+    fix = (
+        shell.search_first(machine, real.rpartition("/")[0])
+        if real
+        else f"{shell.sudo(machine)}apt-get remove -y 'cuda-compat-*'"
+    )
+    return Seen(_refused(machine), fix, then)
 
 
 @check("KW-006")
@@ -129,17 +150,35 @@ def does_not_start(machine: Machine) -> Seen | str | None:
     if told.get("hung") or told.get("crashed"):
         return f"a process that opened libcuda.so.1: {told['error']}"
     status = told.get("init", 0)
-    if status in {0, 100, _STUB}:  # 100: there is no GPU, which is nobody's fault; a stub is KW-006
+    if status in {
+        0,
+        100,
+        _STUB,
+        _NOT_READY,
+        *_MISMATCH,
+    }:  # 100: no GPU, which is nobody's fault; the others have their own
         return None
-    module = driver.kernel_module(machine) or "not loaded"
-    evidence = f"cuInit gives {status} (library {told.get('library')}, kernel module {module})"
-    if status == _NOT_READY:
-        return Seen(
-            evidence,
-            f"{shell.sudo(machine)}systemctl restart nvidia-fabricmanager",
-            "On the host, if this is a container.",
-        )
-    return evidence
+    return _refused(machine)
+
+
+def _refused(machine: Machine) -> str:
+    """What cuInit gave, and of which versions the two are that have to go together."""
+    told, module = machine.driver, driver.kernel_module(machine) or "not loaded"
+    library = str(told.get("library"))
+    version = driver.of_library(machine, library) if library.startswith("/") else None
+    return (
+        f"cuInit gives {told.get('init')} (library "
+        f"{library}{f' of {version}' if version else ''}, kernel module {module})"
+    )
+
+
+@check("KW-123")
+def fabric_not_ready(machine: Machine) -> Seen | None:
+    if machine.driver.get("init", 0) != _NOT_READY:
+        return None
+    root, then = shell.sudo(machine), "On the host, if this is a container; it has to be of the driver's own version."
+    fix = f"{root}systemctl enable --now nvidia-fabricmanager && {root}systemctl restart nvidia-fabricmanager"
+    return Seen(_refused(machine), fix, then)
 
 
 @check("KW-014")

@@ -14,10 +14,6 @@ from kernelwright.doctor.remedies import packages, shell
 if TYPE_CHECKING:
     from kernelwright.doctor.machine._machine import Machine
 
-_CACHES = (
-    'export XDG_CACHE_HOME="$(mktemp -d)" && export TRITON_CACHE_DIR="$XDG_CACHE_HOME/triton" '
-    'TORCH_EXTENSIONS_DIR="$XDG_CACHE_HOME/torch"'
-)
 _RUNTIME = re.compile(r"libcudart\.so\.(\d{1,4})(?:\.\d+)*$")
 
 
@@ -109,7 +105,9 @@ def nowhere_to_write(machine: Machine) -> Seen | None:
             if machine.may(place, os.W_OK):
                 return None
             return Seen(
-                f"{place} may not be written by this user", _CACHES, "They are kept until the next start, as /tmp is."
+                f"{place} may not be written by this user",
+                shell.OWN_CACHES,
+                "A directory of this user's own, in the shell that it is set in; for longer name one that is kept.",
             )
     wrong = f"HOME={home}: no such directory" if home else "HOME is not set"
     then = "In a container's description: a home that is there, and belongs to the user."

@@ -40,9 +40,10 @@ def nvcc_is_not_torchs(machine: Machine) -> Seen | None:
 def wrong_cuda_home(machine: Machine) -> Seen | None:
     for name in toolkit.HOMES:
         value = machine.variables.get(name)
-        if value and (":" in value or not machine.is_file(f"{value}/bin/nvcc")):
-            evidence = f"{name}={value}, {'which is a list' if ':' in value else 'where there is no bin/nvcc'}"
-            homes = [place.removesuffix("/bin/nvcc") for place in toolkit.nvccs(machine) if place.endswith("/bin/nvcc")]
+        wrong = _wrong_home(machine, value) if value else ""
+        if wrong:
+            evidence = f"{name}={value}, {wrong}"
+            homes = [toolkit.home_of(machine, place) for place in toolkit.nvccs(machine)]
             if not homes:
                 return Seen(
                     evidence, f"unset {name}", "There is no nvcc on this machine; kernelwright's own build needs none."
@@ -51,6 +52,17 @@ def wrong_cuda_home(machine: Machine) -> Seen | None:
                 evidence, f"export {name}={shell.quote(homes[0])}", "That is the toolkit that a build would find first."
             )
     return None
+
+
+def _wrong_home(machine: Machine, value: str) -> str:
+    """What keeps a directory from being a toolkit's; "" where it is one."""
+    if ":" in value:
+        return "which is a list"
+    if not machine.is_file(f"{value}/bin/nvcc"):
+        return "where there is no bin/nvcc"
+    home = toolkit.home_of(machine, f"{value}/bin/nvcc")
+    same = machine.resolved(home) == machine.resolved(value)
+    return "" if same else f"whose bin/nvcc is a script that starts the one of {home}"
 
 
 @check("KW-082", Grade.WARNS)
@@ -62,7 +74,7 @@ def two_toolkits(machine: Machine) -> Seen | None:
     if of_path is None or of_home is None or of_path == of_home:
         return None
     evidence = f"{first[0]} is of {_shown(of_path)}, {home}/bin/nvcc of {_shown(of_home)}"
-    other = f"Or the other one for both: export CUDA_HOME={shell.quote(first[0].removesuffix('/bin/nvcc'))}."
+    other = f"Or the other one for both: export CUDA_HOME={shell.quote(toolkit.home_of(machine, first[0]))}."
     return Seen(evidence, f'export PATH={shell.quote(home)}/bin:"$PATH"', other)
 
 

@@ -211,3 +211,26 @@ def torch_sees_no_gpu(machine: Machine) -> Seen | str | None:
 def bitsandbytes_forced(machine: Machine) -> str | None:
     value = machine.variables.get("BNB_CUDA_VERSION")
     return f"BNB_CUDA_VERSION={value}" if value else None
+
+
+@check("KW-129", Grade.WARNS)
+def torch_twice(machine: Machine) -> Seen | None:
+    """Two releases' metadata in one directory, of which only one can be what lies there."""
+    places: dict[str, list[python.Package]] = {}
+    for one in machine.once(python.packages).get("torch", []):
+        places.setdefault(one.place, []).append(one)
+    several = next((found for found in places.values() if len(found) > 1), None)
+    torch = python.torch(machine)
+    if several is None or torch is None:
+        return None
+    others = [one for one in several if one.version != torch.version] or several[1:]
+    evidence = (
+        f"{several[0].place} has the metadata of torch "
+        f"{' and '.join(one.version for one in several)}; its files are {torch.version}"
+    )
+    fix = f"rm -rf {' '.join(shell.quote(one.info) for one in others)}"
+    return Seen(
+        evidence,
+        fix,
+        "Then python -m pip install --force-reinstall of the release that is wanted, if files of two are mixed.",
+    )

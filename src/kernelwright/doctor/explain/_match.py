@@ -4,28 +4,27 @@
 from __future__ import annotations
 
 import enum
-from bisect import bisect_right
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import accumulate, islice
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kernelwright.doctor._cause import Area
+from kernelwright.doctor._others import others
 from kernelwright.doctor.causes import all_causes
-from kernelwright.doctor.explain._lines import Line, lines_of, paragraphs_of
+from kernelwright.doctor.explain._lines import Line, lines_of
 from kernelwright.doctor.explain._others import of_other_maker, reason_for_silence
-from kernelwright.doctor.explain._prose import by_person, is_letter, quotes
+from kernelwright.doctor.explain._prose import by_person, quotes
+from kernelwright.doctor.explain._text import Text
 from kernelwright.doctor.explain._weight import ended_otherwise, only_warns
+from kernelwright.doctor.explain.cures import cure, has_blanks
+from kernelwright.doctor.explain.said import Said
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from kernelwright.doctor._cause import Cause, Sign
+    from kernelwright.doctor.machine._machine import Machine
 
 ENOUGH = 2  # weight below which a cause is not named: one supporting line alone says nothing
 SURE = 3
 MOST_LINES = 4
-MOST_MATCHES = 50  # of one sign: a thousand lines that say the same make nobody surer
 
 
 class Confidence(enum.Enum):
@@ -44,6 +43,9 @@ class Answer:
     cause: Cause
     confidence: Confidence
     lines: tuple[Line, ...]
+    fix: str = ""
+    """One command, with what the log and the machine say in it."""
+    then: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,35 +56,7 @@ class _Hit:
     """It stands in a person's sentence."""
 
 
-class _Text:
-    """A log to be searched as one string, which takes a quarter of the time that its lines take one by one.
-
-    A sign matches across a line's end only where it says so; sentences that were broken stand once more behind, whole.
-    """
-
-    def __init__(self, lines: Sequence[Line]) -> None:
-        self.letter = is_letter(lines)
-        whole = [[line] for line in lines] + paragraphs_of(list(lines))
-        self._entries = [(" ".join(line.bare for line in part), part) for part in whole]
-        self._starts = [0, *accumulate(len(text) + 1 for text, _ in self._entries)]
-
-    @cached_property
-    def text(self) -> str:
-        return "\n".join(text for text, _ in self._entries)
-
-    def places(self, sign: Sign) -> Iterator[tuple[str, Sequence[Line], str]]:
-        """Where a sign is: the text and the lines it stands in, and its own words."""
-        for match in islice(sign.pattern.finditer(self.text), MOST_MATCHES):
-            first = bisect_right(self._starts, match.start()) - 1
-            last = bisect_right(self._starts, max(match.start(), match.end() - 1)) - 1
-            entries = self._entries[first : last + 1]
-            yield "\n".join(text for text, _ in entries), [line for _, part in entries for line in part], match[0]
-
-    def has(self, signs: Iterable[Sign]) -> bool:
-        return any(sign.pattern.search(self.text) for sign in signs)
-
-
-def _hits(cause: Cause, log: _Text) -> list[_Hit]:
+def _hits(cause: Cause, log: Text) -> list[_Hit]:
     """The best sign of each line, except on lines that are about something else."""
     best: dict[int, _Hit] = {}
     for sign in sorted(cause.signs, key=lambda sign: -sign.weight):
@@ -96,7 +70,7 @@ def _hits(cause: Cause, log: _Text) -> list[_Hit]:
     return list(best.values())
 
 
-def _weigh(cause: Cause, log: _Text) -> tuple[int, list[_Hit]]:
+def _weigh(cause: Cause, log: Text) -> tuple[int, list[_Hit]]:
     hits = _hits(cause, log)
     if not hits or (cause.needs and not log.has(cause.needs)) or log.has(cause.without):
         return 0, []
@@ -113,6 +87,15 @@ class Explanation:
     silence: str = ""
 
 
+def _with_cure(answer: Answer, log: str, machine: Machine | None) -> Answer:
+    """Nobody is sure of an answer whose command cannot be run as it stands."""
+    found = cure(answer.cause, Said(log, tuple(line.text for line in answer.lines), machine))
+    confidence = answer.confidence
+    if confidence is Confidence.HIGH and has_blanks(found.command):
+        confidence = Confidence.MEDIUM
+    return replace(answer, confidence=confidence, fix=found.command, then=found.then)
+
+
 def _answer(cause: Cause, hits: list[_Hit]) -> Answer:
     hits = sorted(hits, key=lambda hit: (-hit.sign.weight, hit.line.number))
     confidence = Confidence.HIGH if hits[0].sign.weight >= SURE else Confidence.MEDIUM
@@ -121,27 +104,32 @@ def _answer(cause: Cause, hits: list[_Hit]) -> Answer:
     return Answer(cause, confidence, tuple(hit.line for hit in hits[:MOST_LINES]))
 
 
-def explain(log: str) -> Explanation:
-    """Looks for every cause in the log. A consequence is not named beside the cause it comes from, nor what only warns
-    where the program ended for another reason.
+def explain(log: str, machine: Machine | None = None, *, own_alone: bool = False) -> Explanation:
+    """Looks for every cause in the log; `machine`: the one it is of, where that is here; `own_alone`: nothing of other
+    packages is imported for it.
+
+    A consequence is not named beside the cause it comes from, nor what only warns where the program ended for another
+    reason.
     """
     lines = lines_of(log)
-    text = _Text(lines)
-    other_maker = of_other_maker(text.text)
+    text = Text(lines)
+    other_maker = of_other_maker(text)
     not_ours = {Area.DRIVER, Area.GPU} if other_maker else set()
-    causes = [cause for cause in all_causes().values() if cause.area not in not_ours]
+    every = all_causes() if own_alone else {**all_causes(), **others().causes}
+    causes = [cause for cause in every.values() if cause.area not in not_ours]
     weighed = {cause.code: (cause, *_weigh(cause, text)) for cause in causes}
     named = {code for code, (_, weight, _) in weighed.items() if weight >= ENOUGH}
+    explained = {code for one in named for code in every[one].explains}
     shown = {hit.line.number for code in named for hit in weighed[code][2]}
     otherwise = ended_otherwise(lines, shown)
     ranked = []
     for cause, weight, hits in weighed.values():
         warns = all(only_warns(hit.line.bare) for hit in hits)
-        if cause.code in named and not named.intersection(cause.yields_to) and not (warns and otherwise):
+        if cause.code in named - explained and not named.intersection(cause.yields_to) and not (warns and otherwise):
             answer = _answer(cause, hits)
             order = (warns, list(Confidence).index(answer.confidence), -weight, answer.lines[0].number)
             ranked.append((order, answer))
     ranked.sort(key=lambda entry: entry[0])
-    answers = tuple(answer for _, answer in ranked)
+    answers = tuple(_with_cure(answer, log, machine) for _, answer in ranked)
     silence = "" if answers else reason_for_silence(lines, letter=text.letter, other_maker=other_maker)
     return Explanation(answers, silence)

@@ -6,11 +6,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from kernelwright.doctor._cause import Sign
+
 if TYPE_CHECKING:
     from kernelwright.doctor.explain._lines import Line
+    from kernelwright.doctor.explain._text import Text
 
 # Runtimes of other makers say much of what CUDA's says, word for word.
-_OTHER_MAKERS = re.compile(
+_OTHER_MAKERS = Sign(
     r"\bhip(fft|blas\w*|sparse)? error|\bhiperror|/opt/rocm|\+rocm\d|\brocm (devices|version|error)|rocm module"
     r"|\brocm-smi|amdgcn|\bgfx\d{3,4}\w?\b|\bamdgpu\b|miopen|\bhipcc\b"
     r"|hip_(fatbin|platform)|\.hip\b"
@@ -18,7 +21,7 @@ _OTHER_MAKERS = re.compile(
     r"|\bmacos-\d|\bapple m\d|\.dylib\b|\bclbuildprogram|pyopencl|\bcl_(invalid|build|out_of)_\w+|\bsycl\b"
     r"|level[- _]zero|\boneapi\b|torch_npu|\bascend\b"
 )
-_NVIDIA = re.compile(
+_NVIDIA = Sign(
     r"nvidia[- ](smi|geforce|rtx|tesla|[abhltv]\d+\b)|geforce|\brtx \d{4}|libcuda\.|\bnvcc\b|cuda(_| )(runtime )?error"
     r"|cuda_error|\bnvrm\b|tegra|jetson|cuda-capable|cuda driver|found no nvidia|libnvidia|cudaerror"
 )
@@ -55,9 +58,9 @@ _OTHERS = (
 )
 
 
-def of_other_maker(text: str) -> bool:
-    """Whether a log (in lower case) is of a GPU that is not NVIDIA's."""
-    return bool(_OTHER_MAKERS.search(text)) and not _NVIDIA.search(text)
+def of_other_maker(log: Text) -> bool:
+    """Whether a log is of a GPU that is not NVIDIA's."""
+    return log.has((_OTHER_MAKERS,)) and not log.has((_NVIDIA,))
 
 
 def reason_for_silence(lines: list[Line], *, letter: bool = False, other_maker: bool = False) -> str:

@@ -16,7 +16,7 @@ _PERSON = re.compile(
     r"(^|[\s(,])(i|i'm|i've|i'll|me|my|mine|we're|we've|our)[\s,.!?)]"
     r"|(^|[.!?,:;] |\b(and|but|so|or|hello|hi|hey),? )"
     r"(what|why|how|can|could|would|does|should|who|when|where|which"
-    r"|is (it|this|that|there|my|the)|are (there|these|the)|has any|any(one|body))\b[^?]{3,}\?"
+    r"|is (it(?! installed)|this|that|there|my|the)|are (there|these|the)|has any|any(one|body))\b[^?]{3,}\?"
     r"|^(hi|hello|hey|dear|good (morning|evening|day)|thanks|thank you|(best|kind|many)? ?regards|cheers|greetings)"
     r"\b[^:]{0,30}$|^(hi|hello|hey|dear)\b.{0,30},"
 )

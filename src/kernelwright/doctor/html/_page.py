@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import html
 import json
 from typing import TYPE_CHECKING, Any
@@ -78,7 +79,7 @@ def table(head: Iterable[object], lines: Iterable[Iterable[object]]) -> Markup:
     """Cells that are Markup of a td, or of a th in the head, stay as they are."""
 
     def cell(kind: str, inside: object, **more: str) -> Markup:
-        if isinstance(inside, Markup) and inside.startswith(f"<{kind}"):
+        if isinstance(inside, Markup) and inside.startswith(("<td", "<th")):
             return inside
         return tag(kind, inside, **more)
 
@@ -87,15 +88,19 @@ def table(head: Iterable[object], lines: Iterable[Iterable[object]]) -> Markup:
     return tag("div", tag("table", titles, tag("tbody", *body)), kind="scroll")
 
 
-def cause(found: dict[str, Any], evidence: Iterable[str]) -> Markup:
-    """What was found, why it is so, what ends it."""
+def cause(found: dict[str, Any], evidence: Iterable[str], also: Iterable[tuple[str, str, str]] = ()) -> Markup:
+    """What was found, why it is so, the fix; `also`: (code, title, evidence) of what comes from it."""
     kind = "bad" if found["grade"] == "fails" else "warn"
     head = tag("h3", tag("span", found["code"], kind="code"), " ", tag("span", found["title"], kind="title"))
     seen = [tag("p", tag("span", "found: ", kind="word"), tag("span", one, kind="evidence")) for one in evidence]
     why = tag("p", found["why"], kind="soft why")
-    fix = tag("p", tag("span", "what ends it: ", kind="word"), tag("code", found["fix"], kind="fix"))
+    fix = tag("p", tag("span", "fix: ", kind="word"), tag("code", found["fix"], kind="fix"))
     then = [tag("p", found["then"], kind="soft then")] if found["then"] else []
-    return tag("article", head, *seen, why, fix, *then, kind=f"card {kind} finding")
+    led = []
+    for code, title, text in also:
+        parts = (tag("span", code, kind="code"), " ", tag("span", title, kind="title"), ": ")
+        led.append(tag("p", tag("span", "also: ", kind="word"), *parts, tag("span", text, kind="evidence")))
+    return tag("article", head, *seen, why, fix, *then, *led, kind=f"card {kind} finding")
 
 
 def page(title: str, parts: Iterable[Markup], data: Any) -> str:
@@ -108,4 +113,7 @@ def page(title: str, parts: Iterable[Markup], data: Any) -> str:
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
         f"<title>{safe(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
     )
-    return head + "\n".join([*parts, whole]) + "\n</body>\n</html>\n"
+    today = dt.datetime.now(dt.timezone.utc).date().isoformat()
+    made = tag("p", f"{title}, made on {today}", kind="soft date")
+    inside = "\n".join([*parts, made, whole])
+    return f"{head}<main>\n{inside}\n</main>\n</body>\n</html>\n"

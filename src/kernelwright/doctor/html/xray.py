@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.doctor.html._page import Markup, cause, page, rows, table, tag
-from kernelwright.doctor.xray.text import GETS, amount, facts_of, outcome_of
+from kernelwright.doctor.xray.text import amount, facts_of, gets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,7 +31,9 @@ def _causes(findings: Iterable[tuple[dict[str, Any], str]]) -> Iterator[Markup]:
 
 def _verdict(verdict: dict[str, Any]) -> Markup:
     kind = _KINDS[verdict["outcome"]]
-    head = tag("h3", tag("span", verdict["place"], kind="place"), ": ", outcome_of(verdict))
+    answer = verdict["answer"]
+    said = (tag("span", answer["word"], kind="word"), f": {answer['text']}")
+    head = tag("h3", tag("span", verdict["place"], kind="place"), ": ", *said)
     codes = sorted(
         {found["code"] for part in verdict["parts"] for found in part["findings"] if found["grade"] == "fails"}
     )
@@ -43,9 +45,7 @@ def _why(verdict: dict[str, Any]) -> Iterator[Markup]:
     """What each GPU gets of each file, and what was found."""
     yield tag("h2", "In detail: ", verdict["place"])
     lines = [
-        [part["name"], one["capability"], one["name"], GETS[one["outcome"]].format(codes=" ".join(one["codes"]))]
-        for part in verdict["parts"]
-        for one in part["gpus"]
+        [part["name"], one["capability"], one["name"], gets(one)] for part in verdict["parts"] for one in part["gpus"]
     ]
     if lines:
         shown = table(["file", "compute capability", "GPU", ""], lines)
@@ -58,7 +58,7 @@ def _code(code: list[dict[str, Any]]) -> Markup:
     lines = []
     for row in code:
         packed = ", ".join(f"{count} {_PACKED.get(name, name)}" for name, count in sorted(row["packing"].items()))
-        name = row["code"] + (" (to link anew)" if row["relinked"] else "")
+        name = row["code"] + (" (relocatable, not loaded at run time)" if row["relinked"] else "")
         bar = tag("td", tag("i", style=f"width: {100 * row['bytes'] / most:.1f}%"), kind="bar")
         numbers = (amount(row["bytes"]), amount(row["unpacked"]), row["images"])
         lines.append([tag("td", tag("code", name)), bar, *(tag("td", one, kind="number") for one in numbers), packed])
@@ -75,8 +75,13 @@ def _parts(told: dict[str, Any]) -> Iterator[Markup]:
     yield tag("h1", told["path"].rpartition("/")[2])
     tags = f", tag {' '.join(wheel['tags'])}" if wheel else ""
     yield tag("p", f"{amount(told['size'])}, a {told['kind']}{tags}", kind="soft")
-    yield tag("h2", "Where it runs")
     yield from map(_verdict, told["verdicts"])
+    if told["gpus"]:
+        yield tag("h2", "What each GPU gets")
+        yield table(
+            ["compute capability", "GPU", ""],
+            ([one["capability"], tag("th", one["name"], scope="row"), gets(one)] for one in told["gpus"]),
+        )
     yield tag("h2", "Code for GPUs")
     yield _code(told["code"]) if told["code"] else tag("p", "There is none.")
     for verdict in told["verdicts"]:

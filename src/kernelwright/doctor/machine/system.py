@@ -79,5 +79,15 @@ def memory(machine: Machine) -> tuple[int, int] | None:
     return total, available
 
 
+def cpu(machine: Machine) -> str | None:
+    """What the processor calls itself; on Arm, where it does not, its maker's and its own number."""
+    text = machine.text("/proc/cpuinfo") or ""
+    named = re.search(r"^(?:model name|Model)\s*:\s*(\S.*)", text, re.MULTILINE)
+    if named:
+        return named[1].strip()
+    numbers = [re.search(rf"^CPU {name}\s*:\s*(\S+)", text, re.MULTILINE) for name in ("implementer", "part")]
+    return " ".join(f"{match[0].partition(':')[0].strip()} {match[1]}" for match in numbers if match) or None
+
+
 def processors(machine: Machine) -> int:
     return len(re.findall(r"^processor\s*:", machine.text("/proc/cpuinfo") or "", re.MULTILINE)) or 1

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING
 
@@ -26,9 +27,21 @@ def release_of_home(machine: Machine, home: str) -> str | None:
     return match[1] if match else None
 
 
+def home_of(machine: Machine, nvcc: str) -> str:
+    """The directory of an nvcc's toolkit: where it is, or, of a script that starts another, where that says it is."""
+    home = machine.resolved(nvcc).rpartition("/bin/")[0]
+    if machine.exists(f"{home}/nvvm") or machine.exists(f"{home}/include/cuda.h"):
+        return nvcc.removesuffix("/bin/nvcc") if nvcc.endswith("/bin/nvcc") else home
+    said = machine.says(str(machine.path(nvcc)), "--dryrun", "-x", "cu", "-c", "/dev/null") or ""
+    match = re.search(r"^#\$ TOP=(/[^\n]+)$", said, re.MULTILINE)
+    if match:
+        return os.path.normpath(match[1].strip())
+    return nvcc.removesuffix("/bin/nvcc") if nvcc.endswith("/bin/nvcc") else home
+
+
 def headers(machine: Machine, nvcc: str, name: str) -> list[str]:
     """Where a header of an nvcc's own toolkit may lie."""
-    home = machine.resolved(nvcc).rpartition("/bin/")[0]
+    home = home_of(machine, nvcc)
     return [f"{home}/include/{name}", *machine.find(f"{home}/targets/*/include/{name}")]
 
 

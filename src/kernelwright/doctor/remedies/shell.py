@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 quote = shlex.quote
 _SEARCH = "LD_LIBRARY_PATH"
 
+# Never a fixed name under /tmp: whoever makes that directory first puts code of his own into other users' processes.
+OWN_CACHES = (
+    'export XDG_CACHE_HOME="$(mktemp -d)" && '
+    'export TRITON_CACHE_DIR="$XDG_CACHE_HOME/triton" TORCH_EXTENSIONS_DIR="$XDG_CACHE_HOME/torch_extensions"'
+)
+
 
 def sudo(machine: Machine) -> str:
     """Containers run as root as a rule, and have no sudo."""

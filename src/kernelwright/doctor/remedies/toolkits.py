@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from kernelwright.doctor.machine._machine import Machine
 
 
+_FORGET = "Then delete the build directory, which remembers the other."
+
+
 def use(home: str) -> str:
     return f'export CUDA_HOME={quote(home)} PATH={quote(home)}/bin:"$PATH"'
 
@@ -37,9 +40,17 @@ def of_release(machine: Machine, release: str) -> tuple[str, str]:
     """Takes the toolkit of a release that is here already, or installs it."""
     for place in toolkit.nvccs(machine):
         found = toolkit.release_of(machine, place)
-        if found is not None and f"{found[0]}.{found[1]}" == release and place.endswith("/bin/nvcc"):
-            return use(place.removesuffix("/bin/nvcc")), "Then delete the build directory, which remembers the other."
+        if found is not None and f"{found[0]}.{found[1]}" == release:
+            return use(toolkit.home_of(machine, place)), _FORGET
     return install(machine, release)
+
+
+def from_release(machine: Machine, first: str) -> tuple[str, str]:
+    """Takes a toolkit that is here and not older than a release, the oldest of them; or installs that release."""
+    wanted = tuple(map(int, first.split(".")))
+    releases = ((toolkit.release_of(machine, place), place) for place in toolkit.nvccs(machine))
+    fit = sorted((release, place) for release, place in releases if release is not None and release >= wanted)
+    return (use(toolkit.home_of(machine, fit[0][1])), _FORGET) if fit else install(machine, first)
 
 
 def older_gcc(machine: Machine, newest: int) -> tuple[str, str]:

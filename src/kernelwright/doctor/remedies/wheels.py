@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Remedy = Callable[[Machine, Package, str], "tuple[str, str]"]
 
 # Which package of the system has a library that wheels want and do not bring, where the two names differ.
-_SYSTEMS = {
+SYSTEMS = {
     "libGL.so.1": ("libgl1", "mesa-libGL"),
     "libEGL.so.1": ("libegl1", "mesa-libEGL"),
     "libglib-2.0.so.0": ("libglib2.0-0", "glib2"),
@@ -33,7 +33,7 @@ _SYSTEMS = {
     "libjpeg.so.8": ("libjpeg-turbo8", "libjpeg-turbo"),
 }
 # The same of CUDA's libraries, as Python packages: nvidia-<this>-cu<major version of CUDA>.
-_NVIDIAS = {
+PACKAGES = {
     "libcudart": "cuda-runtime", "libcublas": "cublas", "libcublasLt": "cublas", "libcudnn": "cudnn",
     "libcufft": "cufft", "libcurand": "curand", "libcusolver": "cusolver", "libcusparse": "cusparse",
     "libcusparseLt": "cusparselt", "libnccl": "nccl", "libnvrtc": "cuda-nvrtc", "libnvJitLink": "nvjitlink",
@@ -50,8 +50,8 @@ def _missing(evidence: str) -> str:
 def _of_the_system(machine: Machine, _: Package, evidence: str) -> tuple[str, str]:
     library = _missing(evidence)
     then = "On a system without that package: what brings the library by its own name."
-    if library in _SYSTEMS:
-        apt, dnf = _SYSTEMS[library]
+    if library in SYSTEMS:
+        apt, dnf = SYSTEMS[library]
         return systems.install(machine, apt=apt, dnf=dnf), then
     name = systems.install(machine, apt="apt-file", dnf=f"'*/{library}'")
     if "apt-get" not in name:
@@ -71,9 +71,9 @@ def _of_cuda(machine: Machine, package: Package, evidence: str) -> tuple[str, st
             f"It is for CUDA {wanted}, torch for CUDA {major}: if its sources know that, they are compiled for it here."
         )
         return packages.built(machine, package.name, package.version), then
-    if name in _NVIDIAS and wanted:
+    if name in PACKAGES and wanted:
         then = "Its libraries find it if they look beside torch's; else it has to be built again."
-        return packages.pip(machine, "install", f"nvidia-{_NVIDIAS[name]}-cu{wanted}"), then
+        return packages.pip(machine, "install", f"nvidia-{PACKAGES[name]}-cu{wanted}"), then
     return packages.again(machine, package.name, package.version), f"It should bring {library}, or require what does."
 
 

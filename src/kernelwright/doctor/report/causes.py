@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kernelwright.doctor._cause import Area, Cause
 from kernelwright.doctor._check import Grade
+from kernelwright.doctor._others import others
 from kernelwright.doctor.causes import all_causes
 from kernelwright.doctor.checks import all_checks
 
@@ -16,12 +17,14 @@ if TYPE_CHECKING:
 
 USAGE = """usage: python -m kernelwright causes [CODE …]
 
-Prints what the doctor knows: all causes as a page of Markdown, or those that are named, such as KW-042.
+Prints what the doctor knows: all causes as a page of Markdown, or those that are named, such as KW-042; by its code
+also one that another package ships.
 Exit code 0; 2 where there is no such code."""
 
 _HEAD = """# Causes
 
-Made from the doctor's records by `python -m kernelwright causes`. A code keeps its meaning for ever. Where it is seen:
+Made from the doctor's records by `python -m kernelwright causes`. A code keeps its meaning for ever, and so does its
+link: `causes.md#kw-042`. Where it is seen:
 **check** by `python -m kernelwright` on the machine (*check, warns*: kernelwright works all the same), **log** by
 `python -m kernelwright explain < log`, **x-ray** by `python -m kernelwright xray FILE`."""
 
@@ -53,12 +56,13 @@ def page() -> Iterator[str]:
         yield ""
         yield f"## {area.value[0].upper()}{area.value[1:]}"
         yield ""
-        yield "| code | what is so | why | what ends it | then, or else | seen |"
+        yield "| code | what is so | why | fix | then, or else | seen |"
         yield "| --- | --- | --- | --- | --- | --- |"
         for cause in all_causes().values():
             if cause.area is area:
                 texts = (_cell(cause.title), _cell(cause.why), _command(cause.fix), _cell(cause.then))
-                yield f"| {cause.code} | {' | '.join(texts)} | {_seen(cause)} |"
+                anchor = f'<a id="{cause.code.lower()}"></a>{cause.code}'
+                yield f"| {anchor} | {' | '.join(texts)} | {_seen(cause)} |"
 
 
 def _one(cause: Cause) -> str:
@@ -70,7 +74,9 @@ def main(arguments: Sequence[str]) -> int:
     if {"-h", "--help"} & set(arguments):
         print(USAGE)
         return 0
-    known = all_causes()
+    known = {**all_causes(), **others().causes}
+    for problem in others().problems:
+        print(f"left out: {problem}", file=sys.stderr)
     wrong = [code for code in arguments if code.upper() not in known]
     if wrong:
         print(f"there is no cause {wrong[0]!r}; python -m kernelwright causes lists them\n\n{USAGE}", file=sys.stderr)

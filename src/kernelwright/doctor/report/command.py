@@ -41,9 +41,11 @@ def _area_code(area: str) -> int:
 
 
 def exit_code(told: dict[str, Any]) -> int:
-    failing = [found["area"] for found in told["findings"] if found["grade"] == Grade.FAILS.value]
+    """Of what is told first: of the cause, where that only warns and what it leads to fails."""
+    failing = [found for found in told["findings"] if found["grade"] == Grade.FAILS.value]
     if failing:
-        return _area_code(failing[0])
+        areas = {found["code"]: found["area"] for found in told["findings"]}
+        return _area_code(areas[failing[0]["explained_by"] or failing[0]["code"]])
     return 0 if told["success"] else 1
 
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from kernelwright import _environment, _files, _library
 from kernelwright.doctor._check import Grade
+from kernelwright.doctor._rank import ranked, unlooked
 from kernelwright.doctor._told import as_data
 from kernelwright.doctor.checks import all_checks, examine, package
-from kernelwright.doctor.machine import driver, extensions, jetson, python, system, toolkit
+from kernelwright.doctor.machine import driver, extensions, jetson, libraries, python, system, toolkit
 from kernelwright.doctor.operators._all import FAILED, on_gpus, runs
 from kernelwright.doctor.operators._run import on_cpu
 
@@ -55,6 +56,7 @@ def _system(machine: Machine) -> dict[str, Any]:
         "container": system.container(machine),
         "wsl": system.is_wsl(machine),
         "processors": system.processors(machine),
+        "cpu": system.cpu(machine),
         "memory": memory[0] if memory else None,
     }
 
@@ -107,6 +109,10 @@ def _torch(machine: Machine) -> dict[str, Any] | None:
         "cxx11_abi": machine.once(extensions.abi_of_torch),
     }
     return facts | of_files | {"import": imported}
+
+
+def _libraries(machine: Machine) -> dict[str, str | None]:
+    return {name: libraries.release(machine, name) for name in ("cudnn", "nccl")}
 
 
 def _packages(machine: Machine) -> list[dict[str, str]]:
@@ -162,6 +168,7 @@ _PARTS: dict[str, Callable[[Machine], Any]] = {
     "gpus": _gpus,
     "python": _python,
     "torch": _torch,
+    "libraries": _libraries,
     "packages": _packages,
     "toolkits": _toolkits,
     "host_compiler": _compiler,
@@ -195,8 +202,10 @@ def gather(machine: Machine, *, only_self: bool = False) -> dict[str, Any]:
     told["operators"] = ran
     if not only_self:
         told["operators_on_gpus"] = _part(on_gpus, machine)
-    told["findings"] = [as_data(found) for found in examine(machine, package.OWN_FILES if only_self else all_checks())]
-    failed = any(found["grade"] == Grade.FAILS.value for found in told["findings"])
+    found = examine(machine, package.OWN_FILES if only_self else all_checks())
+    told["findings"] = [as_data(one) for one in ranked(found)]
+    told["unlooked"] = list(unlooked(found))
+    failed = any(one["grade"] == Grade.FAILS.value for one in told["findings"])
     broken = any(state == FAILED for _, state, _ in runs(told))
     told["success"] = not (failed or broken)
     return told

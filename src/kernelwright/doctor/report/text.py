@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kernelwright import _environment
-from kernelwright.doctor.operators._all import FAILED, runs
+from kernelwright.doctor.operators._all import FAILED, RIGHT, runs
+from kernelwright.doctor.report.areas import areas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,7 +41,8 @@ def _system(system: dict[str, Any]) -> Iterator[tuple[str, str]]:
         f"{system['distribution']}, {system['processor']}, kernel {system['kernel']}, glibc {system['glibc']}{where}",
     )
     memory = f"{system['memory'] / _GIB:.0f} GiB of memory" if system["memory"] else "memory unknown"
-    yield "machine", f"{system['processors']} processors, {memory}"
+    cpu = f" ({system['cpu']})" if system["cpu"] else ""
+    yield "machine", f"{system['processors']} processors{cpu}, {memory}"
 
 
 def _jetson(board: dict[str, Any] | None) -> Iterator[tuple[str, str]]:
@@ -53,7 +55,8 @@ def _jetson(board: dict[str, Any] | None) -> Iterator[tuple[str, str]]:
 
 def _driver(driver: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if "error" in driver:
-        yield "driver", f"none that answers: {driver['error']}"
+        of_probe = driver.get("hung") or driver.get("crashed") or driver.get("unasked")
+        yield "driver", f"{'does not answer' if of_probe else 'none'}: {driver['error']}"
         return
     level = driver.get("level")
     shown = f"CUDA {level // 1000}.{level % 1000 // 10}" if level else "CUDA level unknown"
@@ -100,6 +103,13 @@ def _torch(torch: dict[str, Any] | None) -> Iterator[tuple[str, str]]:
             yield "torch", f"can be imported, {sees}, has code for {' '.join(imported.get('archs', [])) or 'no GPU'}"
 
 
+_LIBRARIES = {"cudnn": "cuDNN", "nccl": "NCCL"}
+
+
+def _libraries(libraries: dict[str, str | None]) -> Iterator[tuple[str, str]]:
+    yield "libraries", ", ".join(f"{_LIBRARIES[name]} {found or 'none'}" for name, found in libraries.items())
+
+
 def _packages(packages: list[dict[str, str]]) -> Iterator[tuple[str, str]]:
     if packages:
         yield "packages", ", ".join(f"{each['name']} {each['version']}" for each in packages)
@@ -132,6 +142,7 @@ _PARTS: dict[str, Callable[[Any], Iterator[tuple[str, str]]]] = {
     "gpus": _gpus,
     "python": _python,
     "torch": _torch,
+    "libraries": _libraries,
     "packages": _packages,
     "toolkits": _toolkits,
     "host_compiler": _compiler,
@@ -149,21 +160,60 @@ def facts(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield from [(name, part["error"])] if broken else show(part)
 
 
-def lines(told: dict[str, Any]) -> Iterator[str]:
-    """The whole report; the last line is SUCCESS or FAILED."""
-    for word, text in facts(told):
-        yield f"{word:<12} {text}"
-    for name, _, words in runs(told):
-        yield f"{name:<12} {words}"
-    for found in told["findings"]:
-        yield ""
-        yield f"{found['grade'].upper()} {found['code']}  {found['title']}"
-        yield f"  found: {found['evidence']}"
-        yield f"  why: {found['why']}"
-        yield f"  fix: {found['fix']}"
-        yield from [f"  then: {found['then']}"] if found["then"] else []
-    yield ""
+def _finding(found: dict[str, Any]) -> Iterator[str]:
+    yield f"{found['grade'].upper()} {found['code']}  {found['title']}"
+    yield f"  found: {found['evidence']}"
+    yield f"  why: {found['why']}"
+    yield f"  fix: {found['fix']}"
+    yield from [f"  then: {found['then']}"] if found["then"] else []
+
+
+def failures(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """(names, in words) of the runs that failed: what is said of several is said once."""
+    alike: dict[str, list[tuple[str, str]]] = {}
     for name, state, words in runs(told):
         if state == FAILED:
-            yield f"FAILED {name}: {words}"
+            alike.setdefault(words.removeprefix("on GPUs: "), []).append((name, words))
+    for words, several in alike.items():
+        names = dict.fromkeys(name for name, _ in several)
+        yield ", ".join(names), several[0][1] if len(several) == 1 else words
+
+
+def found_lines(told: dict[str, Any]) -> Iterator[str]:
+    """The causes with their commands; those that others explain in a line each, behind."""
+    explained = [found for found in told["findings"] if found["explained_by"]]
+    for found in told["findings"]:
+        if found not in explained:
+            yield from ["", *_finding(found)]
+            for other in explained:
+                if other["explained_by"] == found["code"]:
+                    yield f"  also: {other['code']} {other['title']} ({other['evidence']})"
+    for one in told["unlooked"]:
+        yield ""
+        yield f"not looked for: {', '.join(one['codes'])} ({one['error']}); please report this"
+    for names, words in failures(told):
+        yield ""
+        yield f"FAILED {names}: {words}"
+
+
+def _ran(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """How close each came is in the data; here it is well or it is not."""
+    for name, state, words in runs(told):
+        where = words.partition(": ")[0] if words.startswith("on GPU ") else "on the CPU"
+        yield name, f"ok, {where}" if state == RIGHT else "failed, as said above" if state == FAILED else words
+
+
+def lines(told: dict[str, Any]) -> Iterator[str]:
+    """The whole report: how each area is, what is wrong, all facts; the last line is SUCCESS or FAILED."""
+    yield f"{'kernelwright':<12} {told['build'].get('version', '')}".rstrip()
+    for state, area, words in areas(told):
+        yield f"{state:<5}  {area:<12} {words}"
+    yield from found_lines(told)
+    yield ""
+    for word, text in facts(told):
+        if word != "kernelwright":
+            yield f"{word:<12} {text}"
+    for name, words in _ran(told):
+        yield f"{name:<12} {words}"
+    yield ""
     yield "SUCCESS" if told["success"] else "FAILED"

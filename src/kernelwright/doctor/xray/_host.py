@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.doctor.xray import _fatbin
+from kernelwright.doctor.xray import _fatbin, _torch
 from kernelwright.doctor.xray._elf import Elf, Section
 from kernelwright.doctor.xray._view import Damaged, View
 
@@ -109,6 +109,8 @@ def torch_symbols(elf: Elf) -> dict[str, Any] | None:
         "stable": len(stable),
         "examples": sorted(unstable or stable, key=lambda name: (len(name), name))[:3],
         "cxx11_abi": any(_NEW_ABI in name for name in unstable) or (None if not unstable else False),
+        "old_strings": any(_OLD_STRING.search(name) for name in unstable),
+        "marks": _torch.marks(unstable),
     }
 
 

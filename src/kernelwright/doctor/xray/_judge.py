@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelwright.doctor._check import Finding, Grade
 from kernelwright.doctor.xray import _paths
+from kernelwright.doctor.xray import _torch as _asked
 from kernelwright.doctor.xray._place import Gpu, Place
 from kernelwright.doctor.xray._serve import Service, numbers, serve
 
@@ -102,7 +103,7 @@ def _torch(facts: dict[str, Any], beside: frozenset[str]) -> Iterator[Finding]:
         yield _warns(
             "KW-020",
             f"it wants {wanted['unstable']} symbols of torch's C++ interface, such as "
-            f"{wanted['examples'][0][:80]}: it fits one release of torch",
+            f"{wanted['examples'][0][:80]}: it fits {_asked.in_words(facts) or 'one release of torch'}",
         )
 
 
@@ -142,7 +143,7 @@ def judge(subject: Subject, place: Place, beside: frozenset[str], table: dict[st
     """The verdict on one subject in one place, as data."""
     findings: list[Finding] = []
     if "machine" in subject.facts:
-        if subject.facts["machine"] != place.machine:
+        if place.machine and subject.facts["machine"] != place.machine:
             other = _fails("KW-036", f"the file is for {subject.facts['machine']}, {place.name} is {place.machine}")
             return {"name": subject.name, "outcome": "fails", "gpus": [], "findings": [other]}
         if subject.facts.get("cut"):
@@ -151,7 +152,7 @@ def judge(subject: Subject, place: Place, beside: frozenset[str], table: dict[st
             *_libc(subject.facts, place),
             *_runtime(subject.facts, place),
             *_here(subject.facts, place, beside),
-            *_torch(subject.facts, beside),
+            *(_torch(subject.facts, beside) if place.torch is None else _asked.judged(subject.facts, place.torch)),
         ]
     served = []
     if subject.modules:
@@ -159,7 +160,13 @@ def judge(subject: Subject, place: Place, beside: frozenset[str], table: dict[st
         served = [(gpu, serve(subject.modules, gpu.capability, place.level, table)) for gpu in place.gpus]
         findings += _gpus(served, " ".join(row["code"] for row in subject.facts["code"] if not row["relinked"]))
     gpus = [
-        {"name": gpu.name, "capability": _level(gpu.capability), "outcome": found.outcome, "codes": list(found.codes)}
+        {
+            "name": gpu.name,
+            "capability": _level(gpu.capability),
+            "outcome": found.outcome,
+            "codes": list(found.codes),
+            "others": found.others,
+        }
         for gpu, found in served
     ]
     outcome = max(

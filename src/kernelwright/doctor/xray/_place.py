@@ -27,11 +27,21 @@ class Gpu:
 
 
 @dataclass(frozen=True)
+class Torch:
+    """A torch that is asked about: its release as far as it is given, the major version of its CUDA."""
+
+    release: tuple[int, ...]
+    cuda: int | None
+    text: str
+
+
+@dataclass(frozen=True)
 class Place:
     """What is known of it; None for what is not."""
 
     name: str
     machine: str
+    """The processor; "" where any will do."""
     gpus: tuple[Gpu, ...]
     glibc: Capability | None = None
     oldest_glibc: Capability | None = None
@@ -41,6 +51,7 @@ class Place:
     userland: str | None = None
     here: Machine | None = None
     """This machine, where files can be looked for."""
+    torch: Torch | None = None
 
 
 @cache

@@ -27,6 +27,8 @@ class Service:
     of: int
     too_new: str | None = None
     """PTX that would serve it, but is newer than the driver: its version."""
+    others: int = 0
+    """Modules that are for other GPUs by their nature: newer ones, or one that alone has what they use."""
 
 
 def capability(text: str) -> Capability:
@@ -80,6 +82,16 @@ def _one(module: Module, gpu: Capability, level: tuple[int, int] | None, table: 
     return "compiles", name_of(best)
 
 
+def _for_others(module: Module, gpu: Capability) -> bool:
+    """Whether a module without code for a GPU was never meant for it, as kernels of one generation are."""
+    images = [_number(image.arch) for image in module.images if image.kind in {"sass", "ptx"}]
+    return all(own > gpu or suffix for own, suffix in images)
+
+
+def _fails(module: Module, gpu: Capability, level: tuple[int, int] | None, table: dict[str, Any]) -> bool:
+    return _one(module, gpu, level, table)[0] == "fails"
+
+
 def serve(modules: Iterable[Module], gpu: Capability, level: tuple[int, int] | None, table: dict[str, Any]) -> Service:
     """The modules of one file, of which each has to serve the GPU."""
     every = [module for module in modules if any(image.kind in {"sass", "ptx"} for image in module.images)]
@@ -89,6 +101,12 @@ def serve(modules: Iterable[Module], gpu: Capability, level: tuple[int, int] | N
     if again and any(outcome == "fails" for outcome, _ in linked) and all(one != "fails" for one, _ in again):
         made = [("too new" if any(one == "too new" for one, _ in again) else "compiles", code) for _, code in again]
         linked = [one for one in linked if one[0] != "fails"] + made
+    served = any(outcome not in {"fails", "too new"} for outcome, _ in linked)
+    others = [one for one in every if not one.relinked and _for_others(one, gpu) and _fails(one, gpu, level, table)]
+    dropped = len(others) if served and not again else 0
+    if dropped:
+        left = [one for one in every if one not in others]
+        linked = [_one(module, gpu, level, table) for module in left]
     outcomes = [outcome for outcome, _ in linked]
     lacking = sum(outcome in {"fails", "too new"} for outcome in outcomes)
     codes = tuple(sorted({code for outcome, code in linked if outcome in {"runs", "compiles"} and code}))
@@ -96,4 +114,5 @@ def serve(modules: Iterable[Module], gpu: Capability, level: tuple[int, int] | N
         outcome = "fails" if lacking == len(outcomes) else "partly"
     else:
         outcome = "compiles" if "compiles" in outcomes else "runs"
-    return Service(outcome, codes, lacking, len(outcomes), next((v for o, v in linked if o == "too new"), None))
+    too_new = next((v for o, v in linked if o == "too new"), None)
+    return Service(outcome, codes, lacking, len(outcomes), too_new, dropped)

@@ -14,19 +14,27 @@ from kernelwright.doctor._check import Grade
 from kernelwright.doctor.html._write import pages_of, write
 from kernelwright.doctor.html.xray import xray
 from kernelwright.doctor.machine._machine import Machine
+from kernelwright.doctor.xray._asked import Asked as Question
 from kernelwright.doctor.xray._place import UnknownTarget
 from kernelwright.doctor.xray._view import Damaged
 from kernelwright.doctor.xray.facts import examine, unreadable
+from kernelwright.doctor.xray.table import table
 from kernelwright.doctor.xray.text import lines
 from kernelwright.errors import PackageIncomplete
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-USAGE = """usage: python -m kernelwright xray [--json] [--html FILE] [--for TARGET] [--kernels] WHEEL|FILE.so|DIRECTORY
+USAGE = """usage: python -m kernelwright xray [--gpu NAME] [--driver RELEASE] [--jetpack N] [--torch RELEASE]
+       [--for TARGET] [--all] [--json] [--html FILE] [--kernels] WHEEL|FILE.so|DIRECTORY
 
-Says which GPUs the code in it is for, what its libraries need, and whether it will run here (and on TARGET, such as
-a Jetson under one L4T release; more than one may be given), and why not. Nothing of it is run or installed.
+The first line says whether it will run: yes, no, or which of its files; then which GPUs get what. Nothing of it is run
+or installed. Without options the question is this machine.
+--gpu asks about a GPU by its name (h100, rtx4090, orin, jetpack6) or capability (9.0); more than one may be given.
+--driver (535, or a CUDA level such as 11.8), --jetpack (5, 6, 7) and --torch (2.9) say what is there with it.
+--for asks about a target of this wheel's table too, by its name.
+--table prints one row of Markdown for each of several files, which then follow it.
+--all shows everything: each file, its code, what its libraries need, where its search paths lead.
 --html writes what is told as a page to FILE too: one file, nothing in it is fetched.
 --kernels lists the kernels' names too; pip install 'kernelwright[xray]' brings what unpacks them all.
 Exit code 0: it runs wherever it was judged (GPU code is not, where there is no GPU). 1: not everywhere, or not all of
@@ -41,6 +49,7 @@ class _WrongUse(ValueError):
 class _Asked:
     paths: list[Path] = field(default_factory=list)
     targets: list[str] = field(default_factory=list)
+    values: dict[str, list[str]] = field(default_factory=dict)
     options: set[str] = field(default_factory=set)
     pages: list[Path] = field(default_factory=list)
 
@@ -54,7 +63,9 @@ def _parse(arguments: Sequence[str]) -> _Asked:
         option, has_value, value = argument.partition("=")
         if option == "--for":
             asked.targets.append(value if has_value else _next(left, option))
-        elif argument in {"--json", "--kernels", "-h", "--help"}:
+        elif option in {"--gpu", "--driver", "--jetpack", "--torch"}:
+            asked.values.setdefault(option, []).append(value if has_value else _next(left, option))
+        elif argument in {"--json", "--kernels", "--all", "--table", "-h", "--help"}:
             asked.options.add(argument)
         elif argument.startswith("-"):
             raise _WrongUse(f"xray does not know {argument}")
@@ -62,9 +73,20 @@ def _parse(arguments: Sequence[str]) -> _Asked:
             raise _WrongUse("xray was given an empty name in place of a file or directory")
         else:
             asked.paths.append(Path(argument))
-    if len(asked.paths) != 1 and not asked.options & {"-h", "--help"}:
+    several = "--table" in asked.options and asked.paths
+    if len(asked.paths) != 1 and not several and not asked.options & {"-h", "--help"}:
         raise _WrongUse(f"xray looks into one file or directory; {len(asked.paths)} were given")
     return asked
+
+
+def _question(asked: _Asked) -> Question:
+    """Several GPUs may be asked about, with one driver, one JetPack and one torch."""
+    twice = next((name for name, several in asked.values.items() if name != "--gpu" and len(several) > 1), None)
+    if twice:
+        raise _WrongUse(f"{twice} was given twice")
+    one = {name: several[0] for name, several in asked.values.items()}
+    gpus = tuple(asked.values.get("--gpu", ()))
+    return Question(gpus, one.get("--driver", ""), one.get("--jetpack", ""), one.get("--torch", ""))
 
 
 def _next(left: Iterator[str], option: str) -> str:
@@ -76,10 +98,25 @@ def _next(left: Iterator[str], option: str) -> str:
 
 def _look(asked: _Asked, machine: Machine) -> dict[str, Any]:
     (path,) = asked.paths
+    question = _question(asked)
     try:
-        return examine(path, machine, asked.targets, kernels="--kernels" in asked.options)
+        return examine(path, machine, asked.targets, kernels="--kernels" in asked.options, asked=question)
     except Damaged as error:
-        return unreadable(path, machine, asked.targets, str(error))
+        return unreadable(path, machine, asked.targets, str(error), question)
+
+
+def _side_by_side(asked: _Asked, machine: Machine) -> int:
+    """A file that cannot be read is told and left out."""
+    several, code = [], 0
+    for path in asked.paths:
+        try:
+            several.append(examine(path, machine))
+        except (OSError, Damaged, PackageIncomplete) as error:
+            print(f"xray cannot tell about {path}: {error}", file=sys.stderr)
+            code = 2
+    for line in table(several):
+        print(line)
+    return code
 
 
 def exit_code(told: dict[str, Any]) -> int:
@@ -99,8 +136,13 @@ def main(arguments: Sequence[str]) -> int:
         print(USAGE)
         return 0
     machine = Machine(_environment.everything())
+    if "--table" in asked.options:
+        return _side_by_side(asked, machine)
     try:
         told = _look(asked, machine)
+    except _WrongUse as error:
+        print(f"{error}\n\n{USAGE}", file=sys.stderr)
+        return 2
     except (OSError, UnknownTarget, PackageIncomplete) as error:
         print(f"xray cannot tell about {asked.paths[0]}: {error}", file=sys.stderr)
         return 2
@@ -109,6 +151,6 @@ def main(arguments: Sequence[str]) -> int:
     if "--json" in asked.options:
         print(json.dumps(told, indent=2))
     else:
-        for line in lines(told):
+        for line in lines(told, everything=bool({"--all", "--kernels"} & asked.options)):
             print(line)
     return exit_code(told) if all(written) else 2

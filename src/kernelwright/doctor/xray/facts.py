@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kernelwright.doctor._check import Finding, Grade
 from kernelwright.doctor._told import as_data
 from kernelwright.doctor.xray import (
+    _asked,
     _code,
     _elf,
     _fatbin,
@@ -24,8 +25,11 @@ from kernelwright.doctor.xray import (
     _sources,
     _tag,
     _toolkit,
+    _torch,
 )
+from kernelwright.doctor.xray._advice import about
 from kernelwright.doctor.xray._view import Damaged, View
+from kernelwright.doctor.xray.answer import answer, gpus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,6 +53,7 @@ class _Found:
     problems: list[str] = field(default_factory=list)
     package: str = ""
     """The name of the wheel's package."""
+    requires: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     others: int = 0
     kind_of_other: str = ""
@@ -187,21 +192,41 @@ def _verdict(found: _Found, place: _place.Place, table: dict[str, Any], *, pure:
     for one in judged:
         if one not in deciding:  # such as a build for other makers' GPUs: it matters only where it is loaded
             one["findings"] = [replace(each, grade=Grade.WARNS) for each in one["findings"]]
-    parts = [one | {"findings": [as_data(each, found.package) for each in one["findings"]]} for one in judged]
+    parts = [
+        one | {"findings": [as_data(about(each, found.package, place), found.package) for each in one["findings"]]}
+        for one in judged
+    ]
     outcome = _together(deciding, all_needed=not libraries)
     if pure and not judged and not found.problems:
         outcome = _judge.ORDER[0]
-    return {"place": place.name, "outcome": outcome, "has_gpus": bool(place.gpus), "parts": parts}
+    whole = [as_data(one, found.package) for one in _torch.requirement(found.requires, place.torch)]
+    outcome = "fails" if whole else outcome
+    told = {"place": place.name, "outcome": outcome, "has_gpus": bool(place.gpus), "parts": parts, "findings": whole}
+    return told | {"answer": answer(told)}
 
 
-def examine(path: Path, machine: Machine, targets: Sequence[str] = (), *, kernels: bool = False) -> dict[str, Any]:
+def _places(machine: Machine, targets: Sequence[str], asked: _asked.Asked | None) -> list[_place.Place]:
+    """This machine and the targets; where GPUs are asked about, those in its place."""
+    first = _asked.places(asked) if asked else [_place.this_machine(machine)]
+    return [*first, *map(_place.target, targets)]
+
+
+def examine(
+    path: Path,
+    machine: Machine,
+    targets: Sequence[str] = (),
+    *,
+    kernels: bool = False,
+    asked: _asked.Asked | None = None,
+) -> dict[str, Any]:
     """OSError, Damaged or UnknownTarget where there is nothing to tell."""
-    places = [_place.this_machine(machine), *map(_place.target, targets)]
+    places = _places(machine, targets, asked)
     table = _place.table()
     with _sources.opened(path) as given:
         wheel = _tag.facts(given)
         found = _read(given, machine, kernels=kernels)
         found.package = given.path.name.partition("-")[0] if wheel else ""
+        found.requires = wheel["requires"] if wheel else []
         files = [one.facts for one in found.subjects]
         pure = _tag.is_pure(given, wheel)
         every = [module for one in found.subjects for module in one.modules]
@@ -212,6 +237,7 @@ def examine(path: Path, machine: Machine, targets: Sequence[str] = (), *, kernel
             "size": given.size,
             "wheel": wheel,
             "code": _code.as_table(every),
+            "gpus": list(gpus(found.subjects, table)) if every else [],
             "files": files,
             "others": found.others,
             "problems": found.problems[:_MOST_TOLD],
@@ -223,10 +249,12 @@ def examine(path: Path, machine: Machine, targets: Sequence[str] = (), *, kernel
         }
 
 
-def unreadable(path: Path, machine: Machine, targets: Sequence[str], problem: str) -> dict[str, Any]:
+def unreadable(
+    path: Path, machine: Machine, targets: Sequence[str], problem: str, asked: _asked.Asked | None = None
+) -> dict[str, Any]:
     """The same of a file in which nothing can be looked at."""
     found, table = _Found(problems=[problem]), _place.table()
-    places = [_place.this_machine(machine), *map(_place.target, targets)]
+    places = _places(machine, targets, asked)
     return {
         "schema": SCHEMA,
         "path": str(path),
@@ -234,6 +262,7 @@ def unreadable(path: Path, machine: Machine, targets: Sequence[str], problem: st
         "size": path.stat().st_size,
         "wheel": None,
         "code": [],
+        "gpus": [],
         "files": [],
         "others": 0,
         "problems": [problem],

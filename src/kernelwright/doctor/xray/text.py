@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from kernelwright.doctor.xray._torch import in_words
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -19,10 +21,10 @@ OUTCOMES = {
 NOTHING = "UNKNOWN: nothing in it can be judged"
 PURE = "RUNS: nothing in it is compiled"
 GETS = {
-    "runs": "gets {codes}",
-    "compiles": "gets {codes}; the driver compiles what is PTX",
+    "runs": "runs ({codes})",
+    "compiles": "runs ({codes}), once the driver has compiled the PTX",
     "partly": "gets {codes}, and nothing for a part of it",
-    "fails": "gets nothing",
+    "fails": "no code for it",
 }
 _KINDS = {"sass": "machine code", "ptx": "PTX", "lto": "for linking", "other": "of an unknown kind"}
 _SHOWN = 5  # of a long list
@@ -47,7 +49,7 @@ def _code(rows: list[dict[str, Any]]) -> Iterator[str]:
     for row in rows:
         packed = ", ".join(f"{count} {name}" for name, count in sorted(row["packing"].items()) if name != "none")
         unpacked = f", {amount(row['unpacked'])} unpacked ({packed})" if packed else ", not packed"
-        kind = _KINDS[row["kind"]] + (" for linking anew" if row["relinked"] else "")
+        kind = "relocatable code" if row["relinked"] else _KINDS[row["kind"]]
         version = f" {' '.join(row['versions'])}" if row["kind"] == "ptx" else ""
         yield f"{row['code']:<12} {kind + version:<32} {row['images']:>5} images {amount(row['bytes']):>10}{unpacked}"
 
@@ -71,7 +73,7 @@ def _built(file: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if loaded:
         yield "GPU code", f"{' '.join(loaded)} in {file['modules']} module{'s' if file['modules'] != 1 else ''}"
     if anew:
-        yield "to link anew", " ".join(anew)
+        yield "relocatable", f"{' '.join(anew)} (not loaded at run time)"
     if file["toolkit"]:
         yield "built with", "CUDA " + ", ".join(f"{one['release']} ({one['from']})" for one in file["toolkit"])
 
@@ -88,9 +90,10 @@ def _host(file: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "CPU compiler", ", ".join(file["compilers"][:_SHOWN])
     if file["torch"]:
         torch = file["torch"]
-        yield "torch", f"{torch['unstable']} symbols of its C++ interface, {torch['stable']} of its stable one"
+        fits = f"; they fit {in_words(file)}" if in_words(file) else ""
+        yield "torch", f"{torch['unstable']} symbols of its C++ interface, {torch['stable']} of its stable one{fits}"
     if file["leaks"]:
-        yield "leaks", _some([leak["text"] for leak in file["leaks"]])
+        yield "build paths", f"left in the file (harmless to you): {_some([leak['text'] for leak in file['leaks']])}"
 
 
 def facts_of(file: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -142,20 +145,70 @@ def _verdict(verdict: dict[str, Any]) -> Iterator[str]:
     yield from _findings(findings, say_where=several)
 
 
-def lines(told: dict[str, Any]) -> Iterator[str]:
-    """The whole report. Each line is plain text, whatever the names in the file are."""
-    wheel = told["wheel"]
-    head = f"{told['path']}  {amount(told['size'])}, a {told['kind']}"
-    every = [head + (f", tag {' '.join(wheel['tags'])}" if wheel else "")]
-    every += [*_code(told["code"])] or ["no GPU code"]
-    for file in told["files"]:
-        every.append("")
-        every += [f"  {word:<13} {text}" if word else text for word, text in facts_of(file)]
-    every += ["", f"{told['others']} other files were not looked into"] if told["others"] else []
-    every += [f"problem: {problem}" for problem in told["problems"]]
-    if told["findings"]:
-        every += ["", "wherever it is installed:"]
-        every += _findings([(found, "") for found in told["findings"]], say_where=False)
+def gets(one: dict[str, Any]) -> str:
+    """What one GPU gets, in words."""
+    said = GETS[one["outcome"]].format(codes=" ".join(one["codes"]))
+    others = f"; {one['others']} modules are for other GPUs" if one.get("others") and one["outcome"] != "fails" else ""
+    files = f", in {one['files']} of {one['of']} files" if 0 < one.get("files", 0) < one.get("of", 0) else ""
+    return said + others + files
+
+
+def _head(told: dict[str, Any]) -> Iterator[str]:
+    """The answers, then what it is."""
     for verdict in told["verdicts"]:
-        every += ["", *_verdict(verdict)]
+        yield f"{verdict['answer']['word']}: {verdict['answer']['text']}"
+    wheel = told["wheel"]
+    yield f"{told['path']}  {amount(told['size'])}, a {told['kind']}" + (
+        f", tag {' '.join(wheel['tags'])}" if wheel else ""
+    )
+
+
+def _in_short(told: dict[str, Any]) -> Iterator[str]:
+    """The GPUs that people know, what keeps it from running, what it requires."""
+    if told["gpus"]:
+        yield ""
+    for one in told["gpus"]:
+        yield f"{one['capability']:<5} {one['name']:<52} {gets(one)}"
+    torch = next((words for file in told["files"] if (words := in_words(file))), "")
+    required = [one for one in (told["wheel"] or {}).get("requires", []) if one.startswith("torch")]
+    if torch or required:
+        yield ""
+    yield from [f"its symbols fit {torch}"] if torch else []
+    yield from (f"it requires {one}" for one in required)
+    failing = [
+        (found, part["name"])
+        for verdict in told["verdicts"]
+        for part in [*verdict["parts"], {"name": "", "findings": verdict["findings"]}]
+        for found in part["findings"]
+        if found["grade"] == "fails"
+    ]
+    failing += [(found, "") for found in told["findings"] if found["grade"] == "fails"]
+    if failing:
+        yield ""
+        yield from _findings(failing, say_where=False)
+    yield from (f"problem: {problem}" for problem in told["problems"])
+    yield ""
+    yield "--all shows each file, its code and what it needs"
+
+
+def lines(told: dict[str, Any], *, everything: bool = False) -> Iterator[str]:
+    """The report. Each line is plain text, whatever the names in the file are."""
+    every = list(_head(told))
+    every += _whole(told) if everything else _in_short(told)
     yield from map(plain, every)
+
+
+def _whole(told: dict[str, Any]) -> Iterator[str]:
+    yield ""
+    yield from [*_code(told["code"])] or ["no GPU code"]
+    for file in told["files"]:
+        yield ""
+        yield from (f"  {word:<13} {text}" if word else text for word, text in facts_of(file))
+    yield from ["", f"{told['others']} other files were not looked into"] if told["others"] else []
+    yield from (f"problem: {problem}" for problem in told["problems"])
+    if told["findings"]:
+        yield from ["", "wherever it is installed:"]
+        yield from _findings([(found, "") for found in told["findings"]], say_where=False)
+    for verdict in told["verdicts"]:
+        yield from ["", *_verdict(verdict)]
+        yield from _findings([(found, "") for found in verdict["findings"]], say_where=False)

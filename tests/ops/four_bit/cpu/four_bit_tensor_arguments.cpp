@@ -179,7 +179,7 @@ void check_scales(Function f) {
 }
 
 void check_rows() {
-  constexpr const char* kOther = "y has another shape or element type than it must";
+  constexpr const char* kOther = ", expected (";
   constexpr Function f = kMatmul;
   refuse(f, false, "x is missing, or has no dimension", [](Call& c) { c.given[kX] = nullptr; });
   refuse(f, false, "x is missing, or has no dimension", [](Call& c) { c.described[kX].dims = 0; });

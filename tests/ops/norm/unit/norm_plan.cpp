@@ -37,7 +37,7 @@ static kw::Norm norm(int64_t rows, int64_t cols, int32_t dtype, bool centered, b
         int{p.shape}, (long long)a.rows, (long long)a.cols, a.dtype, a.centered ? ", centered" : "",               \
         a.residual != nullptr ? ", with a residual" : "", (long long)a.y_stride, device.multiprocessors)
 
-// As walk.cuh has it: every row is one cluster's, and a cluster's rows lie alike.
+// As walk.cuh has it: every row is one cluster's, and all rows of a cluster have the same alignment.
 static bool walks_each_row_once(const kw::Norm& a, const Plan& p) {
   static unsigned char done[4096];
   memset(done, 0, sizeof done);

@@ -5,7 +5,7 @@ While a lock is held, the environment names it, and every process started meanwh
 pipe for the holder's end, however it ends; it ends all of these processes, and only then lets go of the lock, which it
 holds as well. Should the watcher be killed together with its holder, the next holder does the same before it begins.
 
-The watcher is this file as a script: `leftovers.py MARK`, under `python -I -S`.
+The watcher is this file as a script: `orphans.py MARK`, under `python -I -S`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// The numbers by which the launchers of the 4-bit operators plan and their kernels run. Host and device read this file.
+#pragma once
+
+#include "ops/four_bit/matmul_tuning.h"
+
+namespace kw {
+
+// An enum, since a constant of a namespace is a symbol in every image that sees it.
+enum : unsigned {
+  // --- dequantize_4bit, quantize_4bit
+  kDequantizeThreads = 256,
+  kDequantizeSlots = 4,  // units of 16 bytes of y a thread has under way
+  kQuantizeThreads = 128,
+  kQuantizeRows = 4,     // units of 16 bytes of x a thread has under way
+  kQuantizeBlocks = 8,   // of a multiprocessor at once
+  kAbsmaxThreads = 256,  // of a block of scales, which are quantized again
+
+  // --- matmul_4bit, any shape
+  kAnyThreads = 256,
+  kAnyRows = 4,  // rows of x that a warp multiplies at once
+
+  // --- matmul_4bit by tiles (matmul_tile.cuh): a chunk is 32 of k, 16 bytes of codes
+  kChunkLog2 = 5,
+  kWarpChunks = 4,             // a warp takes of a step
+  kPairsBytes = 256 * 32 * 4,  // the table of pairs, a copy for each lane
+  kXPadding = 64,              // bytes after a row of x: lanes of two groups read different banks
+  kSumsPadding = 4,            // floats, to the same end
+  kSumsCols = 8,               // columns that are summed over the warps at once
+
+  // --- matmul_4bit of few rows (matmul_rows.cuh)
+  kRowsWarpsLog2 = 3,
+  kRowsThreads = 32 << kRowsWarpsLog2,  // a block: one for each entry of the table
+  kEntryBytes = 256,
+  kMapAt = 128,                            // in an entry
+  kOffsetAt = kRowsThreads * kEntryBytes,  // of quantized scales
+  kTableBytes = kOffsetAt + 16,
+  kSharedScales = 256,  // bytes of those that a warp's lanes make for each other, of a half of its units
+
+  // --- matmul_4bit by warpgroups (matmul_panel.cuh): a slice is 64 of k, a step four slices, a stage two or four
+  kPanelWarps = 16,
+  kOwnWarps = kPanelWarps - 4,                        // of a block with a neighbour, those with rows of their own
+  kPanelWarpRows = 16,                                // of the weight
+  kPanelRows = kPanelWarps * kPanelWarpRows,          // of a block
+  kSidesRows = (kOwnWarps * 2 + 4) * kPanelWarpRows,  // of two side by side
+  kPanelSlice = 64,
+  kSliceBytes = kPanelSlice * 2,  // of a row of x
+  kStepSlices = 4,
+  kStepBytes = 16 * 128,   // of a warp's codes
+  kStepSlots = 3,          // for these: all but one are on their way; with a fourth it is slower
+  kPairPitch = 256,        // bytes of the table for a byte of codes: its place is then part of an address
+  kPairBytes = 128,        // of these, for a pair of each lane
+  kScalesBox = 8 * 16,     // bytes of a step's scales of 8 rows: what such a line leaves
+  kPanelAlignment = 1024,  // of the table, and of what follows it
+  kPanelStages = 4,        // of x
+  kPanelXThreads = 128,
+  kPanelXUnits = 8,  // of a slice of a row, a thread each
+  kPanelSumThreads = 256,
+};
+
+// Slices of a stage of a kernel for so many rows of x: with four each warp waits half as often.
+constexpr unsigned panel_stage_slices(unsigned cols) { return cols <= 16 ? 4 : 2; }
+
+}  // namespace kw

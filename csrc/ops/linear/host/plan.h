@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// Which kernel of csrc/ops/linear/linear.cu computes a call, and in how many blocks.
+#pragma once
+
+#include "core/launch.h"
+#include "core/sizes.h"
+#include "ops/linear/host/linear.h"
+#include "ops/linear/params.h"
+
+namespace kw::linear_plan {
+
+constexpr int64_t kMaxRows = int64_t{1} << 31;  // that a coordinate of a box counts
+constexpr int64_t kAlignment = 16;              // bytes: of addresses and rows that boxes are copied of
+constexpr unsigned kGroup = 4;                  // rows of tiles, or of pairs of them, that are computed together
+
+// The largest power of two, up to 16, that the addresses and rows of both factors are multiples of, in bytes.
+inline int64_t alignment_of(const Linear& a) {
+  uintptr_t bits = kAlignment | reinterpret_cast<uintptr_t>(a.x) | reinterpret_cast<uintptr_t>(a.weight);
+  if (a.m > 1) bits |= static_cast<uintptr_t>(a.x_stride * 2);
+  if (a.n > 1) bits |= static_cast<uintptr_t>(a.weight_stride * 2);
+  return static_cast<int64_t>(bits & (~bits + 1));
+}
+
+// Rows of a factor lie one after the other: what else a stride may say, boxes do not know.
+inline bool fits(const Linear& a, int64_t alignment, uint32_t features) {
+  if ((features & KW_FEATURE_WGMMA) == 0 || a.dtype == KW_FLOAT32 || alignment < kAlignment) return false;
+  const bool forward = (a.m == 1 || a.x_stride >= a.k) && (a.n == 1 || a.weight_stride >= a.k);
+  return forward && a.k > 0 && a.m < kMaxRows && a.n < kMaxRows && a.k < kMaxRows;
+}
+
+struct Plan {
+  int cluster;                  // blocks that share columns
+  int64_t rows, columns, grid;  // tiles, and blocks
+};
+
+// A pair needs two rows of tiles to share.
+inline Plan plan_for(const Linear& a, const Device& device) {
+  Plan plan{};
+  plan.rows = ratio_up(a.m, KW_LINEAR_ROWS);
+  plan.columns = ratio_up(a.n, KW_LINEAR_COLUMNS);
+  plan.cluster = plan.rows > 1 ? 2 : 1;
+  plan.rows = ratio_up(plan.rows, plan.cluster) * plan.cluster;
+  const int64_t tiles = plan.rows / plan.cluster * plan.columns, room = device.multiprocessors / plan.cluster;
+  plan.grid = (tiles < room || room == 0 ? tiles : room) * plan.cluster;
+  return plan;
+}
+
+// One launch is all that such a call takes.
+inline bool small(const Linear& a) {
+  constexpr int64_t kMostDeep = 128, kMostResults = 65536;
+  return a.k <= kMostDeep && a.n <= kMostResults && a.m <= kMostResults && a.m * a.n <= kMostResults;
+}
+
+// Whether three of four multiprocessors have a tile.
+inline bool fills(const Linear& a, const Device& device) {
+  const Plan plan = plan_for(a, device);
+  return ratio_up(a.m, KW_LINEAR_ROWS) * plan.columns * 4 >= device.multiprocessors * 3;
+}
+
+}  // namespace kw::linear_plan

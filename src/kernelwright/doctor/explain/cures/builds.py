@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: MIT
+"""A build that stops: nvcc is missing or of another release, a GCC too new, a header, an option, memory."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kernelwright.doctor.explain.cures import _ways
+from kernelwright.doctor.explain.cures._cure import Cure, of
+
+if TYPE_CHECKING:
+    from kernelwright.doctor.explain.said import Said
+
+_IF_NOT = "command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ] || "
+_OWN_MOST = (
+    'V="$(grep -oE \'gcc versions later than [0-9]+\' "$(dirname "$(readlink -f '
+    '"$(command -v nvcc)")")/../include/crt/host_config.h" '
+    "| grep -oE '[0-9]+$')\" && sudo apt-get install -y g++-$V && export CUDAHOSTCXX=g++-$V NVCC_CCBIN=g++-$V"
+)
+
+
+@of("KW-040")
+def no_nvcc(said: Said) -> Cure | None:
+    """The toolkit that the log shows, or that of torch's release; where one is there already it is taken."""
+    there = said.finds(r"(/usr/local/cuda(?:-\d+\.\d+)?|/opt/cuda)(?=[\s/:'\"]|$)")
+    if there and said.has(r"toolkit found at|found cuda"):
+        return Cure(_ways.use(there[1]), "Then delete the build directory, and build again.")
+    cure = _ways.toolkit(said, said.torch_cuda if said.torch_cuda and _ways.number(said.torch_cuda)[0] > 11 else "")
+    if said.machine is None and cure.command.startswith("sudo apt-get"):
+        return Cure(f"{_IF_NOT}{cure.command}", f"Where it is there already it is taken. {cure.then}")
+    return cure
+
+
+@of("KW-041")
+def other_release(said: Said) -> Cure | None:
+    if said.has(r"only supported on cuda|requires cuda"):
+        return _ways.toolkit(said, said.torch_cuda or _ways.newest())
+    if not said.torch_cuda:
+        return None
+    cure = _ways.toolkit(said, said.torch_cuda)
+    own, asked = said.toolkit, said.torch_cuda
+    other = (
+        f" Or torch for the nvcc that is here: {_ways.torch(said, own)}." if own and _ways.number(own)[0] > 11 else ""
+    )
+    skip = (
+        " DS_SKIP_CUDA_CHECK=1 passes over it within one major version."
+        if said.has("deepspeed") and own.partition(".")[0] == asked.partition(".")[0]
+        else ""
+    )
+    return Cure(
+        cure.command, f"torch is of CUDA {asked}.{other}{skip} Delete the build directory, which remembers the other."
+    )
+
+
+def _most(said: Said) -> str:
+    """The newest GCC that the log allows: `<12.0` leaves 11, `<=11.5` too."""
+    found = said.finds(
+        r"(?:gcc|clang|g\+\+) versions? (?:later|newer|greater) than (\d{1,2})\b|maximum "
+        r"required version by cuda \S+ \((\d{1,2})"
+    )
+    if found:
+        return found[1] or found[2]
+    bound = said.finds(r"version of (?:g\+\+|gcc) \(>=[\d.]+, <(=?)(\d{1,2})\b")
+    if bound:
+        return str(int(bound[2]) - (not bound[1]))
+    return _ways.newest_gcc_of(said.toolkit) if said.toolkit else ""
+
+
+@of("KW-042", "KW-043")
+def gcc_too_new(said: Said) -> Cure | None:
+    if said.windows:
+        return None
+    most = _most(said)
+    if most:
+        return _ways.gcc(said, most)
+    return Cure(_OWN_MOST, "The newest that this nvcc's own header allows; and take -allow-unsupported-compiler away.")
+
+
+_HEADERS = (
+    (r"cudnn", "libcudnn9-dev-cuda-12", "cudnn"),
+    (r"nccl", "libnccl-dev", "nccl"),
+    (r"nvinfer|tensorrt", "libnvinfer-dev", "tensorrt"),
+    (r"cutensor", "libcutensor-dev", "cutensor"),
+    (r"nvtoolsext|nvtx", "cuda-nvtx", "cuda-nvtx-dev"),
+)
+
+
+@of("KW-045")
+def part_missing(said: Said) -> Cure | None:
+    """A header or library of a package of its own, or of the toolkit, which has to be there and be named."""
+    if said.has(r"libdevice|no supported gpu compute|ptxas was searched|(couldn'?t|cannot|can'?t) .{0,30}ptxas"):
+        place = "export XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/local/cuda"
+        fix = f"{_ways.pip(said, 'install nvidia-cuda-nvcc-cu12')} && {place}"
+        return Cure(fix, "Where a toolkit is elsewhere, its directory.")
+    if said.has(r"nvtoolsext") and said.has(r"cmake"):
+        then = "Newer torch asks for nvtx3, which is in every toolkit; the old library is no longer."
+        return Cure(_ways.pip(said, "install --upgrade torch"), then)
+    own = next(((apt, conda) for pattern, apt, conda in _HEADERS if said.shows(pattern)), None)
+    if own and said.conda:
+        return Cure(f"conda install -y -c conda-forge {own[1]}", f"By apt of NVIDIA's repository: {own[0]}.")
+    if own:
+        then = "Of NVIDIA's repository (KW-105 has how it is added)."
+        return Cure(f"sudo apt-get update && sudo apt-get install -y {own[0]}", then)
+    return _of_toolkit(said)
+
+
+def _of_toolkit(said: Said) -> Cure:
+    cure, home = _ways.toolkit(said, said.toolkit or said.torch_cuda), "$CUDA_HOME"
+    if said.windows:
+        return cure
+    if said.shows(r"undefined reference|référence|cannot find -l"):
+        places = f"LIBRARY_PATH={home}/lib64:{home}/lib64/stubs:$LIBRARY_PATH"
+        then = "In CMake: CUDA::cudart and CUDA::cuda_driver among the target's libraries."
+        return Cure(f'{cure.command} && export {places} LDFLAGS="-L{home}/lib64 -lcudart -lcuda"', then)
+    places = f"CPATH={home}/include:$CPATH LIBRARY_PATH={home}/lib64:$LIBRARY_PATH"
+    return Cure(f"{cure.command} && export {places}", cure.then)
+
+
+@of("KW-046")
+def no_host_compiler(said: Said) -> Cure | None:
+    if said.windows and said.has(r"python\.h") and not said.has("triton"):
+        version = said.python or "3.12"
+        then = "The embeddable package has no headers: an installed Python has."
+        return Cure(f"winget install --id Python.Python.{version}", then)
+    if said.windows and said.has("triton"):
+        return Cure(
+            _ways.pip(said, "install -U triton-windows"),
+            "It brings a compiler; triton itself has no build for Windows.",
+        )
+    if said.windows:
+        given = '--override "--wait --passive --add Microsoft.VisualStudio.Workload.VCTools --includeRecommended"'
+        return Cure(
+            f"winget install --id Microsoft.VisualStudio.2022.BuildTools {given}",
+            "Then build in its x64 Native Tools prompt.",
+        )
+    headers = said.finds(r"(?:python|include/python)(3\.\d{1,2})")
+    dev = f"python{headers[1]}-dev" if headers and said.has(r"python\.h") else "python3-dev"
+    if said.has(r"\bdnf\b|\byum\b|fedora|\.el\d|centos|rocky"):
+        return Cure("sudo dnf install -y gcc gcc-c++ make python3-devel")
+    return Cure(
+        f"sudo apt-get update && sudo apt-get install -y build-essential {dev}",
+        "conda: conda install -c conda-forge cxx-compiler. CC and CXX name another one.",
+    )
+
+
+@of("KW-047")
+def no_build_tool(said: Said) -> Cure | None:
+    if said.has(r"compatibility with cmake < 3\.5"):
+        return Cure("export CMAKE_POLICY_VERSION_MINIMUM=3.5", "Or an older CMake: python -m pip install 'cmake<4'.")
+    return None
+
+
+@of("KW-048")
+def no_test_program(said: Said) -> Cure | None:
+    place = said.finds(r"(/[\w./-]+/bin/nvcc)\b")
+    if place and said.has(r"permission denied"):
+        return Cure(
+            f"sudo chmod +x {place[1]}", "Its neighbours too, where the whole toolkit was copied without its rights."
+        )
+    codes = f"-DCMAKE_CUDA_ARCHITECTURES={said.capability or 'native'}"
+    return Cure(
+        f"CUDACXX={place[1] if place else '/usr/local/cuda/bin/nvcc'} cmake --fresh -S . -B build {codes}",
+        "The reason is the first 'error' below the message: python -m kernelwright explain < "
+        "build/CMakeFiles/CMakeConfigureLog.yaml.",
+    )
+
+
+@of("KW-049")
+def build_failed(said: Said) -> Cure | None:
+    what = said.project
+    if not what:
+        return None
+    built = _ways.pip(said, f"install -v --no-build-isolation {what}")
+    return Cure(
+        f"MAX_JOBS=1 {built} > build.log 2>&1; python -m kernelwright explain < build.log",
+        "One compiler at a time leaves one error, whose cause is named.",
+    )
+
+
+@of("KW-060")
+def out_of_memory(said: Said) -> Cure | None:
+    what = said.project
+    if said.has(r"cmake --build|\.dir/|gmake|make\[\d\]") and not what:
+        return Cure("cmake --build build -j1", "Raise -j until memory is full.")
+    return (
+        Cure(
+            "MAX_JOBS=1 NVCC_THREADS=1 CMAKE_BUILD_PARALLEL_LEVEL=1 "
+            f"{_ways.pip(said, f'install --no-build-isolation {what}')}",
+            "Raise MAX_JOBS until memory is full.",
+        )
+        if what
+        else None
+    )
+
+
+@of("KW-092")
+def old_setup(said: Said) -> Cure | None:
+    building = said.has(r"getting requirements to build|subprocess-exited|building wheel|setup\.py|egg_info|build_meta")
+    older = _ways.pip(said, 'install "setuptools<81" wheel')
+    if not building:
+        return Cure(older)
+    return (
+        Cure(f"{older} && {_ways.pip(said, f'install --no-build-isolation {said.project}')}") if said.project else None
+    )
+
+
+@of("KW-093")
+def no_compiled_part(said: Said) -> Cure | None:
+    if said.has(r"amp_c\b|fused_layer_norm_cuda|\bapex\b|cuda ext"):
+        options = '--config-settings "--build-option=--cpp_ext" --config-settings "--build-option=--cuda_ext"'
+        return Cure(
+            "git clone https://github.com/NVIDIA/apex && cd apex && python -m pip install -v "
+            f"--no-build-isolation {options} ."
+        )
+    missing = said.shows(
+        r"no module named ['\"]?([\w.]+?)(_cuda|_cpp|_ext|_kernels?|_cuda_lib|_backend)?(?:\.[\w.]+)?['\"]?\s*$"
+    )
+    package = said.package or (re.sub(r"_+", "-", missing[1].partition(".")[0]) if missing else "")
+    if not package and said.has(r"name '_(c|ext|cuda|backend)\w*' is not defined"):
+        own = _ways.pip(said, "install --no-build-isolation -v -e .")
+        return Cure(f"FORCE_CUDA=1 {own}", "In the sources that hold setup.py; nvcc has to be on PATH.")
+    if said.has(r"flash.?attn|flash ?attention"):
+        package = "flash-attn"
+    if not package:
+        return None
+    built = _ways.pip(said, f"install --force-reinstall --no-deps --no-build-isolation --no-cache-dir -v {package}")
+    return Cure(
+        f"cd / && {built}",
+        "In / no source directory hides it; with nvcc on PATH, since without one the compiled part is left out.",
+    )
+
+
+@of("KW-098")
+def old_standard(said: Said) -> Cure | None:
+    if said.shows(r"you need c\+\+17|c\+\+(17|20) or later compatible compiler|torch requires c\+\+"):
+        standard = "20" if said.shows(r"c\+\+20") else "17"
+        files = "--include=setup.py --include=*.cmake --include=CMakeLists.txt"
+        return Cure(
+            f"grep -rlE 'std=c\\+\\+1[14]|CXX_STANDARD 1[14]' {files} . | xargs -r sed -i -E "
+            f"'s/(std=c\\+\\+|CXX_STANDARD )1[14]/\\1{standard}/g'",
+            "Then build again; where nothing was found the compiler is too old: conda install -c "
+            "conda-forge cxx-compiler.",
+        )
+    return None
+
+
+@of("KW-099")
+def unknown_option(said: Said) -> Cure | None:
+    if said.has(r"language dialect"):
+        return Cure(
+            _ways.pip(said, "install --upgrade cmake"),
+            "And an nvcc that has the standard: C++17 from CUDA 11 on, C++20 from CUDA 12.",
+        )
+    return _ways.toolkit(said, _ways.at_least(max(said.torch_cuda or "0", _ways.newest(), key=_ways.number)))
+
+
+@of("KW-125")
+def no_device_link(said: Said) -> Cure | None:
+    if said.has(r"cmake|\.dir/"):
+        return Cure("cmake --fresh -B build -DCMAKE_CUDA_SEPARABLE_COMPILATION=ON && cmake --build build -j", "")
+    if said.has(r"cpp_extension|setup\.py|build_ext|torch"):
+        return Cure(
+            'export NVCC_APPEND_FLAGS="-dc"',
+            "In setup.py: CUDAExtension(…, dlink=True, dlink_libraries=['cudadevrt'], "
+            "extra_compile_args={'nvcc': ['-dc']}).",
+        )
+    return None
+
+
+@of("KW-116")
+def visual_studio(said: Said) -> Cure | None:
+    if said.has(r"unsupported microsoft visual studio|expected compiler version|stl1002"):
+        then = "Or an older toolset: vcvarsall.bat x64 -vcvars_ver=14.38, before the build."
+        return Cure("winget install --id Nvidia.CUDA", then)
+    return None

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: MIT
+"""The program has no code for the GPU, or nvcc does not know it: whose code it is, and which side is the older one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kernelwright.doctor.explain.cures import _ways
+from kernelwright.doctor.explain.cures._cure import Cure, of
+
+if TYPE_CHECKING:
+    from kernelwright.doctor.explain.said import Said
+
+_NATIVE = "\"$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | sort -u | paste -sd ';')\""
+_GONE, _OLDEST = 37, 50  # what no build of torch has, and the first that builds of its second major version have
+_OLD = 75  # torch's newest builds begin with this capability; one release of CUDA before has the older ones
+_LLAMA = "-DGGML_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=native"
+
+
+def _listed(capability: int | None) -> str:
+    """A value of TORCH_CUDA_ARCH_LIST: the GPU's, or what the machine says when it is run."""
+    return f'"{capability // 10}.{capability % 10}"' if capability else _NATIVE
+
+
+def torch_for(said: Said, capability: int | None) -> Cure:
+    """A torch whose own list has the GPU."""
+    if capability and capability < _GONE:
+        then = "No build of torch has code for this GPU any more: the variable hides it, and torch takes the CPU."
+        return Cure('export CUDA_VISIBLE_DEVICES=""', then)
+    if capability and capability < _OLDEST:
+        return Cure(
+            _ways.pip(said, 'install "torch<2" torchvision'),
+            "The last builds with this GPU's code want Python 3.11 or older.",
+        )
+    if capability and capability < _OLD:
+        older = _ways.at_least("12.5")
+        return Cure(_ways.torch(said, older), "The builds of that CUDA release still have this GPU's code.")
+    first = _ways.releases_of(capability)[0] if capability else ""
+    release = _ways.at_least(max(first or "0", _ways.newest(), key=_ways.number))
+    return Cure(_ways.torch(said, release), "What was built on the other torch has to be installed again.")
+
+
+_LLAMA_PYTHON = (
+    'CMAKE_ARGS="{flags}" python -m pip install --force-reinstall --no-cache-dir '
+    "--no-binary llama-cpp-python llama-cpp-python"
+)
+# Packages that are not built by torch's way: the command with which each gets code for this GPU.
+_OWN_WAY = {
+    "bitsandbytes": "install --upgrade bitsandbytes",
+    "onnxruntime-gpu": "install --upgrade onnxruntime-gpu",
+    "ctranslate2": "install --upgrade ctranslate2",
+    "cupy": 'install --upgrade "cupy-cuda12x[ctk]"',
+    "xformers": "install --upgrade --force-reinstall xformers",
+    "vllm": "install --upgrade vllm",
+    "sgl-kernel": "install --upgrade sglang sgl-kernel",
+    "torchvision": "install --upgrade --force-reinstall torch torchvision",
+}
+
+
+@of("KW-010")
+def no_code(said: Said) -> Cure | None:
+    """A package's own missing kernel is not torch's: its file or frame says so."""
+    if said.has(r"ggml[-_]cuda|\bggml_|llama\.cpp") and not said.has(r"llama_cpp"):
+        return Cure(
+            f"cmake -B build {_LLAMA} && cmake --build build --config Release -j",
+            "In llama.cpp's sources, on this machine.",
+        )
+    if said.has("llama_cpp|llama-cpp-python"):
+        return Cure(_LLAMA_PYTHON.format(flags=_LLAMA))
+    of_torch = said.has(r"current pytorch install(ation)?\b|pytorch no longer supports")
+    package = "" if of_torch else said.package
+    if package in _OWN_WAY:
+        return Cure(_ways.pip(said, _OWN_WAY[package]), "Its newest release has the most GPUs.")
+    if package:
+        built = (
+            f"install --force-reinstall --no-deps --no-build-isolation --no-cache-dir --no-binary {package} {package}"
+        )
+        then = "That builds it for this GPU, with nvcc of torch's CUDA release."
+        return Cure(f"TORCH_CUDA_ARCH_LIST={_listed(said.capability)} {_ways.pip(said, built)}", then)
+    if of_torch or said.has(r"\btorch\b|acceleratorerror|torch_use_cuda_dsa|cuda_launch_blocking"):
+        return torch_for(said, said.capability)
+    return Cure(
+        "cmake --fresh -B build "
+        f"-DCMAKE_CUDA_ARCHITECTURES={'native' if not said.capability else said.capability} "
+        "&& cmake --build build -j",
+        "In its sources. A Python package: python -m pip install --upgrade with its name.",
+    )
+
+
+@of("KW-011")
+def too_old(said: Said) -> Cure | None:
+    if said.has(r"supports cuda capabilities|pytorch no longer supports|current pytorch install"):
+        return torch_for(said, said.capability or 60)
+    vllm = said.has(r"\bvllm\b")
+    if said.has(r"bfloat16 is only supported"):
+        return Cure(
+            "vllm serve <model> --dtype half"
+            if vllm or not said.package
+            else f"python {said.script or '<program.py>'} --dtype half",
+            "float16 in place of bfloat16; in transformers torch_dtype=torch.float16.",
+        )
+    if said.has(r"method fp8|fp8\b.{0,40}not supported"):
+        then = "It takes the weights in 8 bits and computes in 16; or a checkpoint in AWQ or GPTQ."
+        return Cure("export VLLM_TEST_FORCE_FP8_MARLIN=1", then)
+    if said.has(r"flash.?attention|flash.?attn"):
+        if vllm:
+            return Cure("export VLLM_ATTENTION_BACKEND=TRITON_ATTN", "Older releases of vLLM: XFORMERS in its place.")
+        return Cure(
+            _ways.pip(said, "uninstall -y flash-attn"),
+            "Models then take torch's own attention (attn_implementation='sdpa').",
+        )
+    return None
+
+
+def _drop(said: Said, code: int, known: str) -> Cure:
+    """Takes a GPU out of what is built: by the list that is asked, or where sources spell it."""
+    left = [
+        one for one in (75, 80, 86, 89, 90) if _ways.number(_ways.releases_of(one)[0]) <= _ways.number(known or "99")
+    ]
+    dotted, plain = ";".join(f"{one // 10}.{one % 10}" for one in left), ";".join(map(str, left))
+    then = f"Newer CUDA releases dropped it; the last that has it is {_ways.releases_of(code)[1]}."
+    if said.has(r"torch_cuda_arch_list|cpp_extension|setup\.py|torch/extension"):
+        return Cure(
+            f'export TORCH_CUDA_ARCH_LIST="{dotted}"',
+            f"{then} Then build again; a setup.py that spells it has to lose that line.",
+        )
+    if said.has(r"cmake|ninja|\.dir/"):
+        return Cure(f'cmake --fresh -B build -DCMAKE_CUDA_ARCHITECTURES="{plain}"', f"{then} Then build again.")
+    found = (
+        rf"grep -rlE 'compute_{code}|sm_{code}' --include=Makefile* --include=*.mk "
+        r"--include=*.cmake --include=CMakeLists.txt --include=*.py ."
+    )
+    taken = rf"s/-gencode[= ]*arch=compute_{code},code=\\?\"?(sm|compute)_{code}\\?\"?//g; s/\b{code}[; ]//g"
+    return Cure(f'{found} | xargs -r sed -i.bak -E "{taken}"', f"{then} The old files stay as .bak.")
+
+
+@of("KW-044")
+def unknown_code(said: Said) -> Cure | None:
+    """The toolkit is older than the GPU, or so new that it dropped it; or it is torch's or Triton's own compiler."""
+    found = said.shows(r"(?:compute_|sm_|arch \(?|'|target sm_|architecture )(\d{1,2}\.?\d)(a|f)?\b") or said.finds(
+        r"(?:compute_|sm_)(\d{2,3})(a|f)?\b"
+    )
+    code = int(found[1].replace(".", "")) if found else 0
+    first, last = _ways.releases_of(code)
+    known = said.toolkit or said.torch_cuda
+    if said.has(r"unknown cuda arch|is not a recogni[sz]ed processor") or said.has(
+        r"nvrtc.{0,60}(gpu-architecture|invalid value)"
+    ):
+        return torch_for(said, code or None)  # torch's own list, or the NVRTC that it brings
+    of_system = said.has(r"/usr/bin/nvcc")  # a distribution's own package, which is years behind
+    dropped = (
+        last and not of_system and (not known or _ways.number(known) > _ways.number(last) or not _too_new(first, known))
+    )
+    if dropped:
+        return _drop(said, code, known)
+    if not first:
+        then = "The compute capabilities of the GPUs that are here, as the build takes them."
+        return Cure(f"export TORCH_CUDA_ARCH_LIST={_NATIVE} CUDAARCHS=native", then)
+    release = _ways.at_least(max(first, said.torch_cuda or "0", key=_ways.number))
+    cure = _ways.toolkit(said, release, newer=True)
+    if said.has(r"triton|gpu-name") and not said.has(r"nvcc"):
+        home = "$CUDA_HOME"
+        return Cure(
+            f"{cure.command} && export TRITON_PTXAS_PATH={home}/bin/ptxas", f"Triton brings an older ptxas. {cure.then}"
+        )
+    return Cure(
+        cure.command, f"{cure.then} It is the first with this GPU; a newer one has it too. Delete the build directory."
+    )
+
+
+def _too_new(first: str, known: str) -> bool:
+    return bool(first and known and _ways.number(first) > _ways.number(known))
+
+
+@of("KW-124")
+def without_suffix(said: Said) -> Cure | None:
+    """Instructions that only the code with an a (or f) has."""
+    found = said.finds(r"(?:sm_|compute_)(\d{2,3})(?![0-9af])")
+    code = int(found[1]) if found else 90
+    dotted = f"{code // 10}.{code % 10}a"
+    if said.has(r"cmake|\.dir/") and not said.has("cpp_extension|setup\\.py"):
+        return Cure(f"cmake --fresh -B build -DCMAKE_CUDA_ARCHITECTURES={code}a", "Then build again.")
+    return Cure(
+        f'export TORCH_CUDA_ARCH_LIST="{dotted}" CUDAARCHS={code}a', "Then delete the build directory, and build again."
+    )
+
+
+@of("KW-090")
+def no_list(said: Said) -> Cure | None:
+    if said.machine is None and not said.capability:
+        return None
+    code = said.capability or 0
+    value = f'"{code // 10}.{code % 10}"' if code else _NATIVE
+    return Cure(
+        f"export TORCH_CUDA_ARCH_LIST={value} CUDAARCHS={code or 'native'}",
+        "Then delete the build directory, and build again.",
+    )

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: MIT
+"""Shared libraries: which package brings the one that is missing, on this kind of machine, for this CUDA release."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kernelwright.doctor.explain.cures import _ways
+from kernelwright.doctor.explain.cures._cure import Cure, of
+from kernelwright.doctor.remedies import wheels
+
+if TYPE_CHECKING:
+    from kernelwright.doctor.explain.said import Said
+
+# The number behind .so, by the major version of CUDA where it is not the same one.
+_NUMBERS = {
+    "libcufft": {"10": 11, "11": 12, "12": 13},
+    "libcusolver": {"10": 10, "11": 12, "12": 13},
+    "libcurand": {"10": 12},
+    "libnvToolsExt": {"1": 12},
+    "libnccl": {"2": 12},
+    "libcudnn": {"8": 12, "9": 12},
+    "libcusparseLt": {"0": 12},
+}
+# Libraries whose number is CUDA's own.
+_AS_CUDA = frozenset({"libcudart", "libcublas", "libcublasLt", "libcusparse", "libnvrtc", "libnvJitLink", "libcupti"})
+_FINDS = (
+    "export LD_LIBRARY_PATH=\"$(python -c 'import glob, nvidia; "
+    'print(":".join(sorted(glob.glob(list(nvidia.__path__)[0] + '
+    '"/*/lib"))))\'):$LD_LIBRARY_PATH"'
+)
+# What a Jetson has them from: NVIDIA's own repository, whose packages are not those for servers.
+_OF_JETPACK = {
+    "libcusparseLt": "libcusparselt0",
+    "libcudss": "cudss",
+    "libnvinfer": "tensorrt",
+    "libnvonnxparser": "tensorrt",
+    "libnccl": "libnccl2",
+    "libcupti": "cuda-cupti",
+    "libnvToolsExt": "cuda-nvtx",
+}
+_OF_PROGRAMS = {
+    "onnxruntime": 'install --upgrade "onnxruntime-gpu[cuda,cudnn]"',
+    "jaxlib|\\bjax\\b": 'install --upgrade "jax[cuda12]"',
+    "tensorflow|\\bdso_loader": 'install --upgrade "tensorflow[and-cuda]"',
+    "\\bcupy": 'install --upgrade "cupy-cuda12x[ctk]"',
+}
+_OLDEST = 11  # CUDA whose libraries NVIDIA has as Python packages
+_WITH_LABEL = (11, 12)  # and in whose names it stands
+_NOT_PYTHON = r"ortexception|\.java:|panicked at|\.rs:\d|cargo|\bdotnet\b|\.exe\b"
+_OF_THE_SYSTEM = {
+    "libsox.so": "libsox-dev",
+    "libpython": "libpython3-dev",
+    "libavutil": "ffmpeg",
+    "libavcodec": "ffmpeg",
+    "libglib-2": "libglib2.0-0",
+    "libcrypt.so.1": "libcrypt1",
+    "libssl.so.1.1": "libssl1.1",
+    "libtinfo.so.5": "libtinfo5",
+    "libXrender": "libxrender1",
+    "libSM": "libsm6",
+    "libXext": "libxext6",
+    "libatomic": "libatomic1",
+    "libespeak": "espeak-ng",
+    "libportaudio": "libportaudio2",
+    "libzmq": "libzmq5",
+}
+
+
+def _major(name: str, behind: str, said: Said) -> int:
+    """The CUDA release a library is of, by the number behind its name."""
+    known = _NUMBERS.get(name, {})
+    first = behind.partition(".")[0]
+    if first in known:
+        own = said.torch_cuda.partition(".")[0]
+        return (
+            int(own)
+            if own and name in {"libnccl", "libcudnn", "libcurand", "libcusparseLt", "libnvToolsExt"}
+            else known[first]
+        )
+    return int(first) if first.isdecimal() and name in _AS_CUDA else 12
+
+
+def _jetson(said: Said, name: str, behind: str) -> Cure:
+    root = "sudo apt-get update && sudo apt-get install -y"
+    if said.has(r"docker|container|dustynv|l4t-"):
+        return _ways.restart_with_gpu(said)
+    if name in _OF_JETPACK:
+        return Cure(
+            f"{root} {_OF_JETPACK[name]}",
+            "Of NVIDIA's repository (cuda-keyring); not the Python package, which is for servers.",
+        )
+    if name.startswith("libcudnn"):
+        then = (
+            f"A torch that wants cuDNN {behind or '9'} is of the JetPack that has it: another one "
+            "needs the torch of its own release (KW-033)."
+        )
+        return Cure(f"{root} {'libcudnn8' if behind.startswith('8') else 'libcudnn9-cuda-12'}", then)
+    return Cure(
+        f"{root} nvidia-jetpack",
+        "It brings the board's CUDA libraries. In a container: an image of its L4T release, with --runtime nvidia.",
+    )
+
+
+def _windows(said: Said) -> Cure:
+    if said.has("onnxruntime|providers_cuda"):
+        return Cure(
+            _ways.pip(said, 'install --upgrade "onnxruntime-gpu[cuda,cudnn]"'),
+            "And onnxruntime.preload_dlls() before the first session.",
+        )
+    if said.shows("cudnn"):
+        number = said.shows(r"cudnn\w*?64_(\d+)")
+        wanted = f'"nvidia-cudnn-cu12=={number[1]}.*"' if number else "nvidia-cudnn-cu12"
+        fix = (
+            f'{_ways.pip(said, f"install {wanted} nvidia-cublas-cu12")} && python -c "import '
+            'nvidia.cudnn; print(list(nvidia.cudnn.__path__)[0])"'
+        )
+        return Cure(fix, "Then the bin directory under what it prints belongs on PATH.")
+    number = said.shows(r"(?:cudart|cublas|cublasLt|cufft|cusparse|nvrtc)(?:64|32)_(\d\d)")
+    return (
+        _ways.toolkit(said, "")
+        if not number
+        else Cure(f"winget install --id Nvidia.CUDA --version {number[1]}", "Then a new prompt, which has its PATH.")
+    )
+
+
+@of("KW-050")
+def of_cuda(said: Said) -> Cure | None:
+    """By whose library it is: the board's, a program's with a build of its own, or NVIDIA's package."""
+    if said.windows:
+        return _windows(said)
+    name, _, behind = said.library.partition(".so")
+    name, behind = re.sub(r"^libcudnn\w*", "libcudnn", name), behind.strip(".")
+    if said.jetson:
+        return _jetson(said, name, behind)
+    return _of_program(said, name, behind) or _of_release(said, name, behind)
+
+
+def _of_program(said: Said, name: str, behind: str) -> Cure | None:
+    """Programs whose own package, or an extra of it, brings what they want."""
+    if said.has(r"auto-patchelf|/nix/store"):
+        then = "In the derivation: cudaPackages.* among buildInputs, or autoPatchelfIgnoreMissingDeps = true."
+        return Cure("nix develop --impure", then)
+    if name.startswith(("libnvinfer", "libnvonnxparser")):
+        version = f"=={behind.partition('.')[0]}.*" if behind else ""
+        then = "Its directory of libraries then belongs in LD_LIBRARY_PATH."
+        return Cure(_ways.pip(said, f'install "tensorrt{version}"'), then)
+    words = next((words for pattern, words in _OF_PROGRAMS.items() if said.has(pattern)), "")
+    if not words or said.has(_NOT_PYTHON):
+        return None
+    return Cure(_ways.pip(said, words), "That brings CUDA's libraries as packages, of the release it was built with.")
+
+
+def _of_release(said: Said, name: str, behind: str) -> Cure | None:
+    """The library of one CUDA release: a package that was built for another is built again, or the library is added."""
+    major, package = _major(name, behind, said), said.package
+    if said.torch_cuda and major != int(said.torch_cuda.partition(".")[0]) and package:
+        then = (
+            f"It was built for CUDA {major}, torch is for {said.torch_cuda}: its build for that "
+            "one, or this, compiled here."
+        )
+        return Cure(_ways.pip(said, _ways.built(package)), then)
+    if major < _OLDEST:
+        if package:
+            words = f"install --upgrade --force-reinstall --no-cache-dir {package}"
+            return Cure(_ways.pip(said, words), f"What is there was built for CUDA {major}.")
+        return Cure(f'conda install -y -c conda-forge "cudatoolkit={behind}"', "Or a newer build of the program.")
+    part = wheels.PACKAGES.get(name)
+    if part is None:
+        return None
+    dotted = f"=={behind.partition('.')[0]}.*" if part == "cudnn" and behind else ""
+    own = f"nvidia-{part}-cu{major}" if major in _WITH_LABEL else f"nvidia-{part}"
+    words = f'install "{own}{dotted}"' if dotted else f"install {own}"
+    then = "That brings the library and names its directory to the loader. Never link one name to another."
+    return Cure(f"{_ways.pip(said, words)} && {_FINDS}", then)
+
+
+@of("KW-035")
+def of_jetpack(said: Said) -> Cure | None:
+    name, _, behind = said.library.partition(".so")
+    if said.has("file too short"):
+        return Cure(
+            "docker run --runtime nvidia -it \"$(docker ps --latest --format '{{.Image}}')\"",
+            "Empty files are those over which NVIDIA's runtime lays the host's.",
+        )
+    return _jetson(said, name, behind.strip("."))
+
+
+@of("KW-054")
+def of_others(said: Said) -> Cure | None:
+    library = said.library
+    name = library.partition(".so")[0]
+    if said.windows:
+        return Cure(
+            "winget install --id Microsoft.VCRedist.2015+.x64", "The runtime of Visual C++, which most of these want."
+        )
+    if library in wheels.SYSTEMS:
+        apt, dnf = wheels.SYSTEMS[library]
+    else:
+        apt = next((package for begin, package in _OF_THE_SYSTEM.items() if library.startswith(begin)), "")
+        dnf = f"'*/{library}'"
+    if said.has(r"\bdnf\b|\byum\b|fedora|\.el\d|centos|rocky"):
+        return Cure(f"sudo dnf install -y {dnf}")
+    if said.conda and name in {
+        "libmkl_rt",
+        "libmkl_intel_lp64",
+        "libiomp5",
+        "libffi",
+        "libtiff",
+        "libjpeg",
+        "libpng16",
+    }:
+        return Cure(
+            "conda install -y -c conda-forge "
+            f"{'mkl' if 'mkl' in name else 'intel-openmp' if 'iomp' in name else name.strip('0123456789')}"
+        )
+    return Cure(f"sudo apt-get update && sudo apt-get install -y {apt}") if apt else None
+
+
+@of("KW-051")
+def mixed(said: Said) -> Cure | None:
+    if said.has(r"multiple cupy packages"):
+        return Cure(
+            _ways.pip(said, "uninstall -y cupy cupy-cuda11x cupy-cuda12x cupy-cuda13x")
+            + " && "
+            + _ways.pip(said, "install cupy-cuda12x")
+        )
+    if said.has(r"\bjaxlib\b|\bjax\b"):
+        return Cure(
+            "unset LD_LIBRARY_PATH && " + _ways.pip(said, 'install --upgrade "jax[cuda12]"'),
+            "What it brings comes first then.",
+        )
+    if said.has(r"nvjitlink|nvvmaddnvvm"):
+        return Cure(
+            "unset LD_LIBRARY_PATH && " + _ways.pip(said, "install --upgrade nvidia-nvjitlink-cu12"),
+            "Or the newest torch, which requires a set that fits.",
+        )
+    if said.has(r"cudnn") and said.has(r"tensorflow|xla|cuda_dnn\.cc"):
+        return Cure(
+            "unset LD_LIBRARY_PATH && " + _ways.pip(said, "install --upgrade nvidia-cudnn-cu12"),
+            "At least the release that it was compiled with.",
+        )
+    if said.has(r"cask_cudnn|libcudnn_\w+_infer"):
+        return Cure(
+            "unset LD_LIBRARY_PATH && " + _ways.pip(said, 'install --force-reinstall "nvidia-cudnn-cu12==8.*"'),
+            "Two releases of cuDNN 8 were mixed.",
+        )
+    return None
+
+
+@of("KW-052")
+def too_old_system(said: Said) -> Cure | None:
+    if said.shows(r"(GLIBCXX|CXXABI)_") and not said.shows(r"`?'?GLIBC_"):
+        fix = "conda install -y -c conda-forge libstdcxx-ng"
+        then = (
+            'And export LD_LIBRARY_PATH="$CONDA_PREFIX/lib:$LD_LIBRARY_PATH". Without conda: a '
+            "newer libstdc++6 of the distribution."
+        )
+        return Cure(
+            fix if not said.conda else f'{fix} && export LD_LIBRARY_PATH="$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"',
+            then if not said.conda else "",
+        )
+    if said.package:
+        built = _ways.built(said.package)
+        forced = "FLASH_ATTENTION_FORCE_BUILD=TRUE " if said.package == "flash-attn" else ""
+        return Cure(
+            forced + _ways.pip(said, built),
+            "That builds it for this system. Otherwise a release with a wheel for an older one.",
+        )
+    needed = max((int(one) for one in re.findall(r"GLIBC_2\.(\d+)", said.lines, re.IGNORECASE)), default=0)
+    image = "ubuntu:24.04" if needed > 35 else "ubuntu:22.04"
+    return Cure(
+        f'docker run --gpus all -it -v "$PWD:$PWD" -w "$PWD" {image}',
+        f"It has glibc {'2.39' if needed > 35 else '2.3' + '5'}; a system's own cannot be replaced.",
+    )

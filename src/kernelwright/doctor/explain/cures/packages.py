@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: MIT
+"""Python packages: no wheel, an index out of reach, built without CUDA; each with what the log names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kernelwright.doctor.explain.cures import _ways
+from kernelwright.doctor.explain.cures._cure import Cure, of
+
+if TYPE_CHECKING:
+    from kernelwright.doctor.explain.said import Said
+
+_UNSET = "unset HTTP_PROXY HTTPS_PROXY ALL_PROXY http_proxy https_proxy all_proxy"
+
+
+def _with_python(version: str, wanted: str) -> Cure:
+    return Cure(
+        f'conda create -y -n py python={version} && conda run -n py python -m pip install "{wanted}"',
+        f"Without conda: uv venv --python {version}, then uv pip install.",
+    )
+
+
+@of("KW-024")
+def no_wheel(said: Said) -> Cure | None:
+    wheel = said.finds(r"((?:[\w.+-]*/)?([A-Za-z][\w.]*)-\d[\w.+]*-cp3(\d{1,2})-[\w.-]+\.whl) is not a supported wheel")
+    if wheel:
+        if (said.python and said.python != f"3.{wheel[3]}") or not said.has(r"aarch64.*x86|x86.*aarch64"):
+            return _with_python(f"3.{wheel[3]}", wheel[1])
+        return Cure(
+            _ways.pip(said, f"install {wheel[2]}"), "From the index, which has this machine's wheel if there is one."
+        )
+    labelled = said.finds(r"(?:requirement|for) (torch\w*==[\d.]+\+(cu\d{2,3}|cpu))")
+    if labelled:
+        return Cure(
+            _ways.pip(said, f"install {labelled[1]} --index-url {_ways.OF_TORCH}/{labelled[2]}"),
+            "Releases with a label are on torch's own index.",
+        )
+    required = said.finds(
+        r"requires-python:? ?[><=~]*(3\.\d{1,2})|not in '>=(3\.\d{1,2})|requires python ?>=? ?(3\.\d{1,2})"
+    )
+    found = said.finds(r"(?:requirement|distribution found for) ([A-Za-z][\w.-]*(?:[=<>~!]=?[\w.,*<>=]+)?)")
+    wanted = found[1].rstrip(".,") if found else said.package
+    if required and wanted:
+        return _with_python(next(part for part in required.groups() if part), wanted)
+    if wanted and said.has(r"from versions: none|python 3\.1[3-9]|cp31[3-9]"):
+        return _with_python("3.12", wanted)
+    return None
+
+
+@of("KW-026")
+def out_of_reach(said: Said) -> Cure | None:
+    if said.has(r"certificate_verify|sslerror|certificate verify"):
+        return Cure(
+            "python -m pip config set global.cert /etc/ssl/certs/ca-certificates.crt",
+            "The system's certificates, in which a company's own is; sudo update-ca-certificates adds one.",
+        )
+    if said.has(r"proxy"):
+        return Cure(
+            _UNSET,
+            "Where there is no way out without one: python -m pip config set global.proxy with the right address.",
+        )
+    if said.has(r"rpc failed|early eof|hung up|gnutls"):
+        return Cure(
+            "git config --global http.version HTTP/1.1 && git config --global http.postBuffer 524288000",
+            "Then again; git clone --depth 1 fetches less.",
+        )
+    if said.has(r"\b40[34]\b|\b410\b|unavailableinvalidchannel"):
+        return Cure(
+            "python -m pip config unset global.index-url",
+            "The address has no such page any more: take the one that its project names now.",
+        )
+    if said.has(r"conda|repodata"):
+        return Cure("conda config --set remote_read_timeout_secs 600 && conda clean -i -y", "Then again.")
+    wanted = said.package or "<package>"
+    return Cure(
+        _ways.pip(said, f"install --retries 20 --timeout 120 {wanted}"),
+        "In docker build: --network=host, where names do not resolve.",
+    )
+
+
+@of("KW-027")
+def virtual_package(said: Said) -> Cure | None:
+    found = said.finds(r"__cuda ?>=? ?(\d+\.\d+|\d+)|cuda-version (\d+\.\d+)|cuda(\d{3})[_p]")
+    release = next((part for part in found.groups() if part), "") if found else ""
+    release = f"{release[:-1]}.{release[-1]}" if release.isdecimal() and len(release) == 3 else release
+    release = release or _ways.newest()
+    what = "pixi install" if said.has("pixi") else "conda install -y -c conda-forge pytorch-gpu"
+    return Cure(
+        f'CONDA_OVERRIDE_CUDA="{release}" {what}',
+        "For a lock file: a virtual-packages file, or [system-requirements] cuda in pixi.toml.",
+    )
+
+
+# Packages whose usual name is the CPU build: (what shows them, how the CUDA build is installed).
+_WITH_CUDA = (
+    (r"\bjax", 'install --upgrade "jax[cuda12]"'),
+    (r"onnxruntime|cudaexecutionprovider", "install --force-reinstall onnxruntime-gpu"),
+    (r"tensorflow|\bxla\b", 'install --upgrade "tensorflow[and-cuda]"'),
+    (r"xgboost", "install --upgrade --force-reinstall xgboost"),
+    (r"faiss", "install faiss-gpu-cu12"),
+    (r"ctranslate2|whisper|which is not integrated in this build", "install --upgrade --force-reinstall ctranslate2"),
+    (r"paddle", "install --force-reinstall paddlepaddle-gpu"),
+    (r"\bcupy", "install cupy-cuda12x"),
+    (r"xformers|memory_efficient|no operator found for", "install --upgrade --force-reinstall xformers"),
+)
+
+
+@of("KW-100")
+def without_cuda(said: Said) -> Cure | None:
+    if said.has(r"llama|ggml"):
+        return Cure(
+            'CMAKE_ARGS="-DGGML_CUDA=on" python -m pip install --force-reinstall --no-cache-dir '
+            "--no-binary llama-cpp-python llama-cpp-python",
+            "It needs nvcc.",
+        )
+    if said.has(r"lightgbm"):
+        return Cure(
+            "python -m pip install --force-reinstall --no-binary lightgbm "
+            "--config-settings=cmake.define.USE_CUDA=ON lightgbm"
+        )
+    for pattern, words in _WITH_CUDA:
+        if said.has(pattern):
+            before = (
+                _ways.pip(said, "uninstall -y onnxruntime onnxruntime-gpu") + " && " if "onnxruntime" in words else ""
+            )
+            return Cure(before + _ways.pip(said, words))
+    package = said.package or ("detectron2" if said.has("detectron2") else "")
+    if said.has(r"not compiled with gpu support") or package:
+        what = package or "-e ."
+        built = _ways.pip(said, f"install --force-reinstall --no-deps --no-build-isolation --no-cache-dir -v {what}")
+        return Cure(f"FORCE_CUDA=1 {built}", "In its sources where it was built from them; nvcc has to be on PATH.")
+    return None
+
+
+_PATCHES = {"11.8": "0", "12.0": "1", "12.1": "1", "12.3": "2", "12.5": "1", "12.9": "1"}
+
+
+@of("KW-107")
+def no_image(said: Said) -> Cure | None:
+    image = said.finds(r"\b((?:[\w.-]+/)*[\w.-]+:[\w.-]+)(?=: not found| not found|\W{0,3}: manifest)") or said.finds(
+        r"manifest for ([\w./-]+:[\w.-]+)"
+    )
+    named = image[1] if image else ""
+    release = said.finds(r"nvidia/cuda:(\d+\.\d+)-([\w.-]+)")
+    if release and release[1] in _PATCHES:
+        return Cure(
+            f"docker pull nvidia/cuda:{release[1]}.{_PATCHES[release[1]]}-{release[2]}",
+            "Tags have three numbers; hub.docker.com/r/nvidia/cuda/tags lists those that are left.",
+        )
+    if said.has(r"no matching manifest for linux/arm64"):
+        return Cure(
+            f"docker pull --platform linux/amd64 {named or '<image>:<tag>'}",
+            "That runs by emulation, without a GPU; with one it takes an image for aarch64.",
+        )
+    return None

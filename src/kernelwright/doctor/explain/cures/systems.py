@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: MIT
+"""The driver, containers, boards, disks: what differs by the system that a log is of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kernelwright.doctor.explain.cures import _ways
+from kernelwright.doctor.explain.cures._cure import Cure, of
+
+if TYPE_CHECKING:
+    from kernelwright.doctor.explain.said import Said
+
+_WITHOUT_COMPAT = (
+    "export LD_LIBRARY_PATH=\"$(printf %s \"$LD_LIBRARY_PATH\" | tr : '\\n' | grep -v '/compat/*$' | paste -sd :)\""
+)
+
+
+@of("KW-001", "KW-005", "KW-019")
+def driver(said: Said) -> Cure | None:
+    if said.has(r"srun|slurm|sbatch"):
+        return Cure("srun --gres=gpu:1 --pty bash", "The node or the job has no GPU: one has to be asked for.")
+    if said.container and not said.has(r"nvidia-smi has failed|modprobe"):
+        return _ways.restart_with_gpu(said)
+    return _ways.driver(said)
+
+
+@of("KW-002")
+def container(said: Said) -> Cure | None:
+    installed = (
+        "sudo apt-get install -y nvidia-container-toolkit && sudo nvidia-ctk runtime "
+        "configure --runtime=docker && sudo systemctl restart docker"
+    )
+    then = "On the host, once; then docker run --gpus all, on a Jetson with --runtime nvidia."
+    if said.has(r"cdi device|unresolvable cdi|inject cdi"):
+        return Cure(
+            "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
+            "On the host, after each update of the driver.",
+        )
+    if said.has(r"k8s|kubernetes|device.plugin|default runtime|nodes? "):
+        return Cure(
+            "sudo nvidia-ctk runtime configure --runtime=containerd --set-as-default && sudo "
+            "systemctl restart containerd",
+            "On the node, for NVIDIA's device plugin.",
+        )
+    if said.has(r"driver was not detected|start this container with gpu"):
+        return _ways.restart_with_gpu(said)
+    return Cure(installed, then)
+
+
+@of("KW-004")
+def two_versions(said: Said) -> Cure | None:
+    """A module that is still the old one needs a restart; a compat library of an image has to leave the search path."""
+    compat = said.has(r"forward compatibility|error 804|compat(ibility)? (lib|mode|package)|/compat\b|cuda-compat")
+    if compat or (said.container and said.has(r"\b803\b|unsupported display driver")):
+        return Cure(
+            _WITHOUT_COMPAT,
+            "The image's compat library serves data center GPUs only; sudo apt-get remove "
+            "cuda-compat-* takes it away for good.",
+        )
+    return Cure(
+        "sudo reboot",
+        "The kernel module of the libraries that are installed is loaded then. Without a "
+        "restart: sudo rmmod nvidia_drm nvidia_modeset nvidia_uvm nvidia.",
+    )
+
+
+@of("KW-009")
+def does_not_start(said: Said) -> Cure | None:
+    if said.has(r"modprobe|not loaded|lsmod"):
+        return Cure(
+            "sudo modprobe nvidia && sudo modprobe nvidia_uvm",
+            "If it stays, reboot; dmesg, lines of NVRM, has the reason.",
+        )
+    return None
+
+
+@of("KW-122")
+def lost_devices(said: Said) -> Cure | None:
+    name = said.finds(r"root@([0-9a-f]{12}):") or said.finds(r"\(?(?:container|docker exec -it) ([\w-]+)\)?[ :]")
+    restart = f"docker restart {name[1] if name else '$(docker ps --latest --quiet)'}"
+    then = "On the host; it keeps the devices over a daemon-reload. With cgroup v2 also --device /dev/nvidia0 … or CDI."
+    return Cure(f"sudo nvidia-ctk system create-dev-char-symlinks --create-all && {restart}", then)
+
+
+@of("KW-123")
+def fabric_manager(said: Said) -> Cure | None:
+    branch = said.finds(r"(?:driver version:?|nvidia-smi) (\d{3})\.\d+") or said.finds(
+        r"\b(5\d\d)\.\d{2,3}(?:\.\d+)?\b"
+    )
+    if branch:
+        package = f"nvidia-fabricmanager-{branch[1]}"
+        return Cure(
+            f"sudo apt-get install -y {package} && sudo systemctl enable --now nvidia-fabricmanager",
+            "It has to be of exactly the driver's version.",
+        )
+    return Cure(
+        "sudo systemctl enable --now nvidia-fabricmanager && sudo systemctl restart nvidia-fabricmanager",
+        "It has to be of exactly the driver's version: nvidia-fabricmanager-<branch>.",
+    )
+
+
+@of("KW-015")
+def no_gpu_shown(said: Said) -> Cure | None:
+    if said.has(r"slurm|srun|sbatch"):
+        return Cure("srun --gres=gpu:1 --pty bash", "A job sees the GPUs that it asks for.")
+    if said.has(r"insufficient nvidia\.com/gpu"):
+        return Cure(
+            "kubectl describe nodes | grep -A8 Allocatable; kubectl rollout restart -n "
+            "kube-system daemonset nvidia-device-plugin-daemonset",
+            "No node offers a GPU that is free.",
+        )
+    if said.container:
+        return _ways.restart_with_gpu(said)
+    if said.wsl:
+        return Cure(
+            "unset CUDA_VISIBLE_DEVICES && export LD_LIBRARY_PATH=/usr/lib/wsl/lib:$LD_LIBRARY_PATH",
+            "The driver is Windows' own.",
+        )
+    return None
+
+
+@of("KW-061")
+def disk_full(said: Said) -> Cure | None:
+    if said.has(r"/var/lib/docker|overlay2?/|docker build|^step \d+/|/var/lib/containerd"):
+        return Cure(
+            "docker system prune -af",
+            "It deletes stopped containers and images that none uses; docker system df shows how much.",
+        )
+    if said.has(r"\.cache/huggingface|hub/models"):
+        return Cure(
+            'export HF_HOME="$PWD/huggingface"',
+            "On a disk with room; huggingface-cli delete-cache takes old models away.",
+        )
+    if said.shows(r"['\"]?/tmp") or not said.shows(r"site-packages|envs/|\.venv|/home"):
+        return None
+    return Cure(f"{_ways.pip(said, 'cache purge')}", "conda clean --all -y too; df -h shows which disk is full.")
+
+
+@of("KW-127")
+def shared_memory(said: Said) -> Cure | None:
+    if said.has(r"k8s|kubernetes|\bpod\b|seldon"):
+        return Cure(
+            "kubectl patch deployment <name> --type=json -p "
+            '\'[{"op":"add","path":"/spec/template/spec/volumes/-","value":{"name":"shm","emptyDir":{"medium":"Memory"}}}]\'',
+            "And mount it at /dev/shm.",
+        )
+    return Cure(
+        "docker run --shm-size=16g --gpus all -it \"$(docker ps --latest --format '{{.Image}}')\"",
+        "Or --ipc=host; in compose.yaml shm_size: 16gb. In the program: DataLoader(num_workers=0).",
+    )
+
+
+@of("KW-030")
+def servers_build(said: Said) -> Cure | None:
+    number = said.l4t[0] if said.l4t else 36
+    package = said.package or "<package>"
+    if number < 36:
+        then = "There are no wheels for this L4T on the index of builds for Jetson; JetPack 6 has them."
+        built = (
+            f"install --force-reinstall --no-deps --no-build-isolation --no-cache-dir --no-binary {package} {package}"
+        )
+        return Cure(_ways.pip(said, built), f"That builds it on the board. {then}")
+    release = _ways.label(_ways.at_least("12.5"))
+    return Cure(
+        "python3 -m pip install --force-reinstall --no-deps --index-url "
+        f"https://pypi.jetson-ai-lab.io/jp6/{release} {package}",
+        "That index has builds for Jetson (L4T).",
+    )
+
+
+@of("KW-031")
+def other_build_first(said: Said) -> Cure | None:
+    return (
+        None
+        if not said.package
+        else Cure("unset LD_LIBRARY_PATH && " + _ways.pip(said, f"install --upgrade --force-reinstall {said.package}"))
+    )
+
+
+@of("KW-126")
+def board_memory(said: Said) -> Cure | None:
+    """On a board caches and the desktop have part of what the GPU wants."""
+    if not said.jetson:
+        return None
+    return Cure(
+        "sudo sync && echo 3 | sudo tee /proc/sys/vm/drop_caches && sudo systemctl isolate multi-user.target",
+        (
+            "CPU and GPU share one memory: that frees what caches and the desktop hold. Then a "
+            "smaller model, batch or context."
+        ),
+    )
+
+
+@of("KW-036")
+def other_processor(said: Said) -> Cure | None:
+    if said.has(r"docker|platform|container|exec /"):
+        return Cure(
+            "docker run --privileged --rm tonistiigi/binfmt --install all",
+            "Or an image for this processor: --platform linux/$(uname -m | sed 's/x86_64/amd64/; s/aarch64/arm64/').",
+        )
+    if said.package:
+        return Cure(
+            _ways.pip(said, f"install --force-reinstall --no-cache-dir {said.package}"),
+            "On this machine, so that pip picks its wheel.",
+        )
+    return None
+
+
+@of("KW-062")
+def nix(said: Said) -> Cure | None:
+    if said.has(r"used in link"):
+        return Cure("export NIX_ENFORCE_PURITY=0", "For this shell; better the library among buildInputs.")
+    if said.has(r"pure eval"):
+        return Cure("nix develop --impure", "Or the path among the flake's inputs, which needs no --impure.")
+    return None
+
+
+@of("KW-081")
+def wrong_home(said: Said) -> Cure | None:
+    """A toolkit may be missing, too: then the variable has nothing to name."""
+    return _ways.toolkit(said) if said.has(r"does not exist|missingcuda") and not said.has(r":/?\S*/bin/nvcc") else None
+
+
+@of("KW-103")
+def module_not_built(said: Said) -> Cure | None:
+    if said.has(r"\.fc\d\d|fedora|akmod"):
+        fix = "sudo dnf install -y kernel-devel-$(uname -r) && sudo akmods --force && sudo modprobe nvidia"
+        return Cure(fix, "A kernel that is newer than the driver needs a newer driver.")
+    missing = said.finds(r"(gcc-\d{1,2}): (?:command )?not found")
+    if missing:
+        headers = "linux-headers-$(uname -r)"
+        return Cure(f"sudo apt-get install -y {missing[1]} {headers} && sudo dkms autoinstall && sudo modprobe nvidia")
+    return None

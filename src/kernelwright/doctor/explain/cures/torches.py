@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: MIT
+"""torch and what stands on it: of another release, of another CUDA, not seen by a build, or used in the wrong order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kernelwright.doctor.explain.cures import _ways
+from kernelwright.doctor.explain.cures._cure import Cure, of
+from kernelwright.doctor.remedies.shell import quote
+
+if TYPE_CHECKING:
+    from kernelwright.doctor.explain.said import Said
+
+_OF_NVIDIA = "https://developer.download.nvidia.com/compute/redist/jp"
+_TIED = r"\b(vllm|sglang|lmdeploy)\b"  # these fit one torch, which another one of the index would not be
+
+
+def _first_of(major: int) -> str:
+    """The newest CUDA release of the table within a major version: what a driver of that major version runs."""
+    fit = [release for release in (_ways.newest(), _ways.at_least(f"{major}.0")) if _ways.number(release)[0] == major]
+    return max(fit, key=_ways.number) if fit else ""
+
+
+@of("KW-003", "KW-087")
+def driver_too_old(said: Said) -> Cure | None:
+    """torch has builds for older drivers; whatever else needs the newer driver."""
+    needed = said.finds(r"(?:driver (?:to |version )?|>= ?)(\d{3}(?:\.\d+)?)(?: or (?:newer|later)|\b)")
+    driver = _ways.driver(said, f"{needed[1]} or newer" if needed else "")
+    of_torch = said.has(r"torch\._c\._cuda_init|found version \d{5}|torch/cuda/__init__") and not said.has(_TIED)
+    if not of_torch or said.level is None:
+        return driver
+    release = _first_of(said.level // 1000) or ("11" + ".8" if said.level >= 11000 else "")
+    if not release:
+        return driver
+    return Cure(_ways.torch(said, release), f"It runs on this driver. Or the newer driver: {driver.command}.")
+
+
+_BRING_TORCH = frozenset({"xformers", "vllm", "torchaudio", "torchtext", "sgl-kernel", "torchao"})
+_OF_PYG = "torch-scatter torch-sparse torch-cluster torch-spline-conv"
+
+
+@of("KW-020")
+def other_torch(said: Said) -> Cure | None:
+    if said.has(r"torchvision::nms|torchvision/|operator torchvision|operator torchaudio"):
+        words = "install --upgrade --force-reinstall torch torchvision torchaudio"
+        return Cure(_ways.pip(said, words), "Of one index, in one command.")
+    if said.shows(r"loading shared libraries: lib(torch|c10)"):
+        place = '"$(python -c \'import torch; print(torch.__path__[0] + "/lib")\'):$LD_LIBRARY_PATH"'
+        then = "Where torch is not installed: python -m pip install torch, of the release the program was linked to."
+        return Cure(f"export LD_LIBRARY_PATH={place}", then)
+    if said.shows(r"lib(torch|c10)(_cpu|_python)?\.so: cannot open") and not said.package:
+        return Cure(_ways.pip(said, "install torch"), "And import torch comes before the extension.")
+    return _again(said, said.package) if said.package else None
+
+
+def _again(said: Said, package: str) -> Cure:
+    """The package for the torch that is here: from the index that has builds for each, or compiled."""
+    if package == "torch-scatter" and said.torch and said.torch_cuda:
+        page = f"https://data.pyg.org/whl/torch-{said.torch}+{_ways.label(said.torch_cuda)}.html"
+        return Cure(_ways.pip(said, f"install --force-reinstall --no-deps {_OF_PYG} -f {page}"))
+    if package in _BRING_TORCH:
+        words = f"install --upgrade --force-reinstall {package}"
+        return Cure(_ways.pip(said, words), "It brings the torch that it was built for.")
+    built = _ways.built(package)
+    if package == "flash-attn":  # whose setup fetches the wheel for this torch
+        built = built.replace("--no-binary flash-attn ", "")
+    then = (
+        "That builds it for the torch that is here. Without a compiler: its wheel for "
+        "exactly this torch, CUDA, Python and C++ ABI."
+    )
+    return Cure(_ways.pip(said, built), then)
+
+
+def _of_board(said: Said) -> Cure:
+    """NVIDIA's wheels by the board's release of Linux for Tegra."""
+    number, revision = said.l4t or (36, "4")
+    release = "v512" if number < 36 else "v60" if revision[0] in "23" else "v61"
+    places = f"--no-index --find-links {_OF_NVIDIA}/{release}/pytorch/"
+    return Cure(
+        f"python3 -m pip install --force-reinstall --no-deps {places} torch",
+        "It is for the Python of that JetPack. A constraint file keeps it (KW-037); "
+        "install what brought the other by --no-deps.",
+    )
+
+
+@of("KW-021")
+def without_cuda(said: Said) -> Cure | None:
+    if said.jetson:
+        return _of_board(said)
+    if said.conda and not said.has(r"\bpip3? |site-packages.{0,80}\+cpu|\+cpu"):
+        return Cure(
+            "conda install -y -c conda-forge pytorch-gpu", "By pip: python -m pip install --force-reinstall torch."
+        )
+    major = said.level // 1000 if said.level else 0
+    release = _first_of(major) or _ways.newest()
+    return Cure(
+        _ways.torch(said, release),
+        "The index has a build for each CUDA release; pyproject.toml must not name the one of CPU builds.",
+    )
+
+
+@of("KW-033")
+def nvidias_torch(said: Said) -> Cure | None:
+    return _of_board(said)
+
+
+@of("KW-022")
+def build_without_torch(said: Said) -> Cure | None:
+    wanted = said.project or "<package>"
+    helpers = "setuptools wheel ninja packaging psutil"
+    if said.has(r"\bsudo (?:-\S+ )*(?:python|pip)"):
+        return Cure(
+            "python -m pip install --no-build-isolation -e .",
+            "Without sudo: root's Python has other packages than this user's.",
+        )
+    missing = said.shows(r"no module named '?\"?(\w+)")
+    names = (
+        f"torch {helpers}"
+        if not missing or missing[1] in {"torch", "packaging", "psutil", "wheel", "ninja"}
+        else f"{missing[1]} {helpers}"
+    )
+    if said.has(r"findtorch|torchconfig|provided by ['\"]torch"):
+        given = "-DCMAKE_PREFIX_PATH=\"$(python -c 'import torch; print(torch.utils.cmake_prefix_path)')\""
+        return Cure(f"cmake --fresh -B build {given}", "Where torch is not installed: python -m pip install torch.")
+    command = f"{_ways.pip(said, f'install {names}')} && {_ways.pip(said, f'install --no-build-isolation {wanted}')}"
+    return Cure(
+        command,
+        "uv sync: no-build-isolation-package in pyproject.toml; poetry and pdm: install it by pip after the others.",
+    )
+
+
+@of("KW-096")
+def versions_conflict(said: Said) -> Cure | None:
+    found = said.finds(
+        r"^\W*([\w-]+) \S+ (?:requires|depends on) ([\w-]+)([\w.*+=<>!~,-]*?),? but you have \2 ([\w.+]+)"
+    )
+    if said.has(r"could not run '(torchvision|torchaudio)::"):
+        return Cure(
+            _ways.torch(said, said.torch_cuda or _ways.newest()),
+            "All three from one index: the other one is a CPU build.",
+        )
+    if found and found[2] == "torch" and found[1] in {"torchvision", "torchaudio", "xformers", "torchtext"}:
+        return Cure(
+            _ways.pip(said, f"install --upgrade {found[1]} torch=={found[4].partition('+')[0].rstrip('.,;')}"),
+            "Its release for the torch that is here.",
+        )
+    if found:
+        wanted = found[3].split(",")[0].rstrip(";")
+        return Cure(
+            _ways.pip(said, f'install "{found[2]}{wanted}" {found[1]}'), "Then python -m pip check has to be silent."
+        )
+    return None
+
+
+@of("KW-113")
+def other_torch_release(said: Said) -> Cure | None:
+    """Names that were taken out of torch: each has its successor, or a last release that had it."""
+    file = said.finds(
+        r"File \"([\w./ -]+/site-packages/[\w./-]+\.py)\", line \d+[^\n]*\n[^\n]*transforms\.functional_tensor"
+    )
+    if said.has(r"torchvision\.transforms\.functional_tensor"):
+        place = (
+            quote(file[1])
+            if file
+            else "$(grep -rl functional_tensor --include=*.py \"$(python -c 'import site; "
+            "print(site.getsitepackages()[0])')\")"
+        )
+        return Cure(
+            f"sed -i 's/torchvision.transforms.functional_tensor/torchvision.transforms.functional/' {place}",
+            "The module is part of functional since torchvision 0.17.",
+        )
+    renamed = said.shows(r"\b(AT_CHECK|AT_ASSERT|AT_ERROR)\b")
+    if renamed:
+        return Cure(
+            "grep -rlE 'AT_(CHECK|ASSERT)' --include=*.cpp --include=*.cu --include=*.h . | "
+            "xargs -r sed -i -E 's/AT_(CHECK|ASSERT)/TORCH_CHECK/g'",
+            "Then build again.",
+        )
+    if said.has(r"torch\._six"):
+        return Cure(
+            _ways.pip(said, f"install --upgrade {said.package or '<package>'}"),
+            "Or, in its sources, torch._six.string_classes is str and torch._six.inf is math.inf.",
+        )
+    if said.shows(r"\bthc?/|\bTHC\w+|thcudacheck"):
+        upgraded = (
+            f"install --upgrade {said.package}"
+            if said.package and not said.project.startswith("-e")
+            else 'install "torch<1.11"'
+        )
+        return Cure(
+            _ways.pip(said, upgraded),
+            "THC went with torch 1.11: its newest release does without, or a torch before that has it.",
+        )
+    return None
+
+
+@of("KW-101")
+def triton(said: Said) -> Cure | None:
+    if said.windows:
+        return Cure(_ways.pip(said, "install -U triton-windows"))
+    if said.has(r"no module named ['\"]?triton['\"]?\s*$"):
+        return Cure(
+            _ways.pip(said, "install triton"),
+            "It has no wheel for every platform; torch on Linux requires the one that fits.",
+        )
+    return None
+
+
+@of("KW-013")
+def forked(said: Said) -> Cure | None:
+    if said.has(r"vllm"):
+        return Cure("export VLLM_WORKER_MULTIPROCESSING_METHOD=spawn", "And nothing may use CUDA before vLLM starts.")
+    return _with_program(
+        said,
+        "python -c 'import multiprocessing, runpy, sys; del sys.argv[0]; "
+        'multiprocessing.set_start_method("spawn"); '
+        'runpy.run_path(sys.argv[0], run_name="__main__")\' <program.py>',
+        "In a DataLoader: return tensors of the CPU from __getitem__, or multiprocessing_context='spawn'.",
+    )
+
+
+@of("KW-121")
+def torch_first(said: Said) -> Cure | None:
+    return _with_program(
+        said,
+        "python -c 'import runpy, sys, torch; del sys.argv[0]; runpy.run_path(sys.argv[0], "
+        'run_name="__main__")\' <program.py>',
+        "In your own program: import torch before the extension.",
+    )
+
+
+def _with_program(said: Said, command: str, then: str) -> Cure | None:
+    return Cure(command.replace("<program.py>", said.script), then) if said.script else None
+
+
+@of("KW-012")
+def hidden(said: Said) -> Cure | None:
+    if said.has(r"deserialize object on cuda device"):
+        fix = (
+            "python -c 'import sys, torch; torch.save(torch.load(sys.argv[1], "
+            'map_location="cpu", weights_only=False), sys.argv[1])\' <checkpoint>'
+        )
+        return Cure(fix, "In the program: torch.load(…, map_location='cpu'). Only of a file that you trust.")
+    if said.has(r"torchrun|nproc|\brank ?\d|local_rank"):
+        return Cure(
+            'torchrun --nproc-per-node "$(nvidia-smi -L | wc -l)" ' + (said.script or "<program.py>"),
+            "As many processes as there are visible GPUs; and unset CUDA_VISIBLE_DEVICES.",
+        )
+    return None
+
+
+@of("KW-089")
+def stale(said: Said) -> Cure | None:
+    found = said.shows(r"((?:/[\w.~-]+)+/\.cache/(?:torch_extensions|flashinfer)(?:/[\w.-]+)*)/[\w.-]+\.so")
+    return Cure(f"rm -rf {found[1]}", "It is made again on first use.") if found and ".." not in found[1] else None
+
+
+@of("KW-088")
+def not_importable(said: Said) -> Cure | None:
+    if said.has(r"iJIT_"):
+        return Cure('conda install -y "mkl<2024.1"', "Or torch by pip, which brings its own.")
+    return Cure(
+        "unset LD_LIBRARY_PATH && " + _ways.pip(said, "install --force-reinstall --no-cache-dir torch"),
+        "A second torch on the search path, or half of one, goes with that.",
+    )

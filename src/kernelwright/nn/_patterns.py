@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: MIT
+"""Which modules of other libraries compute what an operator computes, and the forward pass that calls it.
+
+A pattern names what a module must look like. Whether it computes that is not taken from its name: before a module is
+changed its own forward pass is compared with the one that would take its place. Within torch.compile a module goes its
+own way, since the compiler makes one kernel of a norm and of what stands beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from kernelwright.ops.gated.swiglu import swiglu
+from kernelwright.ops.norm.layer_norm import layer_norm
+from kernelwright.ops.norm.rms_norm import rms_norm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+    from transformers.models.llama.modeling_llama import LlamaMLP
+    from transformers.models.phi3.modeling_phi3 import Phi3MLP
+
+    Forward = Callable[..., Any]
+
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+_compiling = torch.compiler.is_dynamo_compiling
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """One kind of module."""
+
+    kind: str
+    matches: Callable[[Any], bool]
+    width: Callable[[Any], int]
+    """Of the rows that it takes."""
+    forward: Forward
+    """In place of the module's own, to which it may go back."""
+
+
+def _own(module: Any, *args: Any, **kwargs: Any) -> Any:
+    return type(module).forward(module, *args, **kwargs)
+
+
+def _may(x: Any, weight: Tensor) -> bool:
+    return not _compiling() and x.dtype in _FLOATS and weight.device == x.device
+
+
+# --- norms ------------------------------------------------------------------------
+
+
+def _eps(module: Any) -> Any:
+    return getattr(module, "variance_epsilon", getattr(module, "eps", None))
+
+
+def _is_rms_norm(module: Any) -> bool:
+    name, weight = type(module).__name__, getattr(module, "weight", None)
+    return name.endswith("RMSNorm") and isinstance(_eps(module), float) and weight is not None and weight.dim() == 1
+
+
+def _rms_norm(self: Any, x: Tensor) -> Any:
+    weight = self.weight
+    if not _may(x, weight) or weight.dtype is not x.dtype:  # another type is promoted, each family in its way
+        return _own(self, x)
+    return rms_norm(x, weight, eps=_eps(self))
+
+
+def _rms_norm_of_offsets(self: Any, x: Tensor) -> Any:
+    """The weight is how far the factor is from 1, and the factor is taken in float32. That of a frozen weight is kept;
+    not every optimizer tells torch of its steps."""
+    weight = self.weight
+    if not _may(x, weight):
+        return _own(self, x)
+    if weight.requires_grad or weight.is_inference():
+        return rms_norm(x, weight.float() + 1, eps=_eps(self))
+    known, version = self.__dict__.get("_kernelwright_factor"), weight._version  # noqa: SLF001 - it has no public name
+    if known is None or known[0] is not weight or known[1] != version or known[2].device != weight.device:
+        known = self.__dict__["_kernelwright_factor"] = weight, version, weight.detach().float() + 1
+    return rms_norm(x, known[2], eps=_eps(self))
+
+
+def _is_layer_norm(module: Any) -> bool:
+    shape = getattr(module, "normalized_shape", ())
+    return type(module) is torch.nn.LayerNorm and len(shape) == 1 and module.weight is not None
+
+
+def _layer_norm(self: Any, x: Tensor) -> Any:
+    if not _may(x, self.weight) or self.weight.dtype is not x.dtype or torch.is_autocast_enabled(x.device.type):
+        return _own(self, x)
+    return layer_norm(x, self.weight, self.bias, eps=self.eps)
+
+
+# --- gated feed-forward parts --------------------------------------------------------
+
+
+def _silu(module: Any) -> bool:
+    act = getattr(module, "act_fn", getattr(module, "activation_fn", None))
+    return act is torch.nn.functional.silu or type(act).__name__ in ("SiLU", "SiLUActivation")
+
+
+def _has(module: Any, *names: str) -> bool:
+    """These, and no other module but what is computed between them."""
+    children = {name for name, _ in module.named_children()} - {"act_fn", "activation_fn"}
+    return children == set(names) and _silu(module)
+
+
+def _gated(self: LlamaMLP, x: Tensor) -> Any:
+    if _compiling():
+        return _own(self, x)
+    gate, up = self.gate_proj(x), self.up_proj(x)
+    if gate.dtype not in _FLOATS or up.dtype is not gate.dtype:
+        return self.down_proj(torch.nn.functional.silu(gate) * up)
+    return self.down_proj(swiglu(gate, up))
+
+
+def _gated_packed(self: Phi3MLP, x: Tensor) -> Any:
+    if _compiling():
+        return _own(self, x)
+    both = self.gate_up_proj(x)
+    if both.dtype not in _FLOATS:
+        gate, up = both.chunk(2, -1)
+        return self.down_proj(torch.nn.functional.silu(gate) * up)
+    return self.down_proj(swiglu(both))
+
+
+def _in_features(module: Any) -> int:
+    return int((module.gate_up_proj if hasattr(module, "gate_up_proj") else module.gate_proj).in_features)
+
+
+PATTERNS = (
+    Pattern("norm", _is_rms_norm, lambda module: module.weight.numel(), _rms_norm),
+    Pattern("norm", _is_rms_norm, lambda module: module.weight.numel(), _rms_norm_of_offsets),
+    Pattern("norm", _is_layer_norm, lambda module: module.normalized_shape[0], _layer_norm),
+    Pattern("gated MLP", lambda module: _has(module, "gate_proj", "up_proj", "down_proj"), _in_features, _gated),
+    Pattern("gated MLP", lambda module: _has(module, "gate_up_proj", "down_proj"), _in_features, _gated_packed),
+)
+"""Of patterns that match a module the first is taken whose forward pass gives what the module's own gives."""
+
+for _pattern in PATTERNS:
+    _pattern.forward.__name__ = "forward"  # by which a pickled module finds its own again

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Linear layers that end in an activation."""
