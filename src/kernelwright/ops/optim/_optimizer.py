@@ -178,7 +178,7 @@ def _refuse_shared(op: str, written: Mapping[str, Tensor], given: Mapping[str, T
     for name, tensor in written.items():
         for other, held in given.items():
             if other != name and tensor.numel() and held.numel() and reaches(held, *span(tensor)):
-                raise InvalidArgument(f"{op}: {name} overlaps {other}; give it memory of its own (.clone())")
+                raise InvalidArgument(f"kw_{op}: {name} overlaps {other}; give it memory of its own (.clone())")
 
 
 def _with_names(names: tuple[str, ...], function: Callable[..., None]) -> Callable[..., None]:
