@@ -10,7 +10,8 @@ import pytest
 
 import kernelwright
 from kernelwright import _library, errors, ops
-from kernelwright.ops import _four_bit, _selfcheck
+from kernelwright.ops import _selfcheck
+from kernelwright.ops.four_bit import _shared as four_bit
 from kernelwright.ops.four_bit._selfcheck import decided
 
 RECORDS = [ops.record(name) for name in ops.names()]
@@ -108,7 +109,7 @@ def test_selfcheck_notices(op, damage, monkeypatch):
 @pytest.mark.parametrize("quant_type", ["nf4", "fp4"])
 def test_a_value_on_a_bound_decides_nothing(quant_type):
     """A GPU's reciprocal may be a unit off the CPU's: there a code is right, and so is its neighbour."""
-    bounds = _four_bit.BOUNDS[quant_type]
+    bounds = four_bit.BOUNDS[quant_type]
     for off in (-(2.0**-23), 0.0, 2.0**-23):
         on = [1.0, *(bound * (1 + off) for bound in bounds)]
         assert decided(on, quant_type) == [1.0] + [0.0] * len(bounds)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from kernelwright import errors
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -12,6 +14,17 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 __all__ = ["GlobalOptimManager"]
+
+_KNOWN = ("alpha", "betas", "eps", "lr", "min_8bit_size", "optim_bits", "weight_decay")
+
+
+def _check(config: Mapping[str, Any]) -> None:
+    """A setting that no step looks at would be a silent change of the training."""
+    other = sorted(set(config) - set(_KNOWN))
+    if other:
+        raise errors.Unsupported(
+            f"GlobalOptimManager: {', '.join(other)} cannot be set for single parameters; {', '.join(_KNOWN)} can"
+        )
 
 
 class GlobalOptimManager:
@@ -60,16 +73,18 @@ class GlobalOptimManager:
         value: Any = None,
         key_value_dict: Mapping[str, Any] | None = None,
     ) -> None:
-        """Sets `optim_bits`, `min_8bit_size`, `lr`, `betas`, `eps` or `weight_decay`, one or several, of parameters."""
+        """Sets one or several of `optim_bits`, `min_8bit_size`, `lr`, `betas`, `alpha`, `eps` and `weight_decay`."""
         import torch
 
         if key is not None and key_value_dict is not None:
             raise ValueError("override_config: give a key and its value, or key_value_dict")
         changed = dict(key_value_dict) if key_value_dict is not None else {} if key is None else {key: value}
+        _check(changed)
         self.uses_config_override = True
         for p in [parameters] if isinstance(parameters, torch.Tensor) else parameters:
             self.pid2config.setdefault(id(p), {}).update(changed)
 
     def register_module_override(self, module: Module, param_name: str, config: dict[str, Any]) -> None:
         """The same for a module's parameter of this name, whichever that is when the optimizer begins."""
+        _check(config)
         self.module_weight_config_triple.append((module, param_name, config))

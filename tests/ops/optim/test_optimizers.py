@@ -205,3 +205,13 @@ def test_refusals():
         kernelwright.optimizer_update_32bit(p, p, torch.zeros(4), None, "lion", step=1, lr=0.1)
     with pytest.raises(errors.InvalidArgument, match="rule is 'sgd', but must be 'momentum' or"):
         kernelwright.optimizer_update_32bit(p, torch.zeros(4), torch.zeros(4), None, "sgd", step=1, lr=0.1)
+
+
+def test_settings_that_no_step_looks_at_are_refused():
+    manager = optim.GlobalOptimManager.get_instance()
+    layer = torch.nn.Linear(2, 2)
+    with pytest.raises(errors.Unsupported, match="max_unorm, skip_zeros cannot be set for single parameters"):
+        manager.override_config(layer.weight, key_value_dict={"skip_zeros": True, "max_unorm": 1.0, "lr": 1.0})
+    with pytest.raises(errors.Unsupported, match="percentile_clipping"):
+        manager.register_module_override(layer, "weight", {"percentile_clipping": 5})
+    assert id(layer.weight) not in manager.pid2config

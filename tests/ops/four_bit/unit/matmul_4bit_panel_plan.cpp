@@ -32,7 +32,7 @@ static void check(const kw::Device& device, int64_t m, int64_t n, int64_t k) {
   CHECK(condition, "m %lld, n %lld, k %lld on a device of %d multiprocessors", (long long)m, (long long)n, \
         (long long)k, device.multiprocessors)
   CHECK_PLAN(p.groups * cols >= m && (p.groups - 1) * cols < m);
-  const int64_t rows = p.sides == 2 ? kSidesRows : kPanelRows, cluster = p.split * p.sides;
+  const int64_t rows = p.sides == 2 ? kw::kSidesRows : kw::kPanelRows, cluster = p.split * p.sides;
   CHECK_PLAN(p.grid == kw::ratio_up(n, rows) * p.groups * cluster * p.pieces && p.grid <= kw::kMaxBlocks);
   CHECK_PLAN(p.split >= 1 && (p.sides == 1 || p.sides == 2) && cluster <= 8);
   CHECK_PLAN(p.split * p.pieces <= kw::ratio_up(k, kPanelStep));  // no block without a step
