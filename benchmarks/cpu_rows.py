@@ -46,10 +46,10 @@ def _entry(result: Any) -> dict[str, Any]:
 
 
 def _loops(op: Any, one: Any, threads: int) -> dict[str, Any]:
-    """Beside what reads and writes rows of one type alone, and where a compiler is at hand."""
+    """Beside what reads and writes rows of one type alone, no products, and where a compiler is at hand."""
     from benchmarks.harness import cpu_loop
 
-    if any(overload.fixed for overload in op.overloads) or one.rows <= 2:
+    if op.name == "linear" or any(overload.fixed for overload in op.overloads) or one.rows <= 2:
         return {}
     try:
         return cpu_loop.contestants(one, threads)

@@ -36,7 +36,7 @@ def _spoil(tensor: Any) -> None:
 
 def tensors(result: Any, arguments: list[Any], written: list[int]) -> list[Any]:
     """Outputs, then the arguments that were written to."""
-    outputs = list(result) if isinstance(result, (tuple, list)) else [result]
+    outputs = list(result) if isinstance(result, (tuple, list)) else [] if result is None else [result]
     return [*outputs, *(arguments[i] for i in written)]
 
 
@@ -53,8 +53,11 @@ def _bounds(subject: Subject, arguments: tuple[Any, ...], right: list[Any], foun
     """
     import torch
 
+    def tolerance(tensor: Any) -> Any:
+        return subject.op.tolerances[str(tensor.dtype).removeprefix("torch.")]
+
     def relative(tensor: Any) -> float:
-        return float(subject.op.tolerances[str(tensor.dtype).removeprefix("torch.")].relative)
+        return float(tolerance(tensor).relative)
 
     def usual(tensor: Any) -> float:
         squares = sum(float(part.double().square().sum()) for part in tensor.reshape(-1).split(SLICE))
@@ -64,12 +67,15 @@ def _bounds(subject: Subject, arguments: tuple[Any, ...], right: list[Any], foun
     wide, dtypes = _copies(arguments, wide=True), [tensor.dtype for tensor in found[:count]]
     if not ours:
         of_peers = [PEER * relative(a) * (b.abs() + usual(b)) for a, b in zip(found, right, strict=False)]
+        if not count:  # what is written in place is all there is, codes among it
+            return [PEER * tolerance(a).absolute + bound for a, bound in zip(found, of_peers, strict=True)]
         if any(relative(a) for a in found) or len(found) < count:
             return of_peers
         bounds = subject.op.allowed(subject.case.overload, wide, right[:count], dtypes)
         return [torch.maximum(a, b.double()) for a, b in zip(of_peers, bounds, strict=True)]
     bounds = list(subject.op.allowed(subject.case.overload, wide, right[:count], dtypes))
-    return bounds + [relative(a) * b.abs() for a, b in zip(found[count:], right[count:], strict=True)]
+    in_place = zip(found[count:], right[count:], strict=True)
+    return bounds + [tolerance(a).absolute + relative(a) * b.abs() for a, b in in_place]
 
 
 def _excess(found: Any, wanted: Any, bound: Any) -> float:
@@ -88,7 +94,8 @@ def check(subject: Subject, name: str, prepare: Prepare, arguments: tuple[Any, .
     that an element it does not write shows.
     """
     ours = name == OURS
-    written = subject.written() if ours else []
+    # Peers have ways of their own to write in place; where nothing is returned there is nothing else to compare.
+    written = subject.written() if ours or len(right) == len(subject.written()) else []
     if ours:
         mine = _copies(arguments)
         for tensor in tensors(prepare(*mine)(), mine, written):

@@ -57,7 +57,7 @@ def _seconds(call: Callable[[], Any], device: str) -> float:
 
 
 def _tensors(values: Any) -> list[Any]:
-    return list(values) if isinstance(values, (tuple, list)) else [values]
+    return [] if values is None else list(values) if isinstance(values, (tuple, list)) else [values]
 
 
 def _copies(arguments: Sequence[Any], *, wide: bool = False) -> list[Any]:
@@ -65,13 +65,20 @@ def _copies(arguments: Sequence[Any], *, wide: bool = False) -> list[Any]:
 
 
 def _error(op: Op, case: Case, arguments: tuple[Any, ...]) -> float:
-    """The operator's largest on these arguments, as a share of what its record allows."""
+    """The operator's largest on these arguments, as a share of what its record allows; also of what it writes to."""
     import torch
 
     target = getattr(getattr(torch.ops.kernelwright, op.name), case.overload)
-    found = _tensors(target(*_copies(arguments)))
-    right = _tensors(op.overload(case.overload).reference(*_copies(arguments, wide=True)))
-    bounds = op.allowed(case.overload, _copies(arguments, wide=True), right, [a.dtype for a in found])
+    schema = target._schema.arguments  # noqa: SLF001
+    written = [i for i, a in enumerate(schema) if a.alias_info is not None and a.alias_info.is_write]
+    mine, wide = _copies(arguments), _copies(arguments, wide=True)
+    found, right = _tensors(target(*mine)), _tensors(op.overload(case.overload).reference(*wide))
+    bounds = list(op.allowed(case.overload, _copies(arguments, wide=True), right, [a.dtype for a in found]))
+    for i in written:
+        tolerance = op.tolerances[str(mine[i].dtype).partition(".")[2]]
+        found.append(mine[i])
+        right.append(wide[i])
+        bounds.append(tolerance.absolute + tolerance.relative * wide[i].abs())
     shares = [
         (a.double() - b).abs() / (bound.double() + math.ulp(0))
         for a, b, bound in zip(found, right, bounds, strict=True)

@@ -43,7 +43,8 @@ def test_same_bits_again(op, overload, device):
             assert_same(results(op, overload, case, device), first, str(case))
 
 
-@pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)
+# But linear: on a CPU that is torch's product, whose sums are split as torch's threads are.
+@pytest.mark.parametrize(("op", "overload"), [(o, v) for o, v in OVERLOADS if o.name != "linear"], ids=case_id)
 def test_same_bits_with_any_number_of_threads(op, overload):
     before = torch.get_num_threads()
     try:

@@ -58,7 +58,7 @@ for wrong in (lambda: kernelwright.rms_norm(x, w[:3]), lambda: kernelwright.rms_
 
 
 def found(code):
-    return {"grade": Grade.FAILS.value, "area": all_causes()[code].area.value}
+    return {"code": code, "grade": Grade.FAILS.value, "area": all_causes()[code].area.value, "explained_by": None}
 
 
 @pytest.mark.parametrize(

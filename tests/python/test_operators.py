@@ -227,8 +227,8 @@ def test_writing_to_a_tensor_of_inference_mode_is_refused_outside_of_it(op, over
     """As torch refuses it, but in words that name the argument; whatever the layout, before anything is written."""
     call = tensors.target(op, overload.name)
     for index in tensors.written(op, overload.name):
+        args = small(op, overload, device, number=2)  # the others are made outside: the first that may not be is named
         with torch.inference_mode():
-            args = small(op, overload, device, number=2)
             value = args[index]
             args[index] = value.neg()._neg_view() if layout == "negated" else tensors.laid_out(value, layout)
         before = args[index].clone()

@@ -32,7 +32,12 @@ from toolchain.wheel.recipe import settings
 pytestmark = pytest.mark.slow
 
 TABLE = load()
-ALONE = [op for op, images in find_ops().items() if images == (op,)]
+KERNEL = re.compile(r"(Params \w+\) \{)")  # where an instruction can be planted
+ALONE = [
+    op
+    for op, images in find_ops().items()
+    if images == (op,) and KERNEL.search((ROOT / source_of(ROOT, op)).read_text(encoding="utf-8"))
+]
 SMALLEST, SMALL = sorted(ALONE, key=lambda name: (ROOT / source_of(ROOT, name)).stat().st_size)[:2]
 PLANT = """
 extern "C" __attribute__((visibility("default"))) const char* kw_planted() { return KW_PLANT " " __DATE__ " " __TIME__; }
@@ -143,7 +148,7 @@ def planted(tmp_path_factory) -> Path:
     host = tree / "cmake/host.cmake"
     host.write_text(host.read_text(encoding="utf-8").replace("--build-id=none", "--build-id=sha1"), encoding="utf-8")
     kernels = tree / source_of(ROOT, SMALLEST)
-    text, count = re.subn(r"(Params \w+\) \{)", r"\1 __nanosleep(20);", kernels.read_text(encoding="utf-8"))
+    text, count = KERNEL.subn(r"\1 __nanosleep(20);", kernels.read_text(encoding="utf-8"))
     assert count, f"{kernels.name} has no kernel of the form that this plants into"
     kernels.write_text(text, encoding="utf-8")
     return tree

@@ -51,7 +51,9 @@ KW_SHARED_FUNCTION unsigned code_bound(unsigned middle, unsigned number, bool al
 KW_SHARED_FUNCTION unsigned code_searched(const unsigned* bounds, unsigned bits) {
   const unsigned of = code_order(bits);
   unsigned code = 0;
+#if defined(__CUDACC__) || defined(__clang__) /* GCC knows no such pragma */
 #pragma unroll 1
+#endif
   for (unsigned step = 128; step > 0; step /= 2) {
     if (of > code_order(bounds[code + step - 1])) code += step;
   }

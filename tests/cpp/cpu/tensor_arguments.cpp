@@ -193,7 +193,7 @@ void check_columns(Function f, int i) {
     c.described[i].dtype = KW_FLOAT16;
   });
   if (f == kRms) return;
-  refuse(f, "the element type of ", [=](Call& c) {  // that of the rows, where others are of float32
+  refuse(f, "the dtype of ", [=](Call& c) {  // that of the rows, where others are of float32
     c.types(KW_FLOAT16, KW_FLOAT32);
     c.described[i].dtype = KW_FLOAT16;
   });

@@ -15,10 +15,11 @@ ACTIVATIONS = ("none", "relu", "squared_relu", "silu", "gelu", "gelu_tanh")
 """In the order of the C library's numbers."""
 
 
-def activated(z: Tensor, activation: str) -> Tensor:
+def activated(z: Tensor, activation: str | None) -> Tensor:
+    """None, as the public function takes it, is "none"."""
     from torch.nn import functional
 
-    if activation == "none":
+    if activation is None or activation == "none":
         return z
     if activation == "squared_relu":
         return functional.relu(z).square()
@@ -63,7 +64,7 @@ def by_torch(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) ->
     return y
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor:
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str | None) -> Tensor:
     """Rounded once, at the end."""
     import torch
 
@@ -73,7 +74,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> T
     return settled(activated(z if bias is None else z + bias.to(wide), activation), x.dtype)
 
 
-def terms(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> tuple[Tensor]:
+def terms(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str | None) -> tuple[Tensor]:
     """What the sums are made of, times how steep the activation is there, at most."""
     sizes, z = x.abs() @ weight.abs().t(), x @ weight.t()
     if bias is not None:

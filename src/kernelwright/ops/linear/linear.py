@@ -26,11 +26,12 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: st
 
     Returns [..., n] of x's dtype. Differentiable. Torch's own product is the faster way and is taken without an
     activation, on the CPU, on a GPU without wgmma, where rows do not lie on 16 bytes, of fewer than 256 rows or more
-    than 4096 of k, and where there are too few tiles for the GPU.
+    than 4096 of k, and where there are too few tiles for the GPU. On the CPU the bits of torch's product depend on the
+    number of threads.
 
     >>> y = kernelwright.linear(x, weight, bias, "gelu")
     """
-    result: Tensor = calls.linear.default(x, weight, bias, activation or "none")
+    result: Tensor = calls.linear.default(x, weight, bias, "none" if activation is None else activation)
     return result
 
 

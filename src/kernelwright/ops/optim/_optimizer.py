@@ -201,22 +201,32 @@ def overload(
     letters = iter("abcdefgh")
     written = [tensor for tensor in names if tensor != "grad" and not tensor.startswith("map")]
     shown = [f"Tensor({next(letters)}!) {tensor}" if tensor in written else f"Tensor {tensor}" for tensor in names]
+
+    def fake(tensors: tuple[Tensor, ...], rule: str, n: Step) -> None:
+        check(tensors, rule, n)
+        _writable(op, dict(zip(names, tensors, strict=True)), written)
+
     numbers = [f"{'int' if number == 'step' else 'float'} {number}" for number in Step._fields]
     return Overload(
         name=name,
         schema=f"({', '.join([*shown, 'str rule', *numbers])}) -> ()",
         bind=lambda library, key: _bind(op, names, written, check, by_torch, library, key),
-        fake=_with_names(names, check),
+        fake=_with_names(names, fake),
         reference=_with_names(names, by_torch),
         fixed=tuple(tensor for tensor in names if tensor not in ("param", "grad")),
     )
 
 
-def _ready(op: str, given: Mapping[str, Tensor], written: Sequence[str]) -> None:
-    refuse_freed(op, **given)
+def _writable(op: str, given: Mapping[str, Tensor], written: Sequence[str]) -> None:
+    """What can be said without memory, so that a compiler is told too."""
     for name in written:
         refuse_inference(op, name, given[name])
         refuse_overlap(op, name, given[name])
+
+
+def _ready(op: str, given: Mapping[str, Tensor], written: Sequence[str]) -> None:
+    refuse_freed(op, **given)
+    _writable(op, given, written)
     _refuse_shared(op, {name: given[name] for name in written}, given)
 
 
