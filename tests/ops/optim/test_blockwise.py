@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+pytest.importorskip("torch", reason="torch is not installed")  # kernelwright.optim is made of torch's classes
+
 import kernelwright
 from kernelwright import _library, errors, ops
 from kernelwright.optim import create_dynamic_map, create_fp8_map, create_linear_map, create_normal_map

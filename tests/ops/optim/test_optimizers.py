@@ -7,6 +7,8 @@ import copy
 
 import pytest
 
+pytest.importorskip("torch", reason="torch is not installed")  # kernelwright.optim is made of torch's classes
+
 import kernelwright
 from kernelwright import _library, errors, optim
 from kernelwright.ops.optim import _optimizer
