@@ -55,13 +55,13 @@ VALUES = [
     number("src/kernelwright/a.py", "TAG = 'manylinux_2_31_x86_64'\n", "a platform tag"),
     number("toolchain/workflows/a.yml.in", "GCC: 12.4.0\n", "the locked GCC"),
     Plant(
-        "launchers_and_kernels_agree",
+        "shared_numbers_are_in_geometry",
         {
-            "csrc/ops/x/host/a.h": "// As in csrc/ops/x/device/a_*.cuh.\nconstexpr int64_t kA = int64_t{2} << 3;\n",
-            "csrc/ops/x/device/a_b.cuh": "constexpr u32 kB = 8u;\nconstexpr u32 kA = kB * 4;\n",
+            "csrc/ops/x/host/a.h": "constexpr int64_t kA = 16;\n",
+            "csrc/ops/x/device/a.cuh": "constexpr u32 kA = 8u * 2;\n",
         },
-        "csrc/ops/x/host/a.h: kA is 16, in csrc/ops/x/device/a_b.cuh it is 32",
-        {"csrc/ops/x/device/a_b.cuh": "constexpr u32 kB = 8u;\nconstexpr u32 kA = kB * 2;\n"},
+        "csrc/ops/x/host/a.h: kA stands in csrc/ops/x/device/a.cuh too",
+        {"csrc/ops/x/device/a.cuh": "constexpr u32 kB = 16;\n"},
     ),
 ]
 
