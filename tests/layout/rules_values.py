@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from kernelwright_toolchain import targets
 from tests.layout.tree import Tree
-from toolchain import targets
 
 # Where no such number may stand. Documents, tests, locks, recorded results and generated files (.github) may name them.
 ROOMS = (

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from toolchain.manifest import base_version
+from kernelwright_toolchain.manifest import base_version
 
 ROOT = Path(__file__).parents[2]
 
