@@ -69,20 +69,27 @@ def native_sources() -> list[str]:
 
 def workflows() -> list[str]:
     """The workflow files, relative to the root."""
-    return sorted(
-        str(path.relative_to(project().root)) for path in (project().root / ".github" / "workflows").glob("*.yml")
-    )
+    return _of_github("workflows/*.yml")
+
+
+def _of_github(pattern: str) -> list[str]:
+    root = project().root
+    return sorted(str(path.relative_to(root)) for path in (root / ".github").glob(pattern))
 
 
 def run_lint(rest: Sequence[str]) -> int:
     """0 if every check passes; all run, whatever the first ones say. What follows -- goes to the layout tests."""
     python = environment.ready("lint")
     own = [str(python), "-I", "-m"]
+    schema = [*own, "check_jsonschema", "--builtin-schema"]
+    forms = [path for path in _of_github("ISSUE_TEMPLATE/*.yml") if Path(path).stem != "config"]
     checks = [
         ("ruff check", [*own, "ruff", "check", "."]),
         ("ruff format", [*own, "ruff", "format", "--check", "."]),
         ("mypy --strict", [*own, "mypy"]),
-        ("workflows", [*own, "check_jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows()]),
+        ("workflows", [*schema, "vendor.github-workflows", *workflows()]),
+        ("issue forms", [*schema, "vendor.github-issue-forms", *forms]),
+        ("citation", [*schema, "vendor.citation-file-format", "CITATION.cff"]),
         # Rights, pins, secrets, expressions in scripts: what a schema cannot see.
         ("workflow audit", [str(python.parent / "zizmor"), "--offline", "--quiet", "--no-progress", *workflows()]),
         ("clang-format", [str(python.parent / "clang-format"), "--dry-run", "-Werror", *native_sources()]),
