@@ -8,11 +8,11 @@
 /*
  * Of each row h, which is x, or with `eps` >= 0 its RMS norm x / sqrt(mean(x^2) + eps) * weight, not rounded between:
  *
- *   absmax = max(largest |h|, clamp)      code = round(h * (127 / absmax)), half to even, from -127 to 127
+ *   absmax = max(largest |h|, clamp)      code = round(h * (127 * (1 / absmax))), half to even, from -127 to 127
  *
  * so that h is code * absmax / 127. A row whose absmax is subnormal, infinite or NaN has codes 0: a row of zeros with
- * no clamp, and rows with an infinity or a NaN, of which absmax tells. 127 / absmax is rounded before it multiplies; on
- * a GPU it is 127 * (1 / absmax) by the GPU's reciprocal, to 2 units in the last place.
+ * no clamp, and rows with an infinity or a NaN, of which absmax tells. Each step is rounded to float32; a GPU's
+ * reciprocal is right to a unit in the last place.
  *
  * codes         result: `rows` rows of `cols` bytes
  * absmax        result: `rows` float32
@@ -27,7 +27,7 @@
  * weight_dtype  `dtype` or KW_FLOAT32
  * stream        a CUstream of `device` (NULL: the default stream); not used on KW_CPU
  * clamp         the least absmax, 0 or more (ternary models: 1e-5; LLM.int8: 0)
- * threshold     above 0 with outliers, else 0
+ * threshold     above 0 where outliers are wanted, else 0
  * eps           0 or more for the RMS norm; below 0 for none
  *
  * Pointers need only their element's alignment. Overlaps are undefined.
