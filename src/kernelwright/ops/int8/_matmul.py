@@ -57,9 +57,10 @@ def check(
         names = [name for name, tensor in given.items() if tensor is not None]
         if names:
             raise InvalidArgument(f"{NAME}: dtype is torch.int32, which has the sums alone; leave out {names[0]}")
-    elif dtype not in dtypes(*FLOATS):
+    elif dtype not in dtypes(*FLOATS, "float64"):
         raise InvalidArgument(
-            f"{NAME}: dtype is {dtype}, but must be torch.int32, torch.float32, torch.float16 or torch.bfloat16"
+            f"{NAME}: dtype is {dtype}, but must be torch.int32, torch.float32, torch.float16, torch.bfloat16 or "
+            "torch.float64"
         )
     _check_factors(x, weight, x_scale, weight_scale, bias)
 
@@ -131,14 +132,15 @@ def terms(
 # --- cases ------------------------------------------------------------------------
 
 TOLERANCES = {
+    "float64": Tolerance(1e-12, 1e-30, 1e-12),
     "int32": Tolerance(0.0, 1e-9),
     "float32": Tolerance(1e-6, 1e-30, 5e-7),
     "float16": Tolerance(2.0**-10 * 1.01, 6e-8, 5e-7),  # a unit in the last place: the reference is rounded, too
     "bfloat16": Tolerance(2.0**-7 * 1.01, 1e-30, 5e-7),
 }
 _SIZES = (  # m, n, k
-    (1, 1, 1), (1, 7, 16), (2, 40, 48), (3, 5, 0), (0, 8, 16), (4, 0, 16), (8, 33, 144), (9, 64, 128), (16, 100, 1040),
-    (5, 96, 2064), (17, 40, 32), (20, 300, 272), (40, 33, 80), (64, 64, 31), (70, 65, 130), (130, 257, 144),
+    (1, 1, 1), (1, 7, 16), (2, 40, 48), (3, 5, 0), (0, 8, 16), (4, 0, 16), (3, 12, 33), (8, 33, 144), (9, 64, 128),
+    (16, 100, 1040), (5, 96, 2064), (17, 40, 32), (20, 300, 272), (40, 33, 80), (64, 64, 31), (70, 65, 130), (130, 257, 144),
     (129, 300, 400), (300, 520, 1040), (257, 24, 4112), (33, 1000, 16), (1, 4096, 2048),
 )  # fmt: skip
 _KINDS = (  # result, scales, bias
@@ -149,13 +151,13 @@ _KINDS = (  # result, scales, bias
 
 def _case(m: int, n: int, k: int, kind: tuple[str, bool, str | None]) -> Case:
     out, scaled, bias = kind
-    return Case("default", (m, k), "int8", {"n": n, "out": out, "scaled": scaled, "bias": bias})
+    return Case("default", (m, k), out, {"n": n, "scaled": scaled, "bias": bias})
 
 
 CASES = (
     *(_case(*sizes, kind) for number, sizes in enumerate(_SIZES) for kind in (_KINDS * 2)[number % 6 :: 2][:3]),
-    Case("default", (16,), "int8", {"n": 5, "out": "float32", "scaled": True, "bias": "float32"}),
-    Case("default", (2, 3, 32), "int8", {"n": 9, "out": "float16", "scaled": True, "bias": None}),
+    Case("default", (16,), "float32", {"n": 5, "scaled": True, "bias": "float32"}),
+    Case("default", (2, 3, 32), "float16", {"n": 9, "scaled": True, "bias": None}),
 )
 _LAYERS = ((4096, 4096, 4096), (8192, 8192, 8192), (2048, 14336, 4096), (256, 28672, 8192))
 _FEW = tuple((m, 28672, 8192) for m in (1, 2, 4, 8, 16, 32, 64))
@@ -180,8 +182,8 @@ def make(case: Case, device: Any, generator: Any) -> tuple[Any, ...]:
     bias = None
     if options["bias"]:
         bias = torch.randn(n, generator=generator, device=device).to(getattr(torch, options["bias"]))
-    factor = 1.0 if options["out"] == "int32" else BY_ABSMAX / (8 if options["scaled"] else 64)
-    dtype = getattr(torch, options["out"])
+    factor = 1.0 if case.dtype == "int32" else BY_ABSMAX / (8 if options["scaled"] else 64)
+    dtype = getattr(torch, case.dtype)
     return codes(*rows, k), codes(n, k), scales(*rows), scales(n), bias, factor, dtype
 
 
@@ -190,7 +192,7 @@ def traffic(case: Case) -> int:
     m, n, options = math.prod(rows), case.options["n"], case.options
     sizes = {"float32": 4, "int32": 4, "float16": 2, "bfloat16": 2}
     scales = 4 * (m + n) if options["scaled"] else 0
-    return m * k + n * k + m * n * sizes[options["out"]] + scales + n * sizes.get(options["bias"], 0)
+    return m * k + n * k + m * n * sizes[case.dtype] + scales + n * sizes.get(options["bias"], 0)
 
 
 def flops(case: Case) -> int:

@@ -143,7 +143,7 @@ def terms_of_outliers(x: Tensor, threshold: float, clamp: float) -> tuple[Tensor
 # --- cases ------------------------------------------------------------------------
 
 # To the bit, but for what `terms` allow.
-EXACT = {name: Tolerance(0.0, 0.0, 1.0) for name in ("int8", "int32", "uint8", "float32")}
+EXACT = {name: Tolerance(0.0, 0.0, 1.0) for name in (*FLOATS, "int8", "int32", "uint8")}
 _DTYPES = FLOATS[:3]
 _COLS = (1, 2, 3, 7, 8, 15, 16, 31, 33, 64, 100, 127, 128, 129, 256, 257, 511, 1000, 1024, 2048, 2560, 4099, 5120)
 _SHAPES = (

@@ -38,8 +38,8 @@ def matmul_int8(
     weight_scale  float32, [n], or None for 1
     bias          float32, float16 or bfloat16, [n], or None
     factor        None: 1 / (127 * 127) where there are two scales, so that they are those of quantize_rows_int8; else 1
-    dtype         of the result: torch.float32, torch.float16, torch.bfloat16, or torch.int32 for the sums alone.
-                  None: torch.float32 with a scale, torch.int32 without
+    dtype         of the result: torch.float32, torch.float16, torch.bfloat16, or torch.int32 for the sums alone;
+                  torch.float64 is computed in plain torch. None: torch.float32 with a scale, torch.int32 without
 
     Returns [..., n]. Not differentiable. On a GPU rows that do not begin on 16 bytes take a slower kernel.
 
@@ -90,6 +90,8 @@ def _bind(library: Library, key: str) -> Callable[..., Tensor]:
         refuse_freed(_NAME, x=x, weight=weight, x_scale=x_scale, weight_scale=weight_scale, bias=bias)
         if not y.numel():
             return y
+        if dtype == torch.float64:
+            return definition.matmul(x, weight, x_scale, weight_scale, bias, factor, dtype)
         (left, left_stride), (right, right_stride) = rows(x), rows(weight)
         small = [t if t is None else t.contiguous() for t in (x_scale, weight_scale, bias)]
         (device, stream), n = place(x), weight.shape[0]

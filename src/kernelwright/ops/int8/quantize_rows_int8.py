@@ -36,7 +36,8 @@ def quantize_rows_int8(
     `absmax = max(largest |h| of the row, clamp)` and `code = round(h * (127 * (1 / absmax)))`, half to even, so that h
     is `code * absmax / 127`; h is x, or its RMS norm. A row with an infinity or a NaN has codes 0; absmax tells of it.
 
-    x          float32, float16, bfloat16 or float64, of any shape, on the CPU or a GPU; computed in float32
+    x          float32, float16 or bfloat16, of any shape, on the CPU or a GPU; computed in float32. float64 works too,
+               in plain torch
     clamp      the least absmax: 1e-5 in ternary models, 0 in LLM.int8
     eps        quantize `x / sqrt(mean(x * x) + eps) * weight` instead, without rounding it first; None: no norm
     weight     with eps: one factor a column, of x's dtype or float32; None for no factor
@@ -103,8 +104,6 @@ class _Call:
         cols = x.shape[-1]
         count = math.prod(x.shape[:-1])
         numbers = self.numbers
-        if x.dtype not in numbers:
-            x, weight = x.float(), weight if weight is None else weight.float()
         x, stride = rows(x)
         factor = weight if weight is None else weight.contiguous()
         codes, absmax, *more = (tensor.data_ptr() for tensor in outputs)
@@ -118,12 +117,17 @@ class _Call:
             self.library.fail(_FUNCTION, status)
 
 
-def _bind(fake: Callable[..., tuple[Tensor, ...]]) -> Callable[[Library, str], Callable[..., tuple[Tensor, ...]]]:
+def _bind(
+    fake: Callable[..., tuple[Tensor, ...]], reference: Callable[..., tuple[Tensor, ...]]
+) -> Callable[[Library, str], Callable[..., tuple[Tensor, ...]]]:
     def bind(library: Library, key: str) -> Callable[..., tuple[Tensor, ...]]:
         call = _Call(library, key)
 
         def run(x: Tensor, weight: Tensor | None, eps: float, clamp: float) -> tuple[Tensor, ...]:
             outputs = fake(x, weight, eps, clamp)
+            if x.dtype not in call.numbers:
+                refuse_freed(_NAME, x=x, weight=weight)
+                return reference(x, weight, eps, clamp)
             call(outputs, x, weight, (clamp, 0.0, eps))
             return outputs
 
@@ -137,6 +141,9 @@ def _bind_outliers(library: Library, key: str) -> Callable[..., tuple[Tensor, ..
 
     def run(x: Tensor, threshold: float, clamp: float) -> tuple[Tensor, ...]:
         outputs = _fake_outliers(x, threshold, clamp)
+        if x.dtype not in call.numbers:
+            refuse_freed(_NAME, x=x)
+            return definition.without_outliers(x, threshold, clamp)
         call(outputs, x, None, (clamp, threshold, -1.0))
         return outputs
 
@@ -158,7 +165,7 @@ OP = Op(
         _overload(
             "default",
             _NORM,
-            bind=_bind(_fake),
+            bind=_bind(_fake, definition.quantize),
             fake=_fake,
             reference=definition.quantize,
             terms=definition.terms_of_quantize,
@@ -166,7 +173,7 @@ OP = Op(
         _overload(
             "sums",
             _NORM,
-            bind=_bind(_fake_sums),
+            bind=_bind(_fake_sums, definition.with_sums),
             fake=_fake_sums,
             reference=definition.with_sums,
             terms=definition.terms_of_sums,
