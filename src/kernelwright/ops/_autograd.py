@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kernelwright import errors
 from kernelwright.ops import _private as private
 from kernelwright.ops._calls import kept
-from kernelwright.ops._tensors import refuse_overlap, refuse_tangents
+from kernelwright.ops._tensors import no_tangents, refuse_inference, refuse_tangents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,9 +66,13 @@ def function(torch: Any, target: Any, name: str, backward: Backward) -> Run:
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         backward.setup_context(ctx, inputs, output)
 
+    def jvp(ctx: Any, *tangents: Any) -> Any:  # noqa: ARG001 - torch's signature
+        raise no_tangents(name.partition(".")[0])
+
     members = {
         "forward": staticmethod(forward),
         "setup_context": staticmethod(setup_context),
+        "jvp": staticmethod(jvp),
         "backward": staticmethod(backward.backward),
         "generate_vmap_rule": True,
     }
@@ -132,15 +136,11 @@ def refuse_gradients(torch: Any, target: Any, name: str, schema: Schema, refuse:
     names, op = [argument.name for argument in schema.arguments], name.partition(".")[0]
     wanted, redispatch = _wants_gradients(torch), _redispatch(target, refuse)
     otherwise = "use the overload that does not write in place" if schema.written else "give it without (.detach())"
-    tensor, level = torch.Tensor, private.forward_level()
+    level = private.forward_level()
 
     def run(keyset: Any, *args: Any) -> Any:
         if level() >= 0:
             refuse_tangents(op, args)
-        for place in schema.written:
-            value = args[place]
-            if isinstance(value, tensor) and value.is_neg():  # torch hands the kernel a copy, which it then copies back
-                refuse_overlap(op, names[place], value)
         index = wanted(args)
         if index is not None:
             raise errors.Unsupported(
@@ -152,13 +152,17 @@ def refuse_gradients(torch: Any, target: Any, name: str, schema: Schema, refuse:
     return run
 
 
-def count_writes(torch: Any, target: Any, schema: Schema) -> Run:
+def count_writes(torch: Any, target: Any, name: str, schema: Schema) -> Run:
     """A kernel that tells autograd what is written to: those in C cannot."""
+    op = name.partition(".")[0]
     written, tensor, go_on = torch.autograd.graph.increment_version, torch.Tensor, private.redispatch(
         target, "ADInplaceOrView"
     )  # fmt: skip
 
     def run(keyset: Any, *args: Any) -> Any:
+        for place in schema.written:
+            if isinstance(args[place], tensor):
+                refuse_inference(op, schema.arguments[place].name, args[place])
         try:
             found = go_on(keyset, args)
         except RuntimeError as error:

@@ -48,11 +48,13 @@ def kept(error: BaseException) -> BaseException:
 def entry(torch: Any, target: Any, schema: Schema, function: Any, name: str, *, counts: bool) -> Run:
     """The function of an overload. `function` is its autograd.Function for torch.func; `counts`: what is written to is
     counted by another kernel, which this leaves out too."""
-    below, transformed, level = private.below_autograd(), private.transforms_active(), private.forward_level()
-    versions = private.below_versions() if counts and schema.written else None
-    if below is None or transformed is None or (counts and schema.written and versions is None):
+    writes = counts and bool(schema.written)
+    below = private.below_versions() if writes else private.below_autograd()
+    transformed, level = private.transforms_active(), private.forward_level()
+    if below is None or transformed is None:
         return _classed(target)
     compiling, enabled, wanted = torch.compiler.is_dynamo_compiling, torch.is_grad_enabled, _wanting(schema)
+    run_plain = _counting(torch, target, schema, name, below) if writes else None
 
     def run(*args: Any) -> Any:
         if compiling():  # first, as what follows is nothing for torch.compile to look at
@@ -62,12 +64,14 @@ def entry(torch: Any, target: Any, schema: Schema, function: Any, name: str, *, 
                 return function(*args) if function else target(*args)
             if level() >= 0 or (enabled() and wanted(args)):
                 return target(*args)
+            if run_plain:
+                return run_plain(args)
             with below():
                 return target(*args)
         except RuntimeError as error:
             raise kept(error) from error.__cause__
 
-    return _counting(torch, target, run, schema, name, versions) if versions else run
+    return run
 
 
 def _wanting(schema: Schema) -> Callable[[tuple[Any, ...]], bool]:
@@ -97,26 +101,29 @@ def _classed(target: Any) -> Run:
     return run
 
 
-def _counting(torch: Any, target: Any, run: Run, schema: Schema, name: str, versions: Callable[[], Any]) -> Run:
-    """`run` of an overload that writes: a backward pass that saved what it writes to must notice."""
-    compiling, written, inference = (
-        torch.compiler.is_dynamo_compiling,
+def _counting(
+    torch: Any, target: Any, schema: Schema, name: str, below: Callable[[], Any]
+) -> Callable[[tuple[Any, ...]], Any]:
+    """A call that writes, with its arguments: a backward pass that saved what it writes to must notice."""
+    count, inference, op = (
         torch.autograd.graph.increment_version,
         torch.is_inference_mode_enabled,
+        name.partition(".")[0],
     )
-    plain, places = {torch.Tensor, torch.nn.Parameter}, [(p, schema.arguments[p].name) for p in schema.written]
+    plain, places = {torch.Tensor, torch.nn.Parameter}, schema.written
 
-    def counted(*args: Any) -> Any:
-        if compiling() or any(type(args[place]) not in plain for place, _ in places[: len(args)]):
-            return target(*args)
-        if not inference():
-            for place, argument in places:
-                refuse_inference(name, argument, args[place])
-        with versions():
-            found = run(*args)
-        if not inference():
-            for place, _ in places:
-                written(args[place])
+    def run(args: tuple[Any, ...]) -> Any:
+        within = inference()
+        for place in places:
+            if place >= len(args) or type(args[place]) not in plain:
+                return target(*args)
+            if not within and args[place].is_inference():
+                refuse_inference(op, schema.arguments[place].name, args[place])
+        with below():
+            found = target(*args)
+        if not within:
+            for place in places:
+                count(args[place])
         return found
 
-    return counted
+    return run

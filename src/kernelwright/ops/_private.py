@@ -27,14 +27,19 @@ def below_autograd() -> Callable[[], contextlib.AbstractContextManager[Any]] | N
     return found
 
 
+_ABOVE_KERNELS = ("AutogradFunctionality", "AutogradOther", "AutogradNestedTensor", "ADInplaceOrView")
+
+
 def below_versions() -> Callable[[], contextlib.AbstractContextManager[Any]] | None:
-    """Makes a context within which calls do not come to the kernel that counts what is written to. None: they do."""
+    """The same of the kernel, too, that counts what is written to."""
     guard, keyset = getattr(_c(), "_ExcludeDispatchKeyGuard", None), getattr(_c(), "DispatchKeySet", None)
-    key = getattr(getattr(_c(), "DispatchKey", None), "ADInplaceOrView", None)
-    if guard is None or keyset is None or key is None:
+    keys = [getattr(getattr(_c(), "DispatchKey", None), name, None) for name in _ABOVE_KERNELS]
+    if guard is None or keyset is None or None in keys:
         return None
-    keys = keyset(key)
-    return lambda: guard(keys)
+    excluded = keyset(keys[0])
+    for key in keys[1:]:
+        excluded = excluded | keyset(key)
+    return lambda: guard(excluded)
 
 
 def transforms_active() -> Callable[[], bool] | None:
@@ -57,14 +62,12 @@ def redispatch(target: Any, below: str) -> Callable[..., Any]:
     after = getattr(_c(), f"_after_{below}_keyset", None)
     if after is not None and hasattr(target, "redispatch"):
         return lambda keyset, args: target.redispatch(keyset & after, *args)
-    guards = [guard for guard in (below_autograd(), below == "ADInplaceOrView" and below_versions()) if guard]
-    if not guards:
-        raise ImportError("this torch has no way known here to go on below autograd")
+    guard = below_versions() if below == "ADInplaceOrView" else below_autograd() or below_versions()
+    if guard is None:
+        raise ImportError(f"kernelwright: this torch has none of the ways known here to go on below {below}")
 
     def run(_: Any, args: tuple[Any, ...]) -> Any:
-        with contextlib.ExitStack() as stack:
-            for guard in guards:
-                stack.enter_context(guard())
+        with guard():
             return target(*args)
 
     return run

@@ -12,7 +12,7 @@ from kernelwright._fork import section
 from kernelwright.ops import _calls, _schema
 from kernelwright.ops._autograd import count_writes, function, record_gradients, refuse_gradients
 from kernelwright.ops._calls import calls, entry
-from kernelwright.ops._tensors import refuse_inference, unusual
+from kernelwright.ops._tensors import refuse_inference, refuse_overlap, unusual
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -138,12 +138,14 @@ def _refuse_others(torch: Any, shown: str, refuse: Callable[..., None]) -> Calla
 
 def _materialise(torch: Any, target: Any, name: str, schema: Schema) -> Callable[..., Any]:
     """A kernel for views that negate on access; torch's own cannot serve a schema that writes and does not return."""
+    op = name.partition(".")[0]
 
     def run(*args: Any, **kwargs: Any) -> Any:
         plain = [a.resolve_neg() if isinstance(a, torch.Tensor) else a for a in args]
         copied = [place for place in schema.written if args[place] is not plain[place]]
         for place in copied:
-            refuse_inference(name, schema.arguments[place].name, args[place])
+            refuse_inference(op, schema.arguments[place].name, args[place])
+            refuse_overlap(op, schema.arguments[place].name, args[place])
         result = target(*plain, **kwargs)
         for place in copied:
             args[place].copy_(plain[place])
@@ -226,7 +228,7 @@ class _Made:
             elsewhere.impl(self.name, _handed(self.torch, native, self.name, self.schema.results, kernel), key)
         elsewhere.impl(self.name, self.torch.library.fallthrough_kernel, "Autograd")
         if self.schema.written:
-            counted = count_writes(self.torch, self.target, self.schema)
+            counted = count_writes(self.torch, self.target, self.name, self.schema)
             self.library.impl(self.name, counted, "ADInplaceOrView", with_keyset=True)
         return True
 

@@ -188,13 +188,16 @@ def refuse_overlap(op: str, name: str, tensor: Tensor) -> None:
             reach += stride * (size - 1)
 
 
+def no_tangents(name: str) -> Unsupported:
+    return Unsupported(
+        f"{name} has no forward-mode derivative (jvp, dual tensors): use reverse mode (backward(), torch.autograd.grad)"
+    )
+
+
 def refuse_tangents(name: str, values: Iterable[Any]) -> None:
     """Forward-mode derivatives are not there; torch would take them for zeros, silently."""
     import torch
 
     unpack = torch.autograd.forward_ad.unpack_dual
     if any(isinstance(value, torch.Tensor) and unpack(value).tangent is not None for value in values):
-        raise Unsupported(
-            f"{name} has no forward-mode derivative (jvp, dual tensors): "
-            "use reverse mode (backward(), torch.autograd.grad)"
-        )
+        raise no_tangents(name)
