@@ -4,12 +4,11 @@
 #include "core/error.h"
 #include "core/sizes.h"
 #include "core/tensor.h"
+#include "ops/four_bit/host/four_bit.h"
 #include "ops/four_bit/torch/weight.h"
 
 namespace kw::torch {
 namespace {
-
-constexpr int64_t kScalesABlock = 256;
 
 kw_status quantize_4bit(Call& call) {
   constexpr const char* kName = "quantize_4bit";

@@ -4,13 +4,13 @@
 #include "core/error.h"
 #include "core/sizes.h"
 #include "core/tensor.h"
+#include "ops/linear/host/plan.h"
 #include "torch/operator.h"
 
 namespace kw::torch {
 namespace {
 
 constexpr const char* kActivations[] = {"none", "relu", "squared_relu", "silu", "gelu", "gelu_tanh"};
-constexpr int64_t kAlignment = 16;  // what the kernels for tensor cores want of addresses and rows
 
 // Where a kernel of the library is the fast way; torch's own product is it elsewhere.
 kw_status linear(Call& call) {
@@ -28,8 +28,8 @@ kw_status linear(Call& call) {
                            static_cast<int64_t>(reinterpret_cast<uintptr_t>(weight.data)) | rows.stride * 2 |
                            columns.stride * 2;
   int32_t fits = 0;
-  KW_TRY(kw_linear_fits(x.device, rows.count, columns.count, rows.cols, together % kAlignment != 0 ? 1 : kAlignment,
-                        x.dtype, &fits));
+  KW_TRY(kw_linear_fits(x.device, rows.count, columns.count, rows.cols,
+                        together % linear_plan::kAlignment != 0 ? 1 : linear_plan::kAlignment, x.dtype, &fits));
   if (fits == 0) return kElsewhere;
   int64_t sizes[kMostDims];
   for (int64_t i = 0; i < x.dims; ++i) sizes[i] = x.sizes[i];
