@@ -50,6 +50,9 @@ class Overload:
     fixed: tuple[str, ...] = ()
     """Tensors whose element type is the operator's own, whatever that of the others: codes, scales. No gradients are
     taken by them, and the reference takes them in float64 too, which has their values exactly."""
+    in_python: str = ""
+    """Why there is no kernel in csrc/ops/<family>/torch, so that `bind`'s is called wherever torch runs one; a test
+    wants the kernel or the reason."""
 
 
 @dataclass(frozen=True)
