@@ -75,7 +75,7 @@ def test_without_a_limit_lamb_is_adam(device):
 
 def test_what_has_no_limit_refuses_one():
     params = [torch.nn.Parameter(torch.zeros(4))]
-    with pytest.raises(errors.InvalidArgument, match="LAMB8bit only supports max_unorm=1.0"):
+    with pytest.raises(errors.InvalidArgument, match=r"LAMB8bit only supports max_unorm=1\.0"):
         optim.LAMB8bit(params, max_unorm=0.5)
     with pytest.raises(errors.InvalidArgument, match="LAMB8bit does not support amsgrad=True"):
         optim.LAMB8bit(params, amsgrad=True)
