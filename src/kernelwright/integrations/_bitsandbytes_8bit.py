@@ -111,11 +111,11 @@ def optimizer_update_8bit_blockwise(
     rule = _rule(optimizer_name)
     _refuse(skip_zeros)
     numbers: Any = Step(step, lr, beta1, beta2, beta3, alpha, eps, weight_decay, gnorm_scale)
-    op = calls.optimizer_update_8bit_blockwise
     if state2 is None:
-        op.one_state(p, g, state1, absmax1, qmap1, rule, *numbers)
+        calls.optimizer_update_8bit_blockwise.one_state(p, g, state1, absmax1, qmap1, rule, *numbers)
     else:
-        op.default(p, g, state1, state2, absmax1, absmax2, qmap1, qmap2, rule, *numbers)
+        states = state1, state2, absmax1, absmax2, qmap1, qmap2
+        calls.optimizer_update_8bit_blockwise.default(p, g, *states, rule, *numbers)
 
 
 def _refuse(skip_zeros: bool) -> None:

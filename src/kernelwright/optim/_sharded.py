@@ -32,12 +32,22 @@ def like(p: Tensor, part: Tensor, leading: int = 0) -> Tensor:
     """`part`, of the shape of p's part after `leading` dimensions, as a DTensor that is sharded as p."""
     if not is_sharded(p):
         return part
-    from torch.distributed.tensor import DTensor, Shard
+    held: Any = p
+    where = [_along(at, at.dim + leading) if at.is_shard() else at for at in held.placements]
+    return _made(held, part, where, torch.Size((*part.shape[:leading], *p.shape)))
 
-    where = [Shard(at.dim + leading) if at.is_shard() else at for at in p.placements]
-    shape = torch.Size((*part.shape[:leading], *p.shape))
+
+def _along(placement: Any, dim: int) -> Any:
+    """The same placement, of another dimension."""
+    split = {"split_factor": placement.split_factor} if hasattr(placement, "split_factor") else {}
+    return placement if placement.dim == dim else type(placement)(dim, **split)
+
+
+def _made(p: Any, part: Tensor, where: list[Any], shape: torch.Size) -> Tensor:
+    """A DTensor on p's processes. Its class is p's: torch has it in another module since 2.5."""
     stride = torch.empty(shape, device="meta").stride()
-    return DTensor.from_local(part, p.device_mesh, where, run_check=False, shape=shape, stride=stride)
+    found: Tensor = type(p).from_local(part, p.device_mesh, where, run_check=False, shape=shape, stride=stride)
+    return found
 
 
 def row(p: Tensor, shape: tuple[int, ...], of: int) -> Tensor:
@@ -45,19 +55,16 @@ def row(p: Tensor, shape: tuple[int, ...], of: int) -> Tensor:
     part = local(p)
     if not is_sharded(p):
         return torch.zeros((*shape, -(-part.numel() // of)), dtype=torch.float32, device=part.device)
-    from torch.distributed.tensor import DTensor, Replicate, Shard
-
-    mesh, count, longest = p.device_mesh, 1, p.numel()
-    for size, at in zip(mesh.shape, p.placements, strict=True):
+    sharded: Any = p
+    count, longest = 1, p.numel()
+    for size, at in zip(sharded.device_mesh.shape, sharded.placements, strict=True):
         if at.is_shard():
             longest = longest // p.shape[at.dim] * -(-p.shape[at.dim] // size)
             count *= size
     blocks = -(-longest // of)
-    where = [Shard(0) if at.is_shard() else Replicate() for at in p.placements]
+    where = [_along(at, 0) if at.is_shard() else at for at in sharded.placements]
     held = torch.zeros((1, *shape, blocks), dtype=torch.float32, device=part.device)
-    whole = torch.Size((count, *shape, blocks))
-    stride = torch.empty(whole, device="meta").stride()
-    return DTensor.from_local(held, mesh, where, run_check=False, shape=whole, stride=stride)
+    return _made(sharded, held, where, torch.Size((count, *shape, blocks)))
 
 
 def part_of_state(p: Tensor, state: dict[str, Any], of: int) -> dict[str, Any]:

@@ -80,7 +80,7 @@ def _kind_at(address: int) -> str:
             "cgemm_4bit_inference_naive: the address of the type's values is not that of a QuantState's code; pass "
             "get_ptr(quant_state.code)"
         )
-    return type_of(torch.tensor((ctypes.c_float * _VALUES).from_address(address), dtype=torch.float32))
+    return type_of(torch.tensor(ctypes.cast(address, ctypes.POINTER(ctypes.c_float))[:_VALUES], dtype=torch.float32))
 
 
 def _product(

@@ -26,10 +26,8 @@ def get_compute_capabilities() -> list[tuple[int, int]]:
 @functools.cache
 def get_cuda_version_tuple() -> tuple[int, int] | None:
     """Of the CUDA release that torch was built with."""
-    if not torch.version.cuda:
-        return None
-    major, minor = torch.version.cuda.split(".")[:2]
-    return int(major), int(minor)
+    release = str(torch.version.cuda or "").split(".")
+    return (int(release[0]), int(release[1])) if len(release) > 1 else None
 
 
 def get_cuda_specs() -> CUDASpecs | None:

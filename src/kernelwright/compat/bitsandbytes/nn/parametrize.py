@@ -111,7 +111,7 @@ def _parametrized_state_dict_post_hook(
     if held not in state_dict:
         return
     state_dict[prefix + param_name] = state_dict.pop(held)
-    for each in module.parametrizations[param_name]:
+    for each in module.get_submodule(f"parametrizations.{param_name}").children():
         if isinstance(each, Bnb4bitParametrization):
             parts = each.quant_state.as_dict(packed=True).items()
             state_dict.update({f"{prefix}{param_name}.{name}": value for name, value in parts})
