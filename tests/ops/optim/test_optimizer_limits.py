@@ -42,8 +42,8 @@ def test_lamb(most, dtype, device):
     for grad in grads:
         p.grad = grad
         held.step()
-    bound = 1e-5 if dtype is torch.float32 else 0.03
-    assert (p.double() - expected).abs().max() <= bound
+    rounded = len(grads) * 2**-9 if dtype is torch.bfloat16 else 0.0  # to the parameter's type, once a step
+    assert ((p.double() - expected).abs() <= 1e-5 + rounded * (expected.abs() + 0.05)).all()
     assert float(held.state[p]["unorm_vec"]) > 0
 
 
