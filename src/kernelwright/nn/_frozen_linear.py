@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 from kernelwright.ops._tensors import without_autocast
 from kernelwright.ops.four_bit.matmul_4bit import _MANY_ROWS_BY_GROUPS, _make_current
 

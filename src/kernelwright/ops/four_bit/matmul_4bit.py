@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import InvalidArgument, Unsupported
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 from kernelwright.ops._handles import caller, handles, refused
 from kernelwright.ops._record import Backward, Op, Overload
 from kernelwright.ops._scratch import scratch, scratch_bytes
@@ -287,7 +287,6 @@ OP = Op(
             schema="(Tensor x, Tensor packed, Tensor absmax, Tensor? bias, SymInt n, int blocksize, str quant_type)"
             " -> Tensor",
             bind=_bind,
-            launch=_launcher,
             fake=_fake,
             reference=reference.matmul,
             backward=Backward(_save, _gradients),
@@ -299,7 +298,6 @@ OP = Op(
             schema="(Tensor x, Tensor packed, Tensor codes, Tensor absmax2, Tensor map, Tensor offset, Tensor? bias,"
             " SymInt n, int blocksize, str quant_type) -> Tensor",
             bind=_bind,
-            launch=_launcher,
             fake=_fake_nested,
             reference=reference.matmul_nested,
             backward=Backward(_save, _gradients),
