@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Ternary weights: codes and scales of them, and what codes stand for. None of these lets the next kernel begin early:
-// products read a weight before they wait.
+// Ternary weights: codes and scales of them, and what codes stand for.
 #include "ops/ternary/device/codes.cuh"
 
 extern "C" __global__ void __launch_bounds__(256) quantize_ternary_scale(const KwTernaryCodesParams p) {

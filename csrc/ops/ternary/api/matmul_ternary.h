@@ -19,8 +19,6 @@
  * dtype        of y: KW_FLOAT32, KW_FLOAT16, KW_BFLOAT16; or KW_INT32 for the sums themselves, without scales and bias
  * stream       a CUstream of `device` (NULL: the default stream); not used on KW_CPU
  *
- * On a GPU the weight may be read before kernels ahead on the stream have ended, unless one of them wrote it: that goes
- * for kernels of this library that end early, not for copies and others' kernels, which are waited for.
  * KW_ERROR_UNSUPPORTED on GPUs without products of 16 x 32 bytes (before compute capability 8.0).
  */
 KW_API kw_status kw_matmul_ternary(int32_t device, void* stream, void* y, int64_t y_stride, const int8_t* x,

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "device/ptx/dot.cuh"
+#include "device/ptx/hints.cuh"
 #include "device/ptx/matrix_int8.cuh"
 #include "device/ptx/sync.cuh"
 #include "device/reduce.cuh"
@@ -225,19 +226,34 @@ struct TernaryFew {
     }
   }
 
+  // While the kernels ahead still run: the lines that the warp begins with, which lie together.
+  __device__ __forceinline__ void bring_to_l2() const {
+    constexpr u32 kLine = 128, kMost = 4;
+    const char* const from = place(first_run(0), 0) - threadIdx.x % 32 * 16;
+    const u32 lines = (end - begin) * (KW_TERNARY_BLOCK / kLine);
+#pragma unroll
+    for (u32 i = 0; i < kMost; ++i) {
+      const u32 line = i * 32 + threadIdx.x % 32;
+      if (line < lines && p.chunk_blocks == p.blocks) prefetch(from + line * kLine);
+    }
+  }
+
   __device__ __forceinline__ void run() const {
     allow_next_kernel();
     const u32 chunks = p.blocks > p.chunk_blocks ? (p.blocks + p.chunk_blocks - 1) / p.chunk_blocks : 1;
 #pragma unroll 1
     for (u32 chunk = 0; chunk < chunks; ++chunk) {
+      if (chunk == 0) {
+        bring_to_l2();
+        wait_for_previous_kernel();
+      }
       u32 word[kLoads][4];
       const TernaryRun first = first_run(chunk);
       const char* const from = place(first, chunk);
 #pragma unroll
-      for (u32 s = 0; s < kLoads; ++s) {  // the weight is nobody's result: it need not wait
+      for (u32 s = 0; s < kLoads; ++s) {
         if (s < first.there) load_once(from + s * KW_TERNARY_BLOCK, word[s]);
       }
-      if (chunk == 0) wait_for_previous_kernel();
       __syncthreads();  // x of the chunk before has been read
       stage(chunk);
       __syncthreads();

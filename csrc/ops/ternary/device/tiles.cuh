@@ -101,8 +101,8 @@ struct TernaryTiles {
 #pragma unroll
     for (u32 i = 0; i < kGroups * (kColumns / 2); ++i) d[i / (kColumns / 2)][i % (kColumns / 2)] = 0;
     u32 word[kGroups][4] = {}, next[kGroups][4] = {};
-    read(0, word);
     wait_for_previous_kernel();
+    read(0, word);
 #pragma unroll
     for (u32 i = 0; i + 1 < kStages; ++i) fetch(i);
 #pragma unroll 1

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Products of bytes in pairs, summed in 16 bits for as long as they fit: a pair is at most 2 * 2 * 128. Included by
+// Products of bytes in pairs, summed in 16 bits for as long as they fit: a pair is at most 2 * 3 * 128. Included by
 // product.h alone.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace kw::cpu::avx2 {
 constexpr int kTileRows = 4;
 
 // Blocks whose sums fit into 16 bits: 8 vectors each.
-constexpr int64_t kShortBlocks = 7;
+constexpr int64_t kShortBlocks = 5;
 
 // Of row `place` in the even 32-bit lanes, of row place + 8 in the odd ones.
 inline void add_lanes(__m256i v, int32_t* first, int32_t* second) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Products of bytes, summed in 16 bits for as long as they fit: one is at most 2 * 128. Included by product.h alone.
+// Products of bytes, summed in 16 bits for as long as they fit: one is at most 3 * 128. Included by product.h alone.
 #pragma once
 
 #include <arm_neon.h>
@@ -9,7 +9,7 @@ namespace kw::cpu::neon {
 constexpr int kTileRows = 4;
 
 // Blocks whose sums fit into 16 bits: 32 products a lane each.
-constexpr int64_t kShortBlocks = 3;
+constexpr int64_t kShortBlocks = 2;
 
 // Row `place` and the one 8 after it.
 template <int kM>
