@@ -5,7 +5,7 @@
 #include "ops/ternary/device/tiles.cuh"
 #include "ops/ternary/device/warpgroups.cuh"
 
-#ifdef KW_HAS_BF16_MMA
+#if defined(KW_HAS_INT8_MMA) && defined(KW_HAS_CP_ASYNC)
 
 #define MATMUL_TERNARY_FEW(rows, threads)                           \
   extern "C" __global__ void __launch_bounds__(threads, 1)          \

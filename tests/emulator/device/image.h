@@ -17,7 +17,6 @@ struct EmulatedKernel {
 #include "ptx_math.h"
 #include "ptx_memory.h"
 #include "ptx_mma.h"
-#include "ptx_mma_int8.h"
 #include "ptx_sync.h"
 #include "ptx_tma.h"
 #include "ptx_wgmma.h"

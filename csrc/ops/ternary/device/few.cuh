@@ -9,12 +9,12 @@
 
 #include "device/ptx/dot.cuh"
 #include "device/ptx/hints.cuh"
-#include "device/ptx/matrix_int8.cuh"
+#include "device/ptx/matrix.cuh"
 #include "device/ptx/sync.cuh"
 #include "device/reduce.cuh"
 #include "ops/ternary/device/end.cuh"
 
-#ifdef KW_HAS_BF16_MMA
+#if defined(KW_HAS_INT8_MMA) && defined(KW_HAS_CP_ASYNC)
 
 namespace kw {
 
@@ -154,7 +154,7 @@ struct TernaryFew {
       for (u32 step = 0; step < KW_TERNARY_STEPS; ++step) {
         const u32 mask = 0x03030303u << (step * 2);
         const u32 a[4] = {word[0] & mask, word[1] & mask, word[2] & mask, word[3] & mask};
-        multiply_u8(d[tile][step], a, x[step * 2], x[step * 2 + 1]);
+        multiply_uint8(d[tile][step], a, x[step * 2], x[step * 2 + 1]);
       }
     }
   }

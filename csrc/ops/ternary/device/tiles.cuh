@@ -6,12 +6,11 @@
 
 #include "device/ptx/async.cuh"
 #include "device/ptx/matrix.cuh"
-#include "device/ptx/matrix_int8.cuh"
 #include "device/scheduler.cuh"
 #include "ops/ternary/device/decode.cuh"
 #include "ops/ternary/device/few.cuh"
 
-#ifdef KW_HAS_BF16_MMA
+#if defined(KW_HAS_INT8_MMA) && defined(KW_HAS_CP_ASYNC)
 
 namespace kw {
 
@@ -88,8 +87,8 @@ struct TernaryTiles {
         load_matrices(from + pair * (16 * 128), b);
 #pragma unroll
         for (u32 i = 0; i < kGroups; ++i) {
-          multiply_s8(reinterpret_cast<int (&)[4]>(d[i][pair * 8]), a[i], b[0], b[1]);
-          multiply_s8(reinterpret_cast<int (&)[4]>(d[i][pair * 8 + 4]), a[i], b[2], b[3]);
+          multiply_int8(reinterpret_cast<int (&)[4]>(d[i][pair * 8]), a[i], b[0], b[1]);
+          multiply_int8(reinterpret_cast<int (&)[4]>(d[i][pair * 8 + 4]), a[i], b[2], b[3]);
         }
       }
     }

@@ -148,7 +148,8 @@ kw_status run(const char* name, int32_t device, void* stream, const MatmulTernar
   KW_TRY(check_counts(name, a.m, a.n, a.k));
   Context context;
   KW_TRY(module_context(module, device, &context));
-  if ((context.features & KW_FEATURE_BF16_MMA) == 0)
+  constexpr uint32_t kNeeded = KW_FEATURE_INT8_MMA | KW_FEATURE_CP_ASYNC;
+  if ((context.features & kNeeded) != kNeeded)
     return fail(
         KW_ERROR_UNSUPPORTED,
         "%s: this GPU has no products of 16 x 32 bytes (compute capability %d; 8.0 has them). Run it on the CPU", name,
