@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT
+"""transformers' BitNet layers, once they have their weights, become kernelwright's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers.integrations.bitnet import AutoBitLinear
+from transformers.integrations.bitnet import BitLinear as Stored
+from transformers.quantizers.quantizer_bitnet import BitNetHfQuantizer
+
+from kernelwright.nn.bit_linear import BitLinear
+from kernelwright.nn.ternary_formats import unpack_transformers
+
+
+class OfValues(BitLinear):
+    """Of AutoBitLinear without online quantization, whose weight is saved in floats."""
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        dtype = self.weight_scale.dtype
+        one = torch.ones(1, dtype=torch.float32, device=self.packed.device)
+        destination[f"{prefix}weight"] = torch.ops.kernelwright.dequantize_ternary(
+            self.packed, one, self.out_features, self.in_features, dtype
+        )
+
+
+def _settings(old: Any) -> dict[str, Any]:
+    norm = old.rms_norm
+    return {} if norm is None else {"rms_norm_eps": norm.variance_epsilon}
+
+
+def _made(old: Any) -> BitLinear | None:
+    sizes = old.in_features, old.out_features
+    if isinstance(old, Stored):
+        made = BitLinear(*sizes, packed=True, device="meta", **_settings(old))
+        made.packed = unpack_transformers(old.weight, old.out_features)
+        made.weight_scale, made.bias = old.weight_scale, _frozen(old.bias)
+    elif old.online_quant:
+        made = BitLinear(*sizes, device="meta", **_settings(old))
+        made.weight, made.bias = old.weight, old.bias
+    else:
+        weight = old.weight.detach()
+        if not bool(((weight == -1) | (weight == 0) | (weight == 1)).all()):
+            return None  # it is computed with as it is
+        made = OfValues.from_values(weight, old.weight_scale, old.bias, divides=False, **_settings(old))
+    if old.rms_norm is not None and made.rms_norm is not None:
+        made.rms_norm.weight = old.rms_norm.weight
+    return made.train(old.training)
+
+
+def _frozen(bias: Any) -> Any:
+    return None if bias is None else torch.nn.Parameter(bias, requires_grad=False)
+
+
+def replace(model: Any) -> Any:
+    """Puts kernelwright's layers in the place of those of transformers."""
+    for name, old in list(model.named_modules()):
+        if isinstance(old, (Stored, AutoBitLinear)) and (made := _made(old)) is not None:
+            model.set_submodule(name, made)
+    return model
+
+
+class BitNetQuantizer(BitNetHfQuantizer):
+    """transformers' own, which loads; its layers are replaced once they have their weights."""
+
+    def _process_model_after_weight_loading(self, model: Any, **kwargs: Any) -> Any:
+        found = super()._process_model_after_weight_loading(model, **kwargs)
+        replace(model)
+        return found
