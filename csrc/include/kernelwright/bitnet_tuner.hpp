@@ -6,6 +6,7 @@
 #include <kernelwright/bitnet_driver.hpp>
 
 #include <dlfcn.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -45,11 +46,11 @@ class Tuner {
   // `key`: the machine and its kernels. An empty path keeps nothing.
   Tuner(std::string path, std::string key) : path_(std::move(path)), key_(std::move(key)) { load(); }
 
+  // In the user's home, as the system knows it; nothing where it knows none.
   static std::string default_path() {
-    const char* const cache = getenv("XDG_CACHE_HOME");
-    const char* const home = getenv("HOME");
-    if (cache != nullptr && *cache != '\0') return std::string(cache) + "/kernelwright-bitnet.txt";
-    return home != nullptr && *home != '\0' ? std::string(home) + "/.cache/kernelwright-bitnet.txt" : std::string();
+    const passwd* const user = getpwuid(getuid());
+    return user == nullptr || user->pw_dir == nullptr ? std::string()
+                                                      : std::string(user->pw_dir) + "/.cache/kernelwright-bitnet.txt";
   }
 
   // Why the file was of no use; "" if it was, or there was none.

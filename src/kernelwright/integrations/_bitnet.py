@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from transformers.integrations.bitnet import AutoBitLinear
+from transformers.core_model_loading import ConversionOps
+from transformers.integrations.bitnet import AutoBitLinear, BitNetDeserialize
 from transformers.integrations.bitnet import BitLinear as Stored
 from transformers.quantizers.quantizer_bitnet import BitNetHfQuantizer
 
@@ -14,16 +15,17 @@ from kernelwright.nn.bit_linear import BitLinear
 from kernelwright.nn.ternary_formats import unpack_transformers
 
 
-class OfValues(BitLinear):
-    """Of AutoBitLinear without online quantization, whose weight is saved in floats."""
+class _Deserialize(BitNetDeserialize):
+    """What it unpacked is packed again by our layers, in their state dicts."""
 
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        dtype = self.weight_scale.dtype
-        one = torch.ones(1, dtype=torch.float32, device=self.packed.device)
-        destination[f"{prefix}weight"] = torch.ops.kernelwright.dequantize_ternary(
-            self.packed, one, self.out_features, self.in_features, dtype
-        )
+    @property
+    def reverse_op(self) -> ConversionOps:
+        return _AsItIs()
+
+
+class _AsItIs(ConversionOps):
+    def convert(self, input_dict: dict[str, Any], **_: Any) -> dict[str, Any]:
+        return input_dict
 
 
 def _settings(old: Any) -> dict[str, Any]:
@@ -44,7 +46,7 @@ def _made(old: Any) -> BitLinear | None:
         weight = old.weight.detach()
         if not bool(((weight == -1) | (weight == 0) | (weight == 1)).all()):
             return None  # it is computed with as it is
-        made = OfValues.from_values(weight, old.weight_scale, old.bias, divides=False, **_settings(old))
+        made = BitLinear.from_values(weight, old.weight_scale, old.bias, divides=False, **_settings(old))
     if old.rms_norm is not None and made.rms_norm is not None:
         made.rms_norm.weight = old.rms_norm.weight
     return made.train(old.training)
@@ -64,6 +66,10 @@ def replace(model: Any) -> Any:
 
 class BitNetQuantizer(BitNetHfQuantizer):
     """transformers' own, which loads; its layers are replaced once they have their weights."""
+
+    def get_load_operations(self) -> dict[str, Any]:
+        found: dict[str, Any] = super().get_load_operations()
+        return dict.fromkeys(found, _Deserialize)
 
     def _process_model_after_weight_loading(self, model: Any, **kwargs: Any) -> Any:
         found = super()._process_model_after_weight_loading(model, **kwargs)

@@ -45,7 +45,7 @@ def enabled() -> bool:
 
 
 def enable() -> None:
-    """Makes kernelwright's the quantizer of models in 4 bits and of BitNet's, until `disable()`. Needs transformers 5."""
+    """Makes kernelwright's the quantizers of 4-bit and BitNet models until `disable()`. Needs transformers 5."""
     table = _table()
     if not _before:
         try:

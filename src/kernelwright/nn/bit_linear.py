@@ -28,14 +28,14 @@ class BitLinear(torch.nn.Module):
 
     packed=False: a weight in floats that is quantized in every forward pass, with straight-through gradients, for
     training: transformers' AutoBitLinear with online quantization. Its state dict is torch.nn.Linear's.
-    packed=True: the weight in two bits, for inference. Its state dict is that of transformers' BitLinear: `weight`, uint8
-    [ceil(out_features / 4), in_features], and `weight_scale`, byte for byte as they were loaded. In memory the codes lie
-    in another order, which kernels want. `pack_()` makes the second of the first.
+    packed=True: the weight in two bits, for inference. Its state dict is that of transformers' BitLinear: `weight`,
+    uint8 [ceil(out_features / 4), in_features], and `weight_scale`, byte for byte as they were loaded. In memory codes
+    lie in another order, which kernels want. `pack_()` makes the second of the first.
 
     divides       packed: results are divided by weight_scale (transformers' BitLinear); else they are multiplied
                   (AutoBitLinear)
-    rms_norm_eps  a norm of the input first, with a weight of its own, `rms_norm.weight`; in inference it is one pass with
-                  the quantization. None: no norm
+    rms_norm_eps  a norm of the input first, with a weight of its own, `rms_norm.weight`; in inference it is one pass
+                  with the quantization. None: no norm
     per_row       packed=False: a scale for each row of the weight
 
     >>> layer = kernelwright.nn.BitLinear(2560, 6912)
@@ -77,7 +77,9 @@ class BitLinear(torch.nn.Module):
         self.rms_norm = None if rms_norm_eps is None else RMSNorm(in_features, eps=rms_norm_eps, **here)
 
     @classmethod
-    def from_values(cls, values: Tensor, weight_scale: Tensor, bias: Tensor | None = None, **settings: Any) -> BitLinear:
+    def from_values(
+        cls, values: Tensor, weight_scale: Tensor, bias: Tensor | None = None, **settings: Any
+    ) -> BitLinear:
         """A packed layer of a matrix of -1, 0 and 1."""
         n, k = values.shape
         made = cls(k, n, packed=True, device="meta", dtype=weight_scale.dtype, **settings)
@@ -123,8 +125,8 @@ class BitLinear(torch.nn.Module):
         if self.rms_norm is not None:
             x = self.rms_norm(x)
         if self.weight is not None:
-            return Straight.apply(x, self.weight, self.bias, self.per_row)  # type: ignore[no-any-return]
-        return _Frozen.apply(x, self.packed, self._factor(), self.bias, self.out_features)  # type: ignore[no-any-return]
+            return Straight.apply(x, self.weight, self.bias, self.per_row)
+        return _Frozen.apply(x, self.packed, self._factor(), self.bias, self.out_features)
 
     def _product(self, x: Tensor) -> Tensor:
         norm = self.rms_norm
@@ -146,7 +148,14 @@ class BitLinear(torch.nn.Module):
             destination[f"{prefix}weight"] = pack_transformers(self.packed, self.out_features, self.in_features)
 
     def _load_from_state_dict(
-        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing: Any, unexpected: Any, errors: Any
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing: Any,
+        unexpected: Any,
+        errors: Any,
     ) -> None:
         stored = state_dict.get(f"{prefix}weight")
         if self.weight is None or getattr(stored, "dtype", None) is torch.uint8:
@@ -159,9 +168,7 @@ class BitLinear(torch.nn.Module):
             if stored is not None and scale is not None:
                 self._take(stored, scale, f"{prefix}weight", errors)
             kept, self.weight_scale = self.weight_scale, None  # it was loaded here
-            super()._load_from_state_dict(
-                state_dict, prefix, local_metadata, strict, missing, unexpected, errors
-            )
+            super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing, unexpected, errors)
             self.weight_scale = kept
             return
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing, unexpected, errors)
@@ -169,12 +176,13 @@ class BitLinear(torch.nn.Module):
     def _take(self, stored: Tensor, scale: Tensor, key: str, errors: list[str]) -> None:
         old = self.packed if self.weight is None else self.weight
         device = stored.device if old.is_meta else old.device
+        if stored.shape[-1] != self.in_features or scale.numel() not in (1, self.out_features):
+            errors.append(
+                f"{key}: is {tuple(stored.shape)} with {scale.numel()} scales in the checkpoint, of a layer of "
+                f"{self.out_features} x {self.in_features}"
+            )
+            return
         try:
-            if stored.shape[-1] != self.in_features or scale.numel() not in (1, self.out_features):
-                raise InvalidArgument(
-                    f"is {tuple(stored.shape)} with {scale.numel()} scales in the checkpoint, of a layer of "
-                    f"{self.out_features} x {self.in_features}"
-                )
             self._hold(stored.detach().to(device), scale.detach().clone().to(device))
             self.weight = None
         except InvalidArgument as error:

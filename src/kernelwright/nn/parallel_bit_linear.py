@@ -48,7 +48,9 @@ class _Parallel(torch.nn.Module):
         super().__init__()
         self.in_features, self.out_features, self.group = layer.in_features, layer.out_features, group
         if layer.rms_norm is not None:
-            raise InvalidArgument(f"{type(self).__name__}: a layer with a norm of its own; put the norm before the layer")
+            raise InvalidArgument(
+                f"{type(self).__name__}: a layer with a norm of its own; put the norm before the layer"
+            )
 
     def _keep(self, values: Tensor, scale: Tensor, bias: Tensor | None) -> None:
         self.n, self.k = values.shape
@@ -72,7 +74,9 @@ class ColumnParallelBitLinear(_Parallel):
         self.gather, self.rows = gather, rows
         values, scale = _whole(layer)
         mine = _part(type(self).__name__, layer.out_features, group)
-        self._keep(values[mine], scale if scale.numel() == 1 else scale[mine], None if layer.bias is None else layer.bias[mine])
+        self._keep(
+            values[mine], scale if scale.numel() == 1 else scale[mine], None if layer.bias is None else layer.bias[mine]
+        )
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:

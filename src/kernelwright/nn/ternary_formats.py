@@ -21,9 +21,11 @@ _I2_S, _RUN, _TAIL = 128, 32, 32  # codes of a group, how far apart a byte's cod
 
 
 def pack_ternary(values: torch.Tensor) -> torch.Tensor:
-    """A matrix of -1, 0 and 1, of any type, as matmul_ternary takes it: uint8, two bits each, in an order of its own."""
+    """A matrix of -1, 0 and 1, of any type, as matmul_ternary takes it: uint8, two bits each, in their own order."""
     if values.dim() != 2:
-        raise InvalidArgument(f"pack_ternary: values has shape {tuple(values.shape)}, but must have two dimensions, [n, k]")
+        raise InvalidArgument(
+            f"pack_ternary: values has shape {tuple(values.shape)}, but must have two dimensions, [n, k]"
+        )
     if values.numel() and not bool(((values == -1) | (values == 0) | (values == 1)).all()):
         raise InvalidArgument("pack_ternary: values has others than -1, 0 and 1; quantize_ternary makes such of floats")
     return _codes.pack(values)
@@ -36,12 +38,12 @@ def unpack_ternary(packed: torch.Tensor, n: int, k: int) -> torch.Tensor:
 
 
 def unpack_transformers(stored: torch.Tensor, n: int) -> torch.Tensor:
-    """transformers' uint8 [n / 4, k], whose byte has rows r, r + n / 4, … in its bits from the lowest, as matmul_ternary
-    takes it."""
+    """transformers' uint8 [n / 4, k], whose byte has rows r, r + n / 4, … in its bits from the lowest, as
+    matmul_ternary takes it."""
     if stored.dtype != torch.uint8 or stored.dim() != 2 or stored.shape[0] != (n + 3) // 4:
         raise InvalidArgument(
-            f"unpack_transformers: the weight is {stored.dtype} of shape {tuple(stored.shape)}, but must be torch.uint8 of "
-            f"{(n + 3) // 4} rows for {n} outputs"
+            f"unpack_transformers: the weight is {stored.dtype}, shape {tuple(stored.shape)}, but must be torch.uint8 "
+            f"of {(n + 3) // 4} rows for {n} outputs"
         )
     values = torch.cat([stored >> shift & 3 for shift in (0, 2, 4, 6)])[:n]
     return _codes.pack(values.to(torch.int8) - 1)
@@ -62,8 +64,8 @@ def unpack_i2_s(stored: torch.Tensor, n: int, k: int) -> tuple[torch.Tensor, tor
     flat = stored.contiguous().view(torch.uint8).reshape(-1)
     if k % _I2_S != 0 or flat.numel() != n * k // 4 + _TAIL:
         raise InvalidArgument(
-            f"unpack_i2_s: {flat.numel()} bytes for a weight of {n} x {k}, but there must be n * k / 4 + {_TAIL}, and k must "
-            f"be a multiple of {_I2_S}"
+            f"unpack_i2_s: {flat.numel()} bytes for {n} x {k} weights, but there must be n * k / 4 + {_TAIL}, and k "
+            f"must be a multiple of {_I2_S}"
         )
     runs = flat[: n * k // 4].view(-1, _RUN)
     values = torch.stack([runs >> shift & 3 for shift in (6, 4, 2, 0)], 1).reshape(n, k)
@@ -76,8 +78,8 @@ def pack_i2_s(packed: torch.Tensor, scale: torch.Tensor, n: int, k: int) -> torc
     _codes.check_packed("pack_i2_s", packed, n, k, packed)
     if k % _I2_S != 0 or scale.numel() != 1:
         raise InvalidArgument(
-            f"pack_i2_s: k is {k} and scale has {scale.numel()} elements, but I2_S has rows of whole groups of {_I2_S}, and "
-            "one scale for all"
+            f"pack_i2_s: k is {k} and there are {scale.numel()} scales, but I2_S has rows of whole groups of {_I2_S}, "
+            "and one scale for all"
         )
     groups = (_codes.unpack(packed, n, k) + 1).to(torch.uint8).view(-1, 4, _RUN)
     codes = groups[:, 0] << 6 | groups[:, 1] << 4 | groups[:, 2] << 2 | groups[:, 3]

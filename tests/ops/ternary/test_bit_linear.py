@@ -26,12 +26,12 @@ class OfTorch(torch.autograd.Function):
     """Straight through."""
 
     @staticmethod
-    def forward(ctx, value, quantized):
-        return quantized
+    def forward(*arguments):
+        return arguments[-1]
 
     @staticmethod
-    def backward(ctx, grad):
-        return grad, None
+    def backward(*arguments):
+        return arguments[-1], None
 
 
 def by_torch(x, weight, bias=None):
@@ -65,16 +65,17 @@ def test_training_is_straight_through(shape, bias):
 
 
 def test_a_step_of_training_changes_the_loss():
-    layer, x, wanted = layer_of(16, 32), torch.randn(64, 32), torch.randn(64, 16)
-    optimizer = torch.optim.SGD(layer.parameters(), lr=0.05)
+    layer, x = layer_of(16, 32), torch.randn(64, 32)
+    wanted = x @ torch.randn(32, 16) / 4
+    optimizer = torch.optim.Adam(layer.parameters(), lr=0.02)
     losses = []
-    for _ in range(20):
+    for _ in range(40):
         optimizer.zero_grad()
         loss = (layer(x) - wanted).square().mean()
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    assert losses[-1] < 0.9 * losses[0]
+    assert losses[-1] < 0.7 * losses[0]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])

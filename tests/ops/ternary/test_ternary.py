@@ -31,7 +31,9 @@ def test_packing_and_back(n, k):
     packed = pack_ternary(matrix)
     assert packed.shape == (-(-n // 16), -(-k // 128) * 512)
     assert torch.equal(unpack_ternary(packed, n, k), matrix)
-    assert torch.equal(kernelwright.dequantize_ternary(packed, torch.ones(1), n=n, k=k, dtype=torch.float32), matrix.float())
+    assert torch.equal(
+        kernelwright.dequantize_ternary(packed, torch.ones(1), n=n, k=k, dtype=torch.float32), matrix.float()
+    )
 
 
 def test_where_a_code_lies():
@@ -121,11 +123,11 @@ def test_what_is_refused():
         kernelwright.matmul_ternary(x, packed, torch.ones(2), n=5, dtype=torch.int32)
     with pytest.raises(errors.InvalidArgument, match="for each row of x"):
         kernelwright.matmul_ternary(x, packed, torch.ones(3), n=5)
-    with pytest.raises(errors.InvalidDtype, match="x has dtype torch.float32"):
+    with pytest.raises(errors.InvalidDtype, match=r"x has dtype torch\.float32"):
         kernelwright.matmul_ternary(x.float(), packed, n=5)
     with pytest.raises(errors.InvalidArgument, match="others than -1, 0 and 1"):
         pack_ternary(torch.full((2, 2), 2))
-    with pytest.raises(errors.InvalidArgument, match="must be torch.uint8 of 2 rows"):
+    with pytest.raises(errors.InvalidArgument, match=r"must be torch\.uint8 of 2 rows"):
         unpack_transformers(torch.zeros(3, 4, dtype=torch.uint8), 8)
     with pytest.raises(errors.InvalidArgument, match="multiple of 128"):
         unpack_i2_s(torch.zeros(100, dtype=torch.uint8), 2, 100)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kernelwright.nn import BitLinear, RMSNorm
+from kernelwright.nn.bit_linear import BitLinear
+from kernelwright.nn.norm import RMSNorm
 from kernelwright.ops.ternary.relu2_gated import relu2_gated
 
 if TYPE_CHECKING:

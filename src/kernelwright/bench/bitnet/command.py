@@ -59,13 +59,11 @@ def _started(asked: Sequence[Any], gpu: int | None) -> subprocess.Popen[str]:
 
 def _measured(options: argparse.Namespace, bits: int) -> dict[str, Any]:
     """All GPUs at once; the slowest counts."""
-    gpus = list(range(options.num_gpus)) or [None]
+    gpus: list[int | None] = [*range(options.num_gpus)] or [None]
     rows, hidden = options.batch_size * options.seq_length, options.hidden_size
     intermediate = options.intermediate_size or (hidden * 27 // 10 + 127) // 128 * 128
     started = [
-        _started(
-            (bits, -(-rows // len(gpus)), hidden, intermediate, options.num_layers, options.repeats), gpu
-        )
+        _started((bits, -(-rows // len(gpus)), hidden, intermediate, options.num_layers, options.repeats), gpu)
         for gpu in gpus
     ]
     said = [process.communicate()[0] for process in started]
@@ -97,7 +95,9 @@ def _svg(heading: str, results: Sequence[dict[str, Any]]) -> str:
 def main(arguments: Sequence[str]) -> int:
     options = _options(arguments)
     if options.num_gpus < 0 or options.batch_size < options.num_gpus:
-        print(f"--num-gpus {options.num_gpus}: it must not be negative, nor more than --batch-size {options.batch_size}")
+        print(
+            f"--num-gpus {options.num_gpus}: it must not be negative, nor more than --batch-size {options.batch_size}"
+        )
         return 1
     where = f"{options.num_gpus} GPUs" if options.num_gpus else "the CPU"
     rows = options.batch_size * options.seq_length

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How the operators on ternary weights are tested and timed: cases, tolerances, unavoidable work, checks without torch."""
+"""How operators on ternary weights are tested and timed: cases, tolerances, unavoidable work, checks without torch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ TOLERANCES = {
 # --- weights to codes and back: a case's shape is that of the weight ----------------
 
 _WEIGHTS = (
-    (1, 1), (3, 5), (16, 128), (17, 129), (15, 127), (7, 64), (40, 300), (0, 64), (4, 0), (33, 1000), (128, 520), (2, 4100),
+    (1, 1), (3, 5), (16, 128), (17, 129), (15, 127), (7, 64), (40, 300), (0, 64), (4, 0), (33, 1000), (128, 520),
+    (2, 4100), (3, 33), (3, 64),
 )  # fmt: skip
 CODE_CASES = tuple(
     Case("default", shape, dtype, {"per_row": (place + number) % 2 == 0})
@@ -80,7 +81,8 @@ def traffic_of_codes(case: Case) -> int:
 # --- products: a case's shape is that of x -------------------------------------------
 
 _SHAPES = (
-    ((1, 1), 1), ((3, 5), 7), ((1, 128), 16), ((8, 128), 33), ((2, 3, 40), 24), ((64,), 33), ((0, 64), 8), ((4, 0), 5),
+    ((1, 1), 1), ((3, 5), 7), ((1, 128), 16), ((8, 128), 33), ((2, 3, 40), 24), ((64,), 33), ((3, 33), 20),
+    ((3, 64), 16), ((0, 64), 8), ((4, 0), 5),
     ((40, 0), 5), ((4, 16), 0), ((2, 0, 16), 4), ((1, 1000), 260), ((9, 300), 50), ((16, 520), 17), ((17, 256), 40),
     ((32, 1030), 100), ((33, 128), 128), ((40, 333), 130), ((129, 260), 140), ((150, 640), 260), ((70, 1152), 300),
     ((260, 144), 520), ((5, 4224), 40), ((20, 9000), 20), ((4, 28672), 36),
@@ -102,7 +104,8 @@ PRODUCT_BENCHMARKS = tuple(
     Case("default", (m, k), "bfloat16", {"n": n, **_PLAIN})
     for m, n, k in (
         (1, 28672, 8192), (8, 28672, 8192), (16, 28672, 8192), (32, 28672, 8192), (1, 2560, 6912), (1, 3840, 2560),
-        (1, 13824, 2560), (8, 13824, 2560), (64, 28672, 8192), (512, 4096, 4096), (2048, 4096, 4096), (8192, 4096, 4096),
+        (1, 13824, 2560), (8, 13824, 2560), (64, 28672, 8192), (512, 4096, 4096), (2048, 4096, 4096),
+        (8192, 4096, 4096),
         (512, 28672, 8192), (2048, 28672, 8192), (8192, 28672, 8192),
     )
 )  # fmt: skip
@@ -141,7 +144,9 @@ def eager(x: Any, packed: Any, absmax: Any, scale: Any, bias: Any, n: int, dtype
     from torch.nn import functional
 
     kind = torch.bfloat16 if dtype == torch.int32 else dtype
-    weight = codes.dequantize(packed, x.new_ones(1, dtype=torch.float32) if scale is None else scale, n, x.shape[-1], kind)
+    weight = codes.dequantize(
+        packed, x.new_ones(1, dtype=torch.float32) if scale is None else scale, n, x.shape[-1], kind
+    )
     wide = x.to(kind) if absmax is None else (x.float() * (absmax.unsqueeze(-1) / 127)).to(kind)
     return lambda: functional.linear(wide, weight, bias)
 
@@ -190,8 +195,8 @@ def _check_product(place: Place, dtype: str, draw: random.Random) -> float:
     raw = ctypes.create_string_buffer(bytes(value & 255 for row in x for value in row), _M * _K)
     found = pack(dtype, [7.0] * (_M * _STRIDE))
     place.call(
-        "kw_matmul_ternary", place.device, None, found, _STRIDE, raw, _K, _aligned(_packed(values)), pack("float32", absmax),
-        pack("float32", scale), _N, None, _M, _N, _K, place.constants[f"KW_{dtype.upper()}"],
+        "kw_matmul_ternary", place.device, None, found, _STRIDE, raw, _K, _aligned(_packed(values)),
+        pack("float32", absmax), pack("float32", scale), _N, None, _M, _N, _K, place.constants[f"KW_{dtype.upper()}"],
     )  # fmt: skip
     expected = [7.0] * (_M * _STRIDE)
     for row in range(_M):

@@ -39,8 +39,8 @@ def check_packed(op: str, packed: Tensor, n: Any, k: Any, like: Tensor) -> None:
     rows, bytes_a_row = packed_shape(n, k)
     if packed.numel() != rows * bytes_a_row:
         raise InvalidArgument(
-            f"{op}: packed has {packed.numel()} bytes, but a weight of {n} x {k} has {rows} x {bytes_a_row} (quantize_ternary "
-            "and pack_ternary make them)"
+            f"{op}: packed has {packed.numel()} bytes, but a weight of {n} x {k} has {rows} x {bytes_a_row} "
+            "(quantize_ternary and pack_ternary make them)"
         )
 
 

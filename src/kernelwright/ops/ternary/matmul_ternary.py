@@ -74,8 +74,8 @@ def _check(
         codes.check_place(_NAME, "absmax", absmax, x)
         if absmax.numel() != math.prod(x.shape[:-1]):
             raise InvalidArgument(
-                f"{_NAME}: absmax has shape {tuple(absmax.shape)}, but must have an element for each row of x, which has "
-                f"shape {tuple(x.shape)}"
+                f"{_NAME}: absmax has shape {tuple(absmax.shape)}, but must have an element for each row of x, which "
+                f"has shape {tuple(x.shape)}"
             )
     if scale is not None:
         codes.check_scale(_NAME, scale, n, x)
@@ -158,7 +158,8 @@ OP = Op(
     overloads=(
         Overload(
             name="default",
-            schema="(Tensor x, Tensor packed, Tensor? absmax, Tensor? scale, Tensor? bias, int n, ScalarType dtype) -> Tensor",
+            schema="(Tensor x, Tensor packed, Tensor? absmax, Tensor? scale, Tensor? bias, int n, ScalarType dtype) "
+            "-> Tensor",
             bind=_bind,
             fake=_fake,
             reference=_reference,

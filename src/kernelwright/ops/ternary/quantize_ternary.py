@@ -30,7 +30,7 @@ def quantize_ternary(weight: Tensor, per_row: bool = False) -> tuple[Tensor, Ten
     per_row  a scale for each row instead of one for all
 
     Returns `(packed, scale)`: the codes, two bits each, uint8, in an order of their own
-    (kernelwright.nn.unpack_ternary() gives the matrix, dequantize_ternary the values); and the mean size of the weights,
+    (kernelwright.nn.unpack_ternary gives the matrix, dequantize_ternary the values); and the mean size of the weights,
     at least 1e-5, float32, [1] or [n]. A code is weight * (1 / scale), rounded half to even, from -1 to 1. Not
     differentiable; kernelwright.nn.BitLinear trains through it.
 
@@ -65,9 +65,7 @@ def _bind(library: Library, key: str) -> Callable[..., tuple[Tensor, Tensor]]:
             weight, stride = rows(weight if weight.dtype in numbers else weight.float())
             device, stream = place(weight)
             to = packed.data_ptr(), scale.data_ptr(), scale.numel()
-            status = call(
-                pack(function, device, stream, *to, weight.data_ptr(), stride, n, k, numbers[weight.dtype])
-            )
+            status = call(pack(function, device, stream, *to, weight.data_ptr(), stride, n, k, numbers[weight.dtype]))
             if status:
                 library.fail("kw_quantize_ternary", status)
         return packed, scale

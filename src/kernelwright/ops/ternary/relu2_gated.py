@@ -163,7 +163,9 @@ _SHAPES = (
     *((3, cols) for cols in (1, 2, 3, 7, 8, 16, 33, 64, 100, 127, 1000, 1024, 4096)),
     (64,), (0, 64), (4, 0), (2, 0, 16), (2, 3, 40), (2, 1, 3, 1, 24), (1, 65537), (300, 1000),
 )  # fmt: skip
-_CASES = tuple(Case(overload, shape, dtype) for overload in ("default", "backward") for shape in _SHAPES for dtype in DTYPES)
+_CASES = tuple(
+    Case(overload, shape, dtype) for overload in ("default", "backward") for shape in _SHAPES for dtype in DTYPES
+)
 _BENCHMARKS = tuple(
     Case(overload, shape, dtype)
     for overload in ("default", "backward")
