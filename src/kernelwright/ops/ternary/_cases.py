@@ -9,7 +9,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.ops._record import SIZES, Case, Tolerance
-from kernelwright.ops._selfcheck import compare, pack, rounded, unpack
+from kernelwright.ops._selfcheck import compare, pack, rounded, unpack, workspace
 from kernelwright.ops.ternary import _codes as codes
 
 if TYPE_CHECKING:
@@ -172,8 +172,7 @@ def _packed(values: list[list[int]]) -> bytes:
 
 
 def _aligned(raw: bytes) -> Any:
-    room = ctypes.create_string_buffer(len(raw) + 16)
-    found = (ctypes.c_char * len(raw)).from_buffer(room, -ctypes.addressof(room) % 16)
+    found = workspace(len(raw))
     found.raw = raw
     return found
 
