@@ -34,10 +34,12 @@ if TYPE_CHECKING:
 
 _NAME, _FUNCTION = "matmul_4bit", "kw_matmul_4bit_tensors"
 
-# Rows of x from which on a GPU dequantizes the weight and torch multiplies: the kernels on tensor cores look a weight
-# up again for each 64 rows, the others read it again for each 4. The first is for the kernels by warpgroups: on an H200
-# eight of nine shapes were faster with them at 192 rows, three at 256.
-_MANY_ROWS_BY_GROUPS, _MANY_ROWS, _MANY_ROWS_ELSE = 193, 65, 17
+# Rows of x from which on a GPU dequantizes the weight and torch multiplies, where there are no kernels by warpgroups:
+# those on tensor cores look a weight up again for each 64 rows, the others read it again for each 4.
+_MANY_ROWS, _MANY_ROWS_ELSE = 65, 17
+
+# Bytes on which rows of x begin for the kernels of many rows by warpgroups.
+_VECTOR = 16
 
 # The same on a CPU, which looks a weight up again for each 64 rows; for types whose product torch has a fast way of.
 _MANY_ROWS_ON_A_CPU = 256
@@ -145,7 +147,10 @@ def _many_rows(
         if x.element_size() != 2 or k % 32 != 0:
             return rows >= _MANY_ROWS_ELSE
         # The library wants memory where there are kernels by warpgroups.
-        return rows >= _MANY_ROWS and (rows >= _MANY_ROWS_BY_GROUPS or needed(device, *sizes) == 0)
+        return rows >= _MANY_ROWS and (unaligned(x) or needed(device, *sizes) == 0)
+
+    def unaligned(x: Tensor) -> bool:
+        return x.data_ptr() % _VECTOR != 0 or any(stride * 2 % _VECTOR for stride in x.stride()[:-1])
 
     def on_cpu(x: Tensor, device: int, sizes: tuple[int, ...]) -> bool:  # noqa: ARG001 - as on_gpu
         """float32; and bfloat16 where there is a matrix unit, which torch uses too: without one it may be very slow."""
