@@ -56,18 +56,16 @@ struct Layer {
   const T* x(int64_t row) const { return static_cast<const T*>(a.x) + row * a.x_stride; }
   const T* weight(int64_t row) const { return static_cast<const T*>(a.weight) + row * a.weight_stride; }
 
-  void put(int64_t row, int64_t column, float sum) const {
-    if (a.bias != nullptr) {
-      float bias[kLanes];
-      store(bias, load_part(static_cast<const T*>(a.bias) + column, 1));
-      sum += bias[0];
-    }
-    store_part(static_cast<T*>(a.y) + row * a.y_stride + column, all(activated(a.activation, sum)), 1);
+  float with_bias(float sum, int64_t column) const {
+    if (a.bias == nullptr) return sum;
+    float bias[kLanes];
+    store(bias, load_part(static_cast<const T*>(a.bias) + column, 1));
+    return sum + bias[0];
   }
 
   // kM rows of x, kN of the weight.
   template <int64_t kM, int64_t kN>
-  void tile(int64_t row, int64_t column) const {
+  void products(int64_t row, int64_t column, float (&result)[kM][kN]) const {
     Vec sum[kM][kN];
     for (auto& of_row : sum) {
       for (Vec& one : of_row) one = zero();
@@ -84,7 +82,21 @@ struct Layer {
     for (; k + kLanes <= a.k; k += kLanes) add_products([](const T* p) { return load(p); }, k);
     if (k < a.k) add_products([&](const T* p) { return load_part(p, a.k - k); }, k);
     for (int64_t i = 0; i < kM; ++i) {
-      for (int64_t j = 0; j < kN; ++j) put(row + i, column + j, total(sum[i][j]));
+      for (int64_t j = 0; j < kN; ++j) result[i][j] = with_bias(total(sum[i][j]), column + j);
+    }
+  }
+
+  template <int64_t kM, int64_t kN>
+  void tile(int64_t row, int64_t column) const {
+    float result[kM][kN], times[kM][kN];
+    products(row, column, result);
+    if (a.gated) products(row, a.n + column, times);
+    for (int64_t i = 0; i < kM; ++i) {
+      for (int64_t j = 0; j < kN; ++j) {
+        const float value = activated(a.activation, result[i][j]);
+        T* const to = static_cast<T*>(a.y) + (row + i) * a.y_stride + column + j;
+        store_part(to, all(a.gated ? value * times[i][j] : value), 1);
+      }
     }
   }
 
