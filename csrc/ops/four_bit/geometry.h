@@ -69,21 +69,24 @@ enum : unsigned {
   kWideWarps = 8,                 // that multiply
   kWideEndPitch = 48,             // bytes of 16 results of a warp that lie together, and of what keeps banks apart
   kWideEnd = 16 * kWideEndPitch,  // of a warp
-  kWideMostStages = 8,            // of x
-  kWideShared = 227 * 1024,       // bytes that a block can have
+  kWideMostStages = 8,            // of x and codes
+  kWideCodes = kWideRows * kWideDepth / 2,  // bytes of a stage
+  kWideShared = 227 * 1024,                 // bytes that a block can have
   kWideBeginThreads = 256,
 };
 
-// Stages of x of a kernel for so many of its rows: what there is room for.
+constexpr unsigned wide_stage_bytes(unsigned cols) { return cols * kWideDepth * 2 + kWideCodes; }
+
+// Stages of a kernel for so many rows of x: what there is room for.
 constexpr unsigned wide_stages(unsigned cols) {
   const unsigned room = kWideShared - kPanelAlignment - kWideTable - kWideWarps * kWideEnd - 512;
-  const unsigned stages = room / (cols * kWideDepth * 2);
+  const unsigned stages = room / wide_stage_bytes(cols);
   return stages < kWideMostStages ? stages : unsigned{kWideMostStages};
 }
 
 // What such a block takes.
-constexpr unsigned wide_shared(unsigned cols) {
-  return kPanelAlignment + kWideTable + wide_stages(cols) * cols * kWideDepth * 2 + kWideWarps * kWideEnd + 512;
+constexpr unsigned wide_block_bytes(unsigned cols) {
+  return kPanelAlignment + kWideTable + wide_stages(cols) * wide_stage_bytes(cols) + kWideWarps * kWideEnd + 512;
 }
 
 // Slices of a stage of a kernel for so many rows of x: with four each warp waits half as often.

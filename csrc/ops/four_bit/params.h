@@ -128,9 +128,9 @@ struct KwMatmul4bitPanelSumParams {
 
 /* Blocks that each add up a range of k of some tiles: csrc/ops/four_bit/device/matmul_wide.cuh */
 struct KwMatmul4bitWideParams {
-  struct KwTensorMap x; /* boxes of half a tile's rows, 64 of k, 128 bytes swizzled */
+  struct KwTensorMap x;     /* boxes of half a tile's rows, 64 of k, 128 bytes swizzled */
+  struct KwTensorMap codes; /* bytes, boxes of a block's rows, 64 of k, 32 bytes swizzled */
   char* y;
-  const char* packed;
   const char* bias; /* null: none */
   struct KwScales4bit scales;
   long long y_pitch;

@@ -4,9 +4,9 @@
 // rounded to the type of x. x is the right matrix, in shared memory as it lies in global memory. So y is transposed,
 // which its end turns back.
 //
-// A warp copies x (TMA), three bring codes and scales, eight multiply: each has 16 rows of the weight and all of a
-// tile's rows of x. While the tensor cores have a step, the warp looks up the next one. Two blocks of a cluster have
-// the same rows of x.
+// A warp copies x and codes (TMA), three bring codes into order and scales to them, eight multiply: each has 16 rows of
+// the weight and all of a tile's rows of x. While the tensor cores have a step, the warp looks up the next one. Two
+// blocks of a cluster have the same rows of x.
 #pragma once
 
 #include "device/ptx/bulk.cuh"
@@ -47,7 +47,7 @@ struct Wide4bit {
     }
   }
 
-  __device__ __forceinline__ void copy_x() const {
+  __device__ __forceinline__ void copy() const {
     constexpr u32 kShare = kCols / kWideCluster;
     typename Place::X::Stage stage;
     WideWalk4bit walk(p);
@@ -55,12 +55,14 @@ struct Wide4bit {
 #pragma unroll 1
     while (walk.next(piece)) {
       const u32 first = piece.tile.row * kCols + rank * kShare;
+      const u32 row = (piece.tile.column * kWideCluster + rank) * kWideRows;
 #pragma unroll 1
       for (u32 step = 0; step < piece.count; ++step, stage.advance()) {
         place.x.acquire(stage, Place::kStageBytes);
-        const u32 at[2] = {(piece.first + step) * kWideDepth, first};
-        tma_load_multicast(place.x.at(stage) + rank * (Place::kStageBytes / kWideCluster), &p.x, at,
-                           place.x.full(stage), (1u << kWideCluster) - 1);
+        const u32 k = (piece.first + step) * kWideDepth, to = place.x.at(stage), full = place.x.full(stage);
+        const u32 of_x[2] = {k, first}, of_codes[2] = {k / 2, row};
+        tma_load_multicast(to + rank * (Place::kXBytes / kWideCluster), &p.x, of_x, full, (1u << kWideCluster) - 1);
+        tma_load(to + Place::kXBytes, &p.codes, of_codes, full);
       }
     }
   }
@@ -71,22 +73,28 @@ struct Wide4bit {
     return T::pack(pair.first * by, pair.second * by);
   }
 
+  // What a warp that multiplies has at hand: of the lane, where its codes and scales are in a slot.
+  struct Worker {
+    u32 warp, lane_pairs, codes, scales;
+    typename Place::X::Stage stage, before;
+    typename Place::Codes::Stage slot;
+  };
+
   // The left matrices of a step.
-  __device__ __forceinline__ void look_up(typename Place::Codes::Stage& slot, u32 warp, u32 lane_pairs,
-                                          Left& left) const {
-    const u32 lane = threadIdx.x % kWarp, row = warp * 16 + lane / 4;
+  __device__ __forceinline__ void look_up(Worker& w, Left& left) const {
     u32 codes[4], scales[2][2];
-    place.codes.wait(slot);
-    load_shared<16>(place.unit(slot, warp, lane / 4, lane % 4), codes);
-    load_shared<8>(place.scales(slot, row), scales[0]);
-    load_shared<8>(place.scales(slot, row + 8), scales[1]);
+    const u32 at = place.slot(w.slot);
+    place.codes.wait(w.slot);
+    load_shared<16>(at + w.codes, codes);
+    load_shared<8>(at + w.scales, scales[0]);
+    load_shared<8>(at + w.scales + 8 * 8, scales[1]);
     __syncwarp();
-    place.codes.template leave<1>(slot);
-    slot.advance();
+    place.codes.template leave<1>(w.slot);
+    w.slot.advance();
 #pragma unroll
     for (u32 i = 0; i < 16; ++i) {
       const u32 half = i % 2, chunk = i / 8, byte = i / 4 % 2 * 2 + i / 2 % 2;
-      left[i / 4][i % 4] = value(lane_pairs, codes[half * 2 + chunk], byte, float_of_bits(scales[half][chunk]));
+      left[i / 4][i % 4] = value(w.lane_pairs, codes[half * 2 + chunk], byte, float_of_bits(scales[half][chunk]));
     }
   }
 
@@ -104,13 +112,6 @@ struct Wide4bit {
     wgmma_commit();
   }
 
-  // What a warpgroup's warp has at hand.
-  struct Worker {
-    u32 warp, lane_pairs;
-    typename Place::X::Stage stage, before;
-    typename Place::Codes::Stage slot;
-  };
-
   // A step whose left matrices have been looked up; then those of the next. A stage is left when the next one's
   // products have been issued, and the registers of the step before are free then.
   __device__ __forceinline__ void add_step(Sums& d, Worker& w, const Left& left, Left& next, u32 step,
@@ -123,14 +124,14 @@ struct Wide4bit {
     }
     w.before = w.stage;
     w.stage.advance();
-    if (step + 1 < count) look_up(w.slot, w.warp, w.lane_pairs, next);
+    if (step + 1 < count) look_up(w, next);
   }
 
   __device__ __forceinline__ void add_steps(Sums& d, Worker& w, u32 count) const {
     Left left[2];
 #pragma unroll
     for (u32 i = 0; i < kCols / 2; ++i) d[i] = 0.0f;
-    look_up(w.slot, w.warp, w.lane_pairs, left[0]);
+    look_up(w, left[0]);
 #pragma unroll 1
     for (u32 step = 0; step < count; step += 2) {
       add_step(d, w, left[0], left[1], step, count);
@@ -144,6 +145,9 @@ struct Wide4bit {
     Worker w{};
     w.warp = same_in_warp(threadIdx.x / kWarp) - 4;
     w.lane_pairs = computed_once(threadIdx.x % 16 * 8);
+    const u32 lane = threadIdx.x % kWarp;
+    w.codes = computed_once(w.warp * Place::kUnits + Place::unit(lane / 4, lane % 4));
+    w.scales = computed_once(Place::scales(w.warp * 16 + lane / 4));
     const End end{p, rank, w.warp, place.results + w.warp * kWideEnd};
     WideWalk4bit walk(p);
     WidePiece4bit piece;
@@ -173,7 +177,7 @@ struct Wide4bit {
       if (warp > 0) {
         WideFeed4bit<kCols>(p, rank, warp - 1).run();
       } else if (one_lane()) {
-        copy_x();
+        copy();
       }
     } else {
       take_registers<216>();

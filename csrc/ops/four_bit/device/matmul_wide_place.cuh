@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What a block of matmul_wide.cuh has in shared memory, one after the other: the table of pairs, in the second halves
-// of whose entries slots of codes and scales lie; stages of x; for each warp that multiplies some room for results;
-// barriers.
+// of whose entries slots of transposed codes and scales lie; stages of x and codes; for each warp that multiplies some
+// room for results; barriers.
 #pragma once
 
 #include "device/pipeline.cuh"
@@ -20,7 +20,8 @@ __device__ __forceinline__ char* wide_shared() {
 
 template <u32 kCols>
 struct WidePlace4bit {
-  static constexpr u32 kStages = wide_stages(kCols), kStageBytes = kCols * kWideDepth * 2;
+  static constexpr u32 kStages = wide_stages(kCols), kXBytes = kCols * kWideDepth * 2;
+  static constexpr u32 kStageBytes = wide_stage_bytes(kCols);  // x, then codes
   using X = Pipeline<kStages, kStageBytes>;
   using Codes = Pipeline<kWideSlots, 0>;
   X x;
@@ -36,28 +37,28 @@ struct WidePlace4bit {
     codes.barriers = x.barriers + X::kBarrierBytes;
   }
 
-  // By one thread.
+  // By one thread. A stage is left by the warps of both blocks that multiply and by the one that transposes its codes.
   __device__ __forceinline__ void init() const {
-    x.init(kWideWarps * kWideCluster);
+    x.init(kWideWarps * kWideCluster + 1);
     codes.init(kWideWarps);
   }
 
-  // The gap in which 128 bytes of a slot lie.
-  __device__ __forceinline__ u32 gap(const typename Codes::Stage& slot, u32 which) const {
-    return table + (slot.index * kWideSlotGaps + which) * kPairPitch + kPairBytes;
+  // Where a slot begins: its gaps of 128 bytes are kPairPitch apart.
+  __device__ __forceinline__ u32 slot(const typename Codes::Stage& of) const {
+    return table + of.index * (kWideSlotGaps * kPairPitch) + kPairBytes;
   }
 
-  // 16 bytes of codes of a lane: those of 16 rows of a warp are four gaps. The exclusive or keeps eight lanes that
-  // bring words, of as many rows, from meeting in a bank.
-  __device__ __forceinline__ u32 unit(const typename Codes::Stage& slot, u32 warp, u32 group, u32 place) const {
+  // From there on, 16 bytes of codes of a lane: those of 16 rows of a warp are four gaps. The exclusive or keeps eight
+  // lanes that bring words, of as many rows, from meeting in a bank.
+  static __device__ __forceinline__ u32 unit(u32 group, u32 place) {
     const u32 at = (group * 4 + place) ^ group >> 1;
-    return gap(slot, warp * 4 + at / 8) + at % 8 * 16;
+    return at / 8 * kPairPitch + at % 8 * 16;
   }
+
+  static constexpr u32 kUnits = 4 * kPairPitch;  // from a warp's units to the next one's
 
   // The two scales of a row, of the first and the second 32 of k.
-  __device__ __forceinline__ u32 scales(const typename Codes::Stage& slot, u32 row) const {
-    return gap(slot, 32 + row / 16) + row % 16 * 8;
-  }
+  static __device__ __forceinline__ u32 scales(u32 row) { return (32 + row / 16) * kPairPitch + row % 16 * 8; }
 };
 
 }  // namespace kw

@@ -28,7 +28,6 @@ kw_status run_begin(const Context& context, void* stream, const Matmul4bit& a, c
 KwMatmul4bitWideParams params_of(const Matmul4bit& a, const Wide& plan) {
   KwMatmul4bitWideParams p{};
   p.y = static_cast<char*>(a.y);
-  p.packed = bytes_of(a.packed);
   p.bias = static_cast<const char*>(a.bias);
   p.scales = scales_of(a.scales, a.blocksize);
   p.y_pitch = a.y_stride * 2;
@@ -57,9 +56,11 @@ kw_status run_wide(const Context& context, void* stream, const Matmul4bit& a) {
   KW_TRY(encode(context,
                 matrix_map(a.x, a.dtype, a.m, a.k, a.x_stride * 2, cols / kWideCluster, kWideDepth, Swizzle::k128),
                 &p.x));
+  KW_TRY(encode(context, matrix_map(a.packed, KW_UINT8, a.n, a.k / 2, a.k / 2, kWideRows, kWideDepth / 2, Swizzle::k32),
+                &p.codes));
   if (plan.split > 0) KW_TRY(run_begin(context, stream, a, plan));
   Launch how{static_cast<uint32_t>(plan.pairs * kWideCluster), kWideThreads};
-  how.shared = wide_shared(static_cast<unsigned>(cols));
+  how.shared = wide_block_bytes(static_cast<unsigned>(cols));
   how.cluster = kWideCluster;
   how.overlap = true;
   return launch(context, kernels[plan.kind][a.dtype - KW_FLOAT16], how, stream, &p, sizeof p);

@@ -11,7 +11,7 @@ constexpr int64_t kWideCols[kWideKinds] = {96, 128, 160, 192, 256};  // rows of 
 constexpr int64_t kWideLeast = 65;                                   // rows of x
 constexpr int64_t kWidePairRows = kWideRows * kWideCluster;          // of the weight
 constexpr int64_t kWideGroup = 8;                                    // tiles of x that are computed beside each other
-constexpr int64_t kWideFewest = 4;  // steps of a pair of blocks that has a share of a tile
+constexpr int64_t kWideFewest = 4;                                   // steps of a pair of blocks that has a share
 constexpr int64_t kWideCoordinate = int64_t{1} << 31;
 
 struct Wide {
@@ -39,36 +39,54 @@ inline bool places_for_wide(const Matmul4bit& a) {
   return aligned_to(a.packed, kVectorBytes) && vectors_of_x(a) && (a.m == 1 || a.x_stride >= a.k);
 }
 
-// In cycles of a multiprocessor: of a step, by what shared memory moves for it; of a tile's end; of a share of one.
-inline double wide_cost(const Wide& plan, bool shared) {
-  constexpr double kStep[kWideKinds] = {620, 700, 800, 900, 1080}, kEnd = 2500, kShare = 6000;
-  const double tiles = static_cast<double>(plan.rows * plan.columns), pairs = static_cast<double>(plan.pairs);
-  const double tile = static_cast<double>(plan.steps) * kStep[plan.kind] + kEnd;
-  if (!shared) return static_cast<double>(ratio_up(plan.rows * plan.columns, plan.pairs)) * tile;
-  return tiles / pairs * tile + kShare;
+// In cycles of a multiprocessor: of a step, by what shared memory moves for it; of a tile's end; and of what a pair
+// gives of a tile and another one takes.
+inline double wide_tile(const Wide& plan, int64_t steps) {
+  constexpr double kStep[kWideKinds] = {600, 700, 800, 900, 1080}, kEnd = 2500;
+  return static_cast<double>(steps) * kStep[plan.kind] + kEnd;
 }
 
-// Of the tiles that fill no round of all pairs, and of the round before them where there is one, pairs have shares.
+inline double wide_share(const Wide& plan) { return 2500.0 + 10.0 * static_cast<double>(kWideCols[plan.kind]); }
+
+// Each pair of blocks has whole tiles.
+inline Wide wide_alone(Wide plan, int64_t tiles, int64_t most) {
+  plan.pairs = tiles < most ? tiles : most;
+  plan.whole = tiles;
+  plan.cost = static_cast<double>(ratio_up(tiles, most)) * wide_tile(plan, plan.steps);
+  return plan;
+}
+
+// So many pairs share the steps of the tiles that fill no round of all pairs, and of the round before them.
+inline Wide wide_shared(Wide plan, int64_t tiles, int64_t pairs) {
+  plan.pairs = pairs;
+  plan.whole = tiles > pairs ? tiles - tiles % pairs - pairs : 0;
+  plan.split = (tiles - plan.whole) * plan.steps;
+  const int64_t met = tiles > pairs ? 2 : ratio_up(pairs, tiles) - (pairs % tiles == 0 ? 1 : 0);
+  const double rounds = static_cast<double>(tiles) / static_cast<double>(pairs);
+  const double ends = static_cast<double>(tiles > pairs ? ratio_up(tiles, pairs) : 1);
+  plan.cost = rounds * (wide_tile(plan, plan.steps) - wide_tile(plan, 0)) + ends * wide_tile(plan, 0) +
+              static_cast<double>(met) * wide_share(plan);
+  return plan;
+}
+
 inline Wide plan_wide(const Matmul4bit& a, const Device& device, int kind) {
   Wide plan;
   plan.kind = kind;
   plan.rows = ratio_up(a.n, kWidePairRows);
   plan.columns = ratio_up(a.m, kWideCols[kind]);
   plan.steps = ratio_up(a.k, kWideDepth);
-  const int64_t tiles = plan.rows * plan.columns, most = device.multiprocessors / kWideCluster;
-  const int64_t shares = ratio_up(tiles * plan.steps, kWideFewest), room = most > 0 ? most : 1;
-  plan.pairs = room < shares ? room : shares;
-  const int64_t rest = tiles % plan.pairs;
-  const double alone = wide_cost(plan, false), shared = wide_cost(plan, true);
-  plan.cost = alone < shared ? alone : shared;
-  plan.whole = tiles;
-  if (alone <= shared || rest == 0) {
-    if (tiles < plan.pairs) plan.pairs = tiles;
-    return plan;
+  const int64_t tiles = plan.rows * plan.columns, room = device.multiprocessors / kWideCluster;
+  const int64_t most = room > 0 ? room : 1;
+  Wide best = wide_alone(plan, tiles, most);
+  if (tiles % most != 0 && tiles * plan.steps >= most * kWideFewest) {
+    const Wide shared = wide_shared(plan, tiles, most);
+    if (shared.cost < best.cost) best = shared;
   }
-  plan.whole = tiles > plan.pairs ? tiles - rest - plan.pairs : 0;
-  plan.split = (tiles - plan.whole) * plan.steps;
-  return plan;
+  for (int64_t parts = 2; parts * tiles <= most && parts * kWideFewest <= plan.steps; ++parts) {
+    const Wide shared = wide_shared(plan, tiles, parts * tiles);
+    if (shared.cost < best.cost) best = shared;
+  }
+  return best;
 }
 
 inline Wide plan_wide(const Matmul4bit& a, const Device& device) {

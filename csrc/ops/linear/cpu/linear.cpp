@@ -88,7 +88,7 @@ struct Layer {
 
   template <int64_t kM, int64_t kN>
   void tile(int64_t row, int64_t column) const {
-    float result[kM][kN], times[kM][kN];
+    float result[kM][kN], times[kM][kN] = {};
     products(row, column, result);
     if (a.gated) products(row, a.n + column, times);
     for (int64_t i = 0; i < kM; ++i) {

@@ -7,6 +7,7 @@ import threading
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from kernelwright import _library
 from kernelwright.errors import InvalidArgument, Unsupported
 from kernelwright.ops._direct import calls
 from kernelwright.ops._handles import caller, handles, refused
@@ -36,7 +37,7 @@ _NAME, _FUNCTION = "matmul_4bit", "kw_matmul_4bit_tensors"
 
 # Rows of x from which on a GPU dequantizes the weight and torch multiplies, where there are no kernels by warpgroups:
 # those on tensor cores look a weight up again for each 64 rows, the others read it again for each 4.
-_MANY_ROWS, _MANY_ROWS_ELSE = 65, 17
+MANY_ROWS, _MANY_ROWS_ELSE = 65, 17
 
 # Bytes on which rows of x begin for the kernels of many rows by warpgroups.
 _VECTOR = 16
@@ -137,6 +138,16 @@ def by_torch(y: Tensor, x: Tensor, packed: Tensor, *rest: Any) -> None:
             torch.addmm(bias, *matrices, out=y.view(-1, n))
 
 
+@lru_cache
+def by_groups(device: int) -> bool:
+    """Whether a GPU has kernels by warpgroups."""
+    library = _library.load()
+    return (
+        scratch_bytes(library, f"kw_{_NAME}_workspace")(device, MANY_ROWS, 64, 64, 64, library.constants["KW_FLOAT16"])
+        > 0
+    )
+
+
 def _many_rows(
     library: Library, key: str, needed: Callable[..., int]
 ) -> tuple[int, Callable[[Tensor, int, tuple[int, ...]], bool]]:
@@ -147,7 +158,7 @@ def _many_rows(
         if x.element_size() != 2 or k % 32 != 0:
             return rows >= _MANY_ROWS_ELSE
         # The library wants memory where there are kernels by warpgroups.
-        return rows >= _MANY_ROWS and (unaligned(x) or needed(device, *sizes) == 0)
+        return rows >= MANY_ROWS and (unaligned(x) or needed(device, *sizes) == 0)
 
     def unaligned(x: Tensor) -> bool:
         return x.data_ptr() % _VECTOR != 0 or any(stride * 2 % _VECTOR for stride in x.stride()[:-1])
