@@ -17,6 +17,8 @@ from kernelwright.ops.linear.linear import linear
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from transformers.models.llama.modeling_llama import LlamaMLP
+    from transformers.models.phi3.modeling_phi3 import Phi3MLP
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 _compiling = torch.compiler.is_dynamo_compiling
@@ -170,6 +172,10 @@ def is_gated(module: Any) -> bool:
     return _children(module) == {"gate_proj", "up_proj", "down_proj"} and name is not None
 
 
+def gated_width(module: Any) -> int:
+    return int((module.gate_up_proj if hasattr(module, "gate_up_proj") else module.gate_proj).in_features)
+
+
 def is_gated_packed(module: Any) -> bool:
     name = activation_named(_activation(module))
     return _children(module) == {"gate_up_proj", "down_proj"} and name is not None
@@ -192,7 +198,7 @@ def merged(gate: Any, up: Any) -> tuple[Tensor, Tensor | None] | None:
     return weight, None if gate.bias is None else torch.cat((gate.bias, up.bias))
 
 
-def gated(self: Any, x: Tensor) -> Any:
+def gated(self: LlamaMLP, x: Tensor) -> Any:
     if _compiling():
         return _own(self, x)
     act = _activation(self)
@@ -207,7 +213,7 @@ def gated(self: Any, x: Tensor) -> Any:
     return self.down_proj(swiglu(gate, up))
 
 
-def gated_packed(self: Any, x: Tensor) -> Any:
+def gated_packed(self: Phi3MLP, x: Tensor) -> Any:
     if _compiling():
         return _own(self, x)
     act, layer = _activation(self), self.gate_up_proj

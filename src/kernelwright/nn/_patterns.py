@@ -98,10 +98,8 @@ PATTERNS = (
     Pattern("norm", _is_rms_norm, lambda module: module.weight.numel(), _rms_norm),
     Pattern("norm", _is_rms_norm, lambda module: module.weight.numel(), _rms_norm_of_offsets),
     Pattern("norm", _is_layer_norm, lambda module: module.normalized_shape[0], _layer_norm),
-    Pattern(
-        "gated MLP", feed.is_gated, lambda module: int(module.gate_proj.in_features), feed.gated, feed.merge, feed.part
-    ),
-    Pattern("gated MLP", feed.is_gated_packed, lambda module: int(module.gate_up_proj.in_features), feed.gated_packed),
+    Pattern("gated MLP", feed.is_gated, feed.gated_width, feed.gated, feed.merge, feed.part),
+    Pattern("gated MLP", feed.is_gated_packed, feed.gated_width, feed.gated_packed),
     Pattern("linear and activation", feed.is_dense, feed.width_of, feed.dense),
     Pattern("linear and activation", feed.is_two_layers, feed.width_of, feed.two_layers),
     Pattern("linear and activation", feed.is_sequence, feed.width_of, feed.sequence),

@@ -128,7 +128,7 @@ kw_status run_any(const char* name, const Context& context, void* stream, const 
 kw_status run_linear(const char* name, int32_t device, void* stream, const Linear& a) {
   KW_TRY(check(name, device, a));
   if (a.m == 0 || a.n == 0) return KW_OK;
-  if (device == KW_CPU) return cpu::linear(a);
+  if (device == KW_CPU) return a.gated ? cpu::gated_linear(a) : cpu::linear(a);
   Context context;
   KW_TRY(module_context(module, device, &context));
   const bool tiles = fits(a, alignment_of(a), context.features);

@@ -29,6 +29,7 @@ kw_status linear_fits(const char* name, int32_t device, int64_t alignment, const
 
 namespace cpu {
 kw_status linear(const Linear& args);
+kw_status gated_linear(const Linear& args);
 }  // namespace cpu
 
 }  // namespace kw

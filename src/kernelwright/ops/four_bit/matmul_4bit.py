@@ -39,6 +39,10 @@ _NAME, _FUNCTION = "matmul_4bit", "kw_matmul_4bit_tensors"
 # those on tensor cores look a weight up again for each 64 rows, the others read it again for each 4.
 MANY_ROWS, _MANY_ROWS_ELSE = 65, 17
 
+# From so many rows of x on it is faster to dequantize a weight of so many elements than to take these kernels; of a
+# smaller weight from as much fewer rows on. On an H200, 21 shapes of 96 to 2048 rows.
+_MANY_ROWS_BY_GROUPS, _WEIGHT_BY_GROUPS = 640, 40 << 20
+
 # Bytes on which rows of x begin for the kernels of many rows by warpgroups.
 _VECTOR = 16
 
@@ -154,11 +158,14 @@ def _many_rows(
     """From how many rows of x on to ask: many(x, device, sizes), whether torch multiplies."""
 
     def on_gpu(x: Tensor, device: int, sizes: tuple[int, ...]) -> bool:
-        rows, _, k, *_ = sizes
+        rows, n, k, *_ = sizes
         if x.element_size() != 2 or k % 32 != 0:
             return rows >= _MANY_ROWS_ELSE
+        if rows < MANY_ROWS:
+            return False
+        dense = rows * _WEIGHT_BY_GROUPS >= _MANY_ROWS_BY_GROUPS * min(n * k, _WEIGHT_BY_GROUPS)
         # The library wants memory where there are kernels by warpgroups.
-        return rows >= MANY_ROWS and (unaligned(x) or needed(device, *sizes) == 0)
+        return dense or unaligned(x) or needed(device, *sizes) == 0
 
     def unaligned(x: Tensor) -> bool:
         return x.data_ptr() % _VECTOR != 0 or any(stride * 2 % _VECTOR for stride in x.stride()[:-1])
