@@ -31,8 +31,10 @@ WIDTHS = (1, 3, 8, 31, 64, 100, 127, 128, 129, 132, 255, 256, 260, 400)
 DEEP = (129, 136, 192, 200, 255, 256, 257, 320, 384, 449, 512, 640, 777, 1000)
 ACTIVATIONS = ("relu", "squared_relu", "silu", "gelu", "gelu_tanh")
 MOST_PRODUCTS = 30_000_000
-KINDS = ("single", "pair", "gated_single", "gated_pair")
-KERNELS = {f"linear_{kind}_{dtype}" for kind in KINDS for dtype in ("float16", "bfloat16")}
+KINDS = ("single", "pair")
+KERNELS = {
+    f"{op}_{kind}_{dtype}" for op in ("linear", "gated_linear") for kind in KINDS for dtype in ("float16", "bfloat16")
+}
 
 
 def random_call(of: random.Random) -> tuple[Case, tuple[int, int]]:

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: MIT
-// A linear layer with its activation, and a gated one: on any GPU; and by warpgroups, where blocks of a pair share
-// columns.
+// A linear layer with its activation: on any GPU; and by warpgroups, where blocks of a pair share columns.
 #include "ops/linear/device/any.cuh"
 #include "ops/linear/device/kernel.cuh"
 
-#define LINEAR_ANY_KERNEL(name, T)                                                                       \
-  extern "C" __global__ void __launch_bounds__(256) linear_any_##name(const KwLinearAnyParams p) {       \
-    kw::LinearAny<kw::T, false>(p).run();                                                                \
-  }                                                                                                      \
-  extern "C" __global__ void __launch_bounds__(256) linear_gated_any_##name(const KwLinearAnyParams p) { \
-    kw::LinearAny<kw::T, true>(p).run();                                                                 \
+#define LINEAR_ANY_KERNEL(name, T)                                                                 \
+  extern "C" __global__ void __launch_bounds__(256) linear_any_##name(const KwLinearAnyParams p) { \
+    kw::LinearAny<kw::T, false>(p).run();                                                          \
   }
 LINEAR_ANY_KERNEL(float32, Float32)
 LINEAR_ANY_KERNEL(float16, Float16)
@@ -17,18 +13,14 @@ LINEAR_ANY_KERNEL(bfloat16, BFloat16)
 
 #ifdef KW_HAS_WGMMA
 
-#define LINEAR_KERNEL(name, T, cluster, gated)                       \
+#define LINEAR_KERNEL(name, T, cluster)                              \
   extern "C" __global__ void __launch_bounds__(KW_LINEAR_THREADS, 1) \
       linear_##name(const __grid_constant__ KwLinearParams p) {      \
-    kw::Linear<kw::T, cluster, gated>(p).run();                      \
+    kw::Linear<kw::T, cluster, false>(p).run();                      \
   }
-LINEAR_KERNEL(single_float16, Float16, 1, false)
-LINEAR_KERNEL(single_bfloat16, BFloat16, 1, false)
-LINEAR_KERNEL(pair_float16, Float16, 2, false)
-LINEAR_KERNEL(pair_bfloat16, BFloat16, 2, false)
-LINEAR_KERNEL(gated_single_float16, Float16, 1, true)
-LINEAR_KERNEL(gated_single_bfloat16, BFloat16, 1, true)
-LINEAR_KERNEL(gated_pair_float16, Float16, 2, true)
-LINEAR_KERNEL(gated_pair_bfloat16, BFloat16, 2, true)
+LINEAR_KERNEL(single_float16, Float16, 1)
+LINEAR_KERNEL(single_bfloat16, BFloat16, 1)
+LINEAR_KERNEL(pair_float16, Float16, 2)
+LINEAR_KERNEL(pair_bfloat16, BFloat16, 2)
 
 #endif

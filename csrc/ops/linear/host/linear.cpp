@@ -23,12 +23,12 @@ static_assert(KW_NO_ACTIVATION == int{KW_ACTIVATION_NONE} && KW_RELU == int{KW_A
 
 #define KW_TYPES(name) {{name "_float16"}, {name "_bfloat16"}}
 
-Module module{"linear"};
+Module modules[2] = {{"linear"}, {"gated_linear"}};
 Kernel kernels[2][2][2] = {{KW_TYPES("linear_single"), KW_TYPES("linear_pair")},
-                           {KW_TYPES("linear_gated_single"), KW_TYPES("linear_gated_pair")}};
+                           {KW_TYPES("gated_linear_single"), KW_TYPES("gated_linear_pair")}};
 Kernel any_kernels[2][3] = {
     {{"linear_any_float32"}, {"linear_any_float16"}, {"linear_any_bfloat16"}},
-    {{"linear_gated_any_float32"}, {"linear_gated_any_float16"}, {"linear_gated_any_bfloat16"}}};
+    {{"gated_linear_any_float32"}, {"gated_linear_any_float16"}, {"gated_linear_any_bfloat16"}}};
 
 kw_status check_numbers(const char* name, int32_t device, const Linear& a) {
   KW_TRY(check_device(name, device));
@@ -130,7 +130,7 @@ kw_status run_linear(const char* name, int32_t device, void* stream, const Linea
   if (a.m == 0 || a.n == 0) return KW_OK;
   if (device == KW_CPU) return a.gated ? cpu::gated_linear(a) : cpu::linear(a);
   Context context;
-  KW_TRY(module_context(module, device, &context));
+  KW_TRY(module_context(modules[a.gated], device, &context));
   const bool tiles = fits(a, alignment_of(a), context.features);
   return tiles ? run_tiles(context, stream, a) : run_any(name, context, stream, a);
 }
@@ -174,7 +174,7 @@ kw_status linear_fits(const char* name, int32_t device, int64_t alignment, const
   *yes = 0;
   if (device == KW_CPU || a.m == 0 || a.n == 0) return KW_OK;
   Context context;
-  KW_TRY(module_context(module, device, &context));
+  KW_TRY(module_context(modules[a.gated], device, &context));
   *yes = (fits(a, alignment, context.features) && pays(a, *context.device)) || small(a);
   return KW_OK;
 }
