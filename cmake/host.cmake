@@ -83,7 +83,7 @@ if(NOT KW_SANITIZE) # a sanitizer's functions are in the program
 endif()
 
 # The public headers beside the generated ones, for whoever uses the build tree.
-file(GLOB kw_headers CONFIGURE_DEPENDS csrc/include/kernelwright/*.h csrc/ops/*/api/*.h)
+file(GLOB kw_headers CONFIGURE_DEPENDS csrc/include/kernelwright/*.h csrc/include/kernelwright/*.hpp csrc/ops/*/api/*.h)
 set(kw_copied "")
 foreach(header IN LISTS kw_headers)
   get_filename_component(name "${header}" NAME)

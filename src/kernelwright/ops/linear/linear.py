@@ -37,7 +37,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: st
 
 
 def _fake(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor:
-    kernels.check(x, weight, bias, activation)
+    kernels.check(kernels.LINEAR, x, weight, bias, activation)
     return x.new_empty((*x.shape[:-1], weight.shape[0]))
 
 
