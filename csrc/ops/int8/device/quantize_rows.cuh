@@ -83,7 +83,7 @@ struct QuantizeRow {
   }
 
   // Whether rows are plain: what else there is to do is done to one unit after the other, in code that stands once.
-  __device__ __forceinline__ bool plain() const { return p.vectors && p.eps < 0.0f && !(p.threshold > 0.0f); }
+  __device__ __forceinline__ bool plain() const { return p.vectors && p.eps < 0.0f; }
 
   // do_it(unit, element) for each in a rolled loop. Registers have no index: they move instead.
   template <class F>
@@ -156,11 +156,9 @@ struct QuantizeRow {
     }
   }
 
-  // Outliers become 0, and their columns are told. They are rare, and so is what follows the comparison.
+  // Outliers become 0, and their columns are told. They are rare; a NaN may hide some.
   __device__ __forceinline__ void cut(Unit<T, 16>& of, i64 at) const {
-    if (!(float_of_bits(largest(of)) >= p.threshold)) {
-      if (largest(of) <= 0x7f800000u) return;  // a NaN may hide larger numbers
-    }
+    if (float_of_bits(largest(of)) < p.threshold) return;
     float value[kCount];
     of.unpack(value);
 #pragma unroll
@@ -173,15 +171,24 @@ struct QuantizeRow {
     of.pack(value);
   }
 
+  __device__ __forceinline__ u32 largest_of_units() const {
+    u32 most = 0;
+#pragma unroll
+    for (u32 i = 0; i < kUnits; ++i) {
+      const u32 size = largest(unit[i]);
+      most = size > most ? size : most;
+    }
+    return most;
+  }
+
   // The largest size among the thread's elements, and the sum of the squares.
   __device__ __forceinline__ void measure(u32 piece, u32& most, float& squares) {
     if (plain()) {
-#pragma unroll
-      for (u32 i = 0; i < kUnits; ++i) {
-        const u32 size = largest(unit[i]);
-        most = size > most ? size : most;
+      const u32 here = largest_of_units();
+      if (!(p.threshold > 0.0f) || float_of_bits(here) < p.threshold) {
+        most = here > most ? here : most;
+        return;
       }
-      return;
     }
     one_by_one(piece, [&](Unit<T, 16>& of, i64 at) {
       if (p.threshold > 0.0f) cut(of, at);
