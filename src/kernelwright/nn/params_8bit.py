@@ -76,8 +76,8 @@ class Int8Params(torch.nn.Parameter):
         settings = {"has_fp16_weights": self.has_fp16_weights, "SCB": self.SCB, "held": self.CB is not None}
         return _rebuilt, (type(self), self.data, self.requires_grad, settings)
 
-    def _quantize(self, device: Any) -> Int8Params:
-        """In place. By way of float16, as bitsandbytes does: so the codes are equal."""
+    def quantized(self, device: Any) -> Int8Params:
+        """In place, wherever it is. By way of float16, as bitsandbytes does: so the codes are equal."""
         codes, scales, _ = _int8.vectorwise_quant(self.data.to(device=device, dtype=torch.float16).contiguous())
         self.requires_grad_(False)
         self.data = codes
@@ -90,7 +90,7 @@ class Int8Params(torch.nn.Parameter):
         quantized = self.data.dtype is torch.int8
         here = self.data.device.type == "cpu" and device is not None and device.type != "meta"
         if here and not quantized and not self.has_fp16_weights:
-            return self._quantize(device)
+            return self.quantized(device)
         moved = self.data.to(device=device, dtype=None if quantized else dtype, non_blocking=non_blocking)
         if not quantized:
             return self._with(moved)
