@@ -30,7 +30,7 @@ def _copies(arguments: tuple[Any, ...], *, wide: bool = False) -> list[Any]:
 
 
 def _spoil(tensor: Any) -> None:
-    """What no result is: NaN, or for codes a value that tells, written as bytes so that it fits the signed types too."""
+    """What no result is: NaN, or for codes a value that tells: bytes, which fit signed types too."""
     import torch
 
     if tensor.is_floating_point():

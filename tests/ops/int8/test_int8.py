@@ -116,6 +116,7 @@ REFUSED = [
     (lambda t: kernelwright.matmul_int8(t.w, t.w, t.x[0, :9], dtype=torch.int32), InvalidArgument, "leave out x_scale"),
     (lambda t: kernelwright.matmul_int8(t.w, t.w, dtype=torch.int8), InvalidArgument, "dtype is torch.int8"),
     (lambda t: kernelwright.matmul_int8(t.w, t.w, t.x[0, :8]), InvalidArgument, "x_scale has shape"),
+    (lambda t: kernelwright.matmul_int8(t.w, t.w, t.x[0, :9], factor=1e39), InvalidArgument, "factor is 1e\\+39"),
 ]
 
 

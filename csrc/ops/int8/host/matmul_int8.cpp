@@ -32,6 +32,8 @@ kw_status check_types(const char* name, const MatmulInt8& a) {
                 "factor 1",
                 name, KW_INT32);
   }
+  if (!(a.factor >= -3e38f && a.factor <= 3e38f))
+    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: factor is %g; it must be a finite float32", name, (double)a.factor);
   if (a.bias != nullptr && a.bias_dtype != KW_FLOAT32 && a.bias_dtype != KW_FLOAT16 && a.bias_dtype != KW_BFLOAT16)
     return fail(KW_ERROR_INVALID_ARGUMENT,
                 "%s: bias_dtype is %d; it must be KW_FLOAT32 (0), KW_FLOAT16 (1) or KW_BFLOAT16 (2)", name,

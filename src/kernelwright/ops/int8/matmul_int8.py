@@ -64,10 +64,10 @@ def _fake(
     x_scale: Tensor | None,
     weight_scale: Tensor | None,
     bias: Tensor | None,
-    factor: float,  # noqa: ARG001 - the schema's
+    factor: float,
     dtype: Any,
 ) -> Tensor:
-    definition.check(x, weight, x_scale, weight_scale, bias, dtype)
+    definition.check(x, weight, x_scale, weight_scale, bias, factor, dtype)
     return x.new_empty((*x.shape[:-1], weight.shape[0]), dtype=dtype)
 
 
