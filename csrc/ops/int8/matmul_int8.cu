@@ -29,12 +29,14 @@ MATMUL_FEW_KERNEL(2)
 
 #ifdef KW_HAS_WGMMA
 
-#define MATMUL_KERNEL(name, cluster)                                     \
+#define MATMUL_KERNEL(name, cluster, columns)                            \
   extern "C" __global__ void __launch_bounds__(KW_MATMUL_THREADS, 1)     \
       matmul_int8_##name(const __grid_constant__ KwMatmulInt8Params p) { \
-    kw::MatmulInt8<cluster>(p).run();                                    \
+    kw::MatmulInt8<cluster, columns>(p).run();                           \
   }
-MATMUL_KERNEL(single, 1)
-MATMUL_KERNEL(pair, 2)
+MATMUL_KERNEL(single_64, 1, 64)
+MATMUL_KERNEL(single_128, 1, 128)
+MATMUL_KERNEL(single_256, 1, 256)
+MATMUL_KERNEL(pair_256, 2, 256)
 
 #endif

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""transformers' 4-bit models on kernelwright's layers, with or without bitsandbytes installed.
+"""transformers' 4-bit and 8-bit models on kernelwright's layers, with or without bitsandbytes installed.
 
 transformers picks what quantizes a model from a table, by the configuration's name. After `enable()` that table has
-kernelwright's quantizer for `BitsAndBytesConfig(load_in_4bit=True)`: for models that are quantized while they are
-loaded, and for checkpoints that bitsandbytes made. Programs and checkpoints stay as they are; what is saved loads with
-bitsandbytes too.
+kernelwright's quantizers for `BitsAndBytesConfig(load_in_4bit=True)` and `BitsAndBytesConfig(load_in_8bit=True)`: for
+models that are quantized while they are loaded, and for checkpoints that bitsandbytes made. Programs and checkpoints
+stay as they are; what is saved loads with bitsandbytes too.
 
 >>> import kernelwright.integrations.transformers as quantizer
 >>> quantizer.enable()
@@ -25,8 +25,12 @@ if TYPE_CHECKING:
 
 __all__ = ["disable", "enable", "enabled", "optimize"]
 
-METHOD = "bitsandbytes_4bit"
-_before: list[Any] = []  # what stood in the table, while ours does
+# By the configuration's name: the file and the class.
+METHODS = {
+    "bitsandbytes_4bit": ("_transformers_quantizer", "Quantizer"),
+    "bitsandbytes_8bit": ("_transformers_quantizer_8bit", "Quantizer8bit"),
+}
+_before: dict[str, Any] = {}  # what stood in the table, while ours does
 
 
 def _table() -> Any:
@@ -41,12 +45,12 @@ def _table() -> Any:
 
 
 def enabled() -> bool:
-    """Whether transformers quantizes to 4 bits with kernelwright's layers now."""
+    """Whether transformers quantizes to 4 and 8 bits with kernelwright's layers now."""
     return bool(_before)
 
 
 def enable() -> None:
-    """Makes kernelwright's the quantizer of models in 4 bits, until `disable()`. Needs transformers 5.
+    """Makes kernelwright's the quantizers of models in 4 and in 8 bits, until `disable()`. Needs transformers 5.
 
     Where no bitsandbytes is installed, `import bitsandbytes` gives kernelwright.compat.bitsandbytes from then on: peft
     merges adapters and makes DoRA and OLoRA of its functions, and Trainer takes its optimizers (`optim="adamw_8bit"`).
@@ -54,7 +58,10 @@ def enable() -> None:
     table = _table()
     if not _before:
         try:
-            quantizer = importlib.import_module("kernelwright.integrations._transformers_quantizer").Quantizer
+            made = {
+                method: getattr(importlib.import_module(f"kernelwright.integrations.{file}"), name)
+                for method, (file, name) in METHODS.items()
+            }
         except ImportError as error:
             import transformers
 
@@ -62,15 +69,16 @@ def enable() -> None:
                 f"transformers {transformers.__version__} builds quantized models in another way ({error}); "
                 "kernelwright knows that of transformers 5: upgrade it (pip install -U transformers)"
             ) from error
-        _before.append(table[METHOD])
-        table[METHOD] = quantizer
+        _before.update({method: table[method] for method in METHODS})
+        table.update(made)
         _bitsandbytes.install_where_none_is()  # peft and Trainer ask for its layers, functions and optimizers
 
 
 def disable() -> None:
-    """Gives models in 4 bits back to the quantizer that was there before."""
+    """Gives such models back to the quantizers that were there before."""
     if _before:
-        _table()[METHOD] = _before.pop()
+        _table().update(_before)
+        _before.clear()
 
 
 def optimize(model: Any) -> Optimized:

@@ -135,6 +135,13 @@ def _fake_agrees(call: Call, error: Exception | None, found: Any) -> None:
         assert elsewhere, f"the kernel refuses ({error}), the fake does not"
 
 
+def _chosen(call: Call, overload: str, values: list[Any]) -> bool:
+    """Whether a public function took None for a value that it chooses then: the definition must be given one."""
+    schema = schema_of(call.entry.op, call.entry.op.overload(overload))
+    asked = (a for a, value in zip(schema, values, strict=True) if value is None)
+    return call.entry.public and any(not str(a.type).startswith("Optional") for a in asked)
+
+
 def judge(call: Call) -> bool:
     """Makes the call; True if it was right, False if it was refused; AssertionError if it was neither."""
     arguments = call.arguments
@@ -157,7 +164,8 @@ def judge(call: Call) -> bool:
     storages = {values[i].untyped_storage().data_ptr() for i in written(call.entry.op, overload)}
     aliases = {n for n, v in arguments.items() if _plain(v) and v.untyped_storage().data_ptr() in storages}
     untouched(before, arguments, aliases)
-    right(call, overload, values, copies, found)
+    if not _chosen(call, overload, values):
+        right(call, overload, values, copies, found)
     differentiable(call, overload, values, found)
     _fake_agrees(call, None, found)
     return True

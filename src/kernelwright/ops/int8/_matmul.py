@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 NAME = "matmul_int8"
 FLOATS = ("float32", "float16", "bfloat16")
 DEEPEST = 131071
+LARGEST = 3e38
 BY_ABSMAX = 1.0 / (127 * 127)
 """What the product of two rows' absmax, as quantize_rows_int8 gives it, is multiplied by."""
 
@@ -37,7 +38,13 @@ def dtypes(*names: str) -> tuple[Any, ...]:
 
 
 def check(
-    x: Tensor, weight: Tensor, x_scale: Tensor | None, weight_scale: Tensor | None, bias: Tensor | None, dtype: Any
+    x: Tensor,
+    weight: Tensor,
+    x_scale: Tensor | None,
+    weight_scale: Tensor | None,
+    bias: Tensor | None,
+    factor: float,
+    dtype: Any,
 ) -> None:
     import torch
 
@@ -62,6 +69,8 @@ def check(
             f"{NAME}: dtype is {dtype}, but must be torch.int32, torch.float32, torch.float16, torch.bfloat16 or "
             "torch.float64"
         )
+    if not abs(factor) <= LARGEST:
+        raise InvalidArgument(f"{NAME}: factor is {factor}, but must be a finite float32")
     _check_factors(x, weight, x_scale, weight_scale, bias)
 
 
