@@ -18,6 +18,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from kernelwright import _environment, errors
+from kernelwright.compat import _bitsandbytes
 
 if TYPE_CHECKING:
     from kernelwright.integrations._optimize import Optimized
@@ -49,7 +50,11 @@ def enabled() -> bool:
 
 
 def enable() -> None:
-    """Makes kernelwright's the quantizers of models in 4 and in 8 bits, until `disable()`. Needs transformers 5."""
+    """Makes kernelwright's the quantizers of models in 4 and in 8 bits, until `disable()`. Needs transformers 5.
+
+    Where no bitsandbytes is installed, `import bitsandbytes` gives kernelwright.compat.bitsandbytes from then on: peft
+    merges adapters and makes DoRA and OLoRA of its functions, and Trainer takes its optimizers (`optim="adamw_8bit"`).
+    """
     table = _table()
     if not _before:
         try:
@@ -66,6 +71,7 @@ def enable() -> None:
             ) from error
         _before.update({method: table[method] for method in METHODS})
         table.update(made)
+        _bitsandbytes.install_where_none_is()  # peft and Trainer ask for its layers, functions and optimizers
 
 
 def disable() -> None:

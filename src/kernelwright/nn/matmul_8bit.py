@@ -70,7 +70,7 @@ def _product(x: Tensor, bias: Tensor | None, state: MatmulLtState) -> tuple[Tens
     return _int8.mixed_scaled_mm(x, codes, weight, row_scales, scales, outliers, bias)
 
 
-class _MatMul8bit(torch.autograd.Function):
+class MatMul8bit(torch.autograd.Function):
     """Gradients of x by the weight as its codes say; of a weight in 16 bits by codes of both factors, too."""
 
     @staticmethod
@@ -109,7 +109,7 @@ def _gradient_of_weight(grad: Tensor, x: Tensor, outliers: Any, idx: Any, state:
     return found
 
 
-class _MatMul8bitDense(torch.autograd.Function):
+class MatMul8bitDense(torch.autograd.Function):
     """The weight as its codes say, times x as it is: how layers train on the CPU, where that is the faster way."""
 
     @staticmethod
@@ -162,9 +162,9 @@ def matmul_8bit(
         rows = B.shape[0] if A.shape[-1] != B.shape[0] or B.shape[0] == B.shape[-1] else B.shape[-1]
         return A.new_empty((*A.shape[:-1], rows))
     if state.is_training and A.device.type == "cpu":
-        y: Tensor = _MatMul8bitDense.apply(A, B, bias, state)
+        y: Tensor = MatMul8bitDense.apply(A, B, bias, state)
     elif torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (A, B, bias)):
-        y = _MatMul8bit.apply(A, B, bias, state)
+        y = MatMul8bit.apply(A, B, bias, state)
     else:
         _quantize_weight(B, state)
         y = _product(A.reshape(-1, A.shape[-1]), bias, state)[0]

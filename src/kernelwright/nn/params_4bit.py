@@ -83,6 +83,8 @@ class Params4bit(torch.nn.Parameter):
         bnb_quantized: bool = False,
         **_: Any,  # what a loader has noted on the parameter that this one replaces
     ) -> Params4bit:
+        if quant_state is not None and not bnb_quantized and data is not None and data.shape == quant_state.shape:
+            quant_state = None  # peft, when it merges: a whole weight with all that was noted on its codes
         if quant_state is None and not bnb_quantized:
             _four_bit.check_settings(quant_type, blocksize or 64, quant_storage)
         self = torch.Tensor._make_subclass(cls, torch.empty(0) if data is None else data, requires_grad)  # noqa: SLF001
