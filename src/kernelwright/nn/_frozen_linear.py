@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 from kernelwright.ops._tensors import without_autocast
-from kernelwright.ops.four_bit.matmul_4bit import _MANY_ROWS_BY_GROUPS, _make_current
+from kernelwright.ops.four_bit.matmul_4bit import MANY_ROWS, _make_current, by_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,10 +35,11 @@ _autocast: dict[str, Callable[[], bool]] = {
 
 
 def _is_for_torch(x: Tensor) -> bool:
-    """Whether the operator would leave the product of a dequantized weight to torch, whatever GPU this is."""
+    """Whether the operator would leave the product of a dequantized weight to torch, whatever its sizes."""
     return (
         x.is_cuda
-        and x.numel() >= _MANY_ROWS_BY_GROUPS * x.shape[-1]
+        and x.numel() >= MANY_ROWS * x.shape[-1]
+        and not by_groups(x.device.index)
         and x.element_size() == 2
         and not _autocast["cuda"]()
     )

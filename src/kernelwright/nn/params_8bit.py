@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from kernelwright.nn import _int8
-from kernelwright.ops._direct import classes_like_tensor
+from kernelwright.ops._calls import classes_like_tensor
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -42,10 +42,6 @@ class Overload:
     """Checks the arguments as the implementation does, and returns outputs without values."""
     reference: Callable[..., Any]
     """The definition in plain torch, without checks, for any device and float64 too; what KERNELWRIGHT_DISABLE runs."""
-    launch: Callable[[Library, str], Callable[..., Any]] | None = None
-    """Makes what the implementation tries first: a function that returns None for a call that it does not serve, as
-    something is to be refused or copied, or is of float64, before it has written anything that is seen. None: calls go
-    through the dispatcher."""
     backward: Backward | None = None
     """None: gradients cannot be asked for, and asking is refused."""
     terms: Callable[..., tuple[Any, ...]] | None = None
@@ -54,6 +50,9 @@ class Overload:
     fixed: tuple[str, ...] = ()
     """Tensors whose element type is the operator's own, whatever that of the others: codes, scales. No gradients are
     taken by them, and the reference takes them in float64 too, which has their values exactly."""
+    in_python: str = ""
+    """Why there is no kernel in csrc/ops/<family>/torch, so that `bind`'s is called wherever torch runs one; a test
+    wants the kernel or the reason."""
 
 
 @dataclass(frozen=True)
