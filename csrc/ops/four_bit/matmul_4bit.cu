@@ -29,10 +29,10 @@
   extern "C" __global__ void __launch_bounds__(kw::kAnyThreads) matmul_4bit_any_##name(const KwMatmul4bitParams p) { \
     kw::matmul_4bit_any<kw::T>(p);                                                                                   \
   }
-#define KW_WORDS(rows)                                                \
-  extern "C" __global__ void __launch_bounds__(kw::kAnyThreads, 2)    \
-      matmul_4bit_words##rows##_float32(const KwMatmul4bitParams p) { \
-    kw::Words4bit<rows>(p).run();                                     \
+#define KW_WORDS(rows)                                                             \
+  extern "C" __global__ void __launch_bounds__(kw::kAnyThreads, rows == 1 ? 2 : 1) \
+      matmul_4bit_words##rows##_float32(const KwMatmul4bitParams p) {              \
+    kw::Words4bit<rows>(p).run();                                                  \
   }
 #define KW_ROWS(cols, ranges, type, T)                                             \
   extern "C" __global__ void __launch_bounds__(kw::kRowsThreads, cols > 8 ? 1 : 2) \
