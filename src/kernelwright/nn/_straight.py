@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 from kernelwright.ops._tensors import without_autocast
 
 if TYPE_CHECKING:

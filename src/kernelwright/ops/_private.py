@@ -1,29 +1,31 @@
 # SPDX-License-Identifier: MIT
 """Each name of torch's that is not public and that calls of operators use, with what is done without it.
 
-Every name is looked up here alone, once, when operators are registered. Without one results are the same: what it makes
-short takes the long way.
+Every name is looked up here alone, by `take`, once, when operators are registered. Without one results are the same:
+what it makes short takes the long way.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_C = "torch._C"
 
-def _c() -> Any:
-    import torch
 
-    return getattr(torch, "_C", None)
+def take(holder: str, name: str) -> Any:
+    """`torch._C.<name>`, or of another module; None where this torch has none of that name."""
+    return getattr(importlib.import_module(holder), name, None)
 
 
 def below_autograd() -> Callable[[], contextlib.AbstractContextManager[Any]] | None:
     """Makes a context within which calls do not come to Autograd kernels. None: every call goes through them."""
-    found: Any = getattr(_c(), "_AutoDispatchBelowAutograd", None)
+    found: Any = take(_C, "_AutoDispatchBelowAutograd")
     return found
 
 
@@ -32,8 +34,8 @@ _ABOVE_KERNELS = ("AutogradFunctionality", "AutogradOther", "AutogradNestedTenso
 
 def below_versions() -> Callable[[], contextlib.AbstractContextManager[Any]] | None:
     """The same of the kernel, too, that counts what is written to."""
-    guard, keyset = getattr(_c(), "_ExcludeDispatchKeyGuard", None), getattr(_c(), "DispatchKeySet", None)
-    keys = [getattr(getattr(_c(), "DispatchKey", None), name, None) for name in _ABOVE_KERNELS]
+    guard, keyset, known = (take(_C, name) for name in ("_ExcludeDispatchKeyGuard", "DispatchKeySet", "DispatchKey"))
+    keys = [getattr(known, name, None) for name in _ABOVE_KERNELS]
     if guard is None or keyset is None or None in keys:
         return None
     excluded = keyset(keys[0])
@@ -44,22 +46,22 @@ def below_versions() -> Callable[[], contextlib.AbstractContextManager[Any]] | N
 
 def transforms_active() -> Callable[[], bool] | None:
     """Whether torch.func is at work in this thread. None: nothing tells."""
-    found: Any = getattr(_c(), "_are_functorch_transforms_active", None)
+    found: Any = take(_C, "_are_functorch_transforms_active")
     return found
 
 
 def forward_level() -> Callable[[], int]:
     """The level of forward-mode derivatives, -1 where there is none. Without the name: 0, so that each call looks."""
+    if take("torch.autograd.forward_ad", "_current_level") is None:
+        return lambda: 0
     from torch.autograd import forward_ad
 
-    if not hasattr(forward_ad, "_current_level"):
-        return lambda: 0
     return lambda: forward_ad._current_level  # noqa: SLF001 - the public way to ask costs a microsecond
 
 
 def redispatch(target: Any, below: str) -> Callable[..., Any]:
     """(keyset, args): goes on with a call below "autograd" or "ADInplaceOrView". Without the names: in a context."""
-    after = getattr(_c(), f"_after_{below}_keyset", None)
+    after = take(_C, f"_after_{below}_keyset")
     if after is not None and hasattr(target, "redispatch"):
         return lambda keyset, args: target.redispatch(keyset & after, *args)
     guard = below_versions() if below == "ADInplaceOrView" else below_autograd() or below_versions()
@@ -78,5 +80,5 @@ def raw_stream() -> Callable[[int], int]:
     """The CUDA stream that torch uses now on a device. torch.cuda.current_stream() makes an object at each call."""
     import torch
 
-    found: Any = getattr(_c(), "_cuda_getCurrentRawStream", None)
+    found: Any = take(_C, "_cuda_getCurrentRawStream")
     return found or (lambda ordinal: int(torch.cuda.current_stream(ordinal).cuda_stream))

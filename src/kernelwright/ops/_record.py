@@ -50,6 +50,8 @@ class Overload:
     fixed: tuple[str, ...] = ()
     """Tensors whose element type is the operator's own, whatever that of the others: codes, scales. No gradients are
     taken by them, and the reference takes them in float64 too, which has their values exactly."""
+    autocast: bool = False
+    """Within autocast: computes in its type, as torch's linear layers do. Tensors of `fixed` stay as they are."""
     in_python: str = ""
     """Why there is no kernel in csrc/ops/<family>/torch, so that `bind`'s is called wherever torch runs one; a test
     wants the kernel or the reason."""
@@ -108,6 +110,10 @@ class Op:
     Takes the overload's arguments and returns the call to time, which returns the outputs (with what the overload
     writes in place after them). Where an overload is missing its reference stands in.
     """
+
+    flop_formula: Callable[..., int] | None = None
+    """What torch's FlopCounterMode counts of a call, from the shapes of its arguments and `out_shape`: products alone,
+    as of torch's own operators."""
 
     roles: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: {"small": (3, 33), "aligned": (3, 64)})
     """Shapes of cases that tests of all operators ask for, of which each overload has at least one: "small", a call of

@@ -12,6 +12,7 @@ from kernelwright._fork import section
 from kernelwright.ops import _calls, _schema
 from kernelwright.ops._autograd import count_writes, function, record_gradients, refuse_gradients
 from kernelwright.ops._calls import calls, entry
+from kernelwright.ops._rules import count_flops, obey_autocast
 from kernelwright.ops._tensors import refuse_inference, refuse_overlap, unusual
 
 if TYPE_CHECKING:
@@ -217,6 +218,7 @@ class _Made:
         self.library.impl(self.name, autograd, "Autograd", with_keyset=True)
         if self.schema.written:
             self.library.impl(self.name, _materialise(*given, self.schema), "Negative")
+        obey_autocast(self.torch, self.library, self.target, self.name, self.overload, self.schema)
         return function(*given, backward) if backward else None
 
     def in_c(self, native: _library.Library, elsewhere: Any, kernels: dict[str, Callable[..., Any]]) -> bool:
@@ -269,6 +271,7 @@ def _register(torch: Any, records: Iterable[Op]) -> None:
         if native is None or op.name in native.ops:
             overloads = {o.name: _register_overload(torch, library, elsewhere, op, o, native) for o in op.overloads}
             done[op.name], ready[op.name] = (library, elsewhere), SimpleNamespace(**overloads)
+            count_flops(op, getattr(getattr(torch.ops, NAMESPACE), op.name))
     vars(calls).update(ready)
     _registered.update(done)
 

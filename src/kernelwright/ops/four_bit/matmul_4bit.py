@@ -12,6 +12,7 @@ from kernelwright.errors import InvalidArgument, Unsupported
 from kernelwright.ops._calls import calls
 from kernelwright.ops._handles import caller, handles, refused
 from kernelwright.ops._record import Backward, Op, Overload
+from kernelwright.ops._rules import flops_of_product
 from kernelwright.ops._scratch import scratch, scratch_bytes
 from kernelwright.ops._tensors import (
     dtype_codes,
@@ -333,6 +334,7 @@ OP = Op(
     make=cases.make_matmul,
     bytes=cases.matmul_traffic,
     flops=cases.matmul_flops,
+    flop_formula=flops_of_product,
     tolerances=cases.SUMS,
     selfcheck=selfcheck.matmul,
     eager=cases.EAGER,

@@ -130,5 +130,4 @@ def _bind(library: Library, key: str, name: str) -> Callable[..., Tensor]:
     return run
 
 
-launcher, gated_launcher = partial(_launcher, name=LINEAR), partial(_launcher, name=GATED)
 bind, gated_bind = partial(_bind, name=LINEAR), partial(_bind, name=GATED)

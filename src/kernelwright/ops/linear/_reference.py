@@ -84,7 +84,7 @@ def terms(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str | None
 
 def gated_by_torch(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor:
     """Torch's product, then our kernel for SwiGLU, or torch's activation and product."""
-    from kernelwright.ops._direct import calls
+    from kernelwright.ops._calls import calls
 
     both = by_torch(x, weight, bias, "none")
     if activation == "silu":

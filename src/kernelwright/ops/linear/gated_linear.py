@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 from kernelwright.ops._record import Backward, Op, Overload
 from kernelwright.ops._tensors import without_autocast
 from kernelwright.ops.linear import _gated_cases as gated
@@ -73,6 +74,10 @@ def _gradients(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         )
 
 
+def _flops(x: Any, weight: Any, *_: Any, **__: Any) -> int:
+    return 2 * math.prod(x) * int(weight[0])
+
+
 OP = Op(
     name="gated_linear",
     doc="gated linear layer, activation(x @ gate.T) * (x @ up.T), of one matrix for both",
@@ -82,11 +87,11 @@ OP = Op(
             name="default",
             schema="(Tensor x, Tensor weight, Tensor? bias, str activation) -> Tensor",
             bind=kernels.gated_bind,
-            launch=kernels.gated_launcher,
             fake=_fake,
             reference=reference.gated,
             backward=Backward(_save, _gradients),
             terms=reference.gated_terms,
+            autocast=True,
         ),
     ),
     cases=gated.CASES,
@@ -94,6 +99,7 @@ OP = Op(
     make=gated.make,
     bytes=gated.traffic,
     flops=gated.flops,
+    flop_formula=_flops,
     tolerances=gated.TOLERANCES,
     selfcheck=gated.selfcheck,
     eager=gated.EAGER,

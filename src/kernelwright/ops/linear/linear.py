@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelwright.ops._calls import calls
 from kernelwright.ops._record import Backward, Op, Overload
+from kernelwright.ops._rules import flops_of_product
 from kernelwright.ops._tensors import without_autocast
 from kernelwright.ops.linear import _cases as cases
 from kernelwright.ops.linear import _launch as kernels
@@ -78,6 +79,7 @@ OP = Op(
             reference=reference.linear,
             backward=Backward(_save, _gradients),
             terms=reference.terms,
+            autocast=True,
         ),
     ),
     cases=cases.CASES,
@@ -85,6 +87,7 @@ OP = Op(
     make=cases.make,
     bytes=cases.traffic,
     flops=cases.flops,
+    flop_formula=flops_of_product,
     tolerances=cases.TOLERANCES,
     selfcheck=cases.selfcheck,
     eager=cases.EAGER,
