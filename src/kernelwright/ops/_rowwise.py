@@ -7,6 +7,7 @@ columns are independent too (`elementwise`). Tensors without rows are the same f
 
 from __future__ import annotations
 
+import importlib
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,7 @@ def batch(torch: Any, library: Any, target: Any, name: str, overload: Overload, 
     wanted = [place for place, argument in enumerate(schema.arguments) if argument.type == "bool"]
 
     def rule(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
+        size, _ = info
         dims = (*in_dims, *(None,) * (len(args) - len(in_dims)))
         batched = {place for place, dim in enumerate(dims) if dim is not None}
         summed = overload.sums and any(args[place] for place in wanted if place < len(args))
@@ -52,14 +54,12 @@ def batch(torch: Any, library: Any, target: Any, name: str, overload: Overload, 
             or summed
             or min(args[p].dim() - (p in batched) for p in rows if args[p] is not None) < 1
         ):
-            return _one_by_one(torch, target, info.batch_size, dims, args)
+            return _one_by_one(torch, target, size, dims, args)
         given = list(args)
         for place in rows:
             if place < len(args) and args[place] is not None:
                 value = args[place]
-                given[place] = (
-                    value.movedim(dims[place], 0) if place in batched else value.expand(info.batch_size, *value.shape)
-                )
+                given[place] = value.movedim(dims[place], 0) if place in batched else value.expand(size, *value.shape)
         found = target(*given)
         if not isinstance(found, tuple):
             return found, 0
@@ -76,15 +76,21 @@ def remember(target: Any, overload: Overload, schema: Schema) -> None:
         _unknown.append((target, overload, schema))
 
 
+def _can_be_told() -> bool:
+    """Whether the program has DTensor, of a torch that takes rules."""
+    home = sys.modules.get(_SHARDED)
+    if not (hasattr(home, "Shard") and hasattr(home, "Replicate") and hasattr(home, "Partial")):
+        return False
+    return hasattr(importlib.import_module(f"{_SHARDED}.experimental"), "register_sharding")
+
+
 def tell_dtensor() -> bool:
     """Gives DTensor the sharding rules, once the program has it; whether it had not been told before."""
-    if _SHARDED not in sys.modules or not _unknown:
+    if not _unknown or not _can_be_told():
         return False
+    from torch.distributed.tensor.experimental import register_sharding
+
     with _lock:
-        try:
-            from torch.distributed.tensor.experimental import register_sharding
-        except ImportError:  # an older torch, which has no way to be told
-            return False
         told = bool(_unknown)
         while _unknown:
             target, overload, schema = _unknown.pop()
