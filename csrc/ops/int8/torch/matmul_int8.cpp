@@ -5,12 +5,14 @@
 
 #include "core/error.h"
 #include "core/tensor.h"
+#include "cpu/isa.h"
 #include "torch/operator.h"
 
 namespace kw::torch {
 namespace {
 
 constexpr const char* kName = "matmul_int8";
+constexpr int64_t kManyRows = 8;  // from which on torch's product may be the faster one: Python knows
 
 // One float32 for each row of x, in the shape of its leading dimensions.
 kw_status check_row_scale(const kw_tensor& scale, const kw_tensor& x, int64_t rows) {
@@ -41,6 +43,7 @@ kw_status matmul_int8(Call& call) {
   KW_TRY(rows_of(kName, "x", x, &rows));
   KW_TRY(rows_of(kName, "weight", weight, &columns));
   if (rows.cols != columns.cols) return kElsewhere;
+  if (x.device == KW_CPU && rows.count >= kManyRows && cpu::has_vnni()) return kElsewhere;
   if (x_scale != nullptr) KW_TRY(check_row_scale(*x_scale, x, rows.count));
   if (weight_scale != nullptr) KW_TRY(check_column("weight_scale", *weight_scale, x, columns.count, KW_FLOAT32));
   if (bias != nullptr) KW_TRY(check_column("bias", *bias, x, columns.count, bias->dtype));
