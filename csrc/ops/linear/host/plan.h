@@ -58,11 +58,12 @@ inline Plan plan_warps(const Linear& a) {
   return plan;
 }
 
-// The kernels by warps, where there are none by warpgroups; a launch counts its blocks in 31 bits.
+// The kernels by warps, where there are none by warpgroups: they read whole units of 16 bytes, and a launch counts its
+// blocks in 31 bits.
 inline bool fits_warps(const Linear& a, int64_t alignment, uint32_t features) {
   constexpr uint32_t kNeeded = KW_FEATURE_BF16_MMA | KW_FEATURE_CP_ASYNC;
   if ((features & kNeeded) != kNeeded || (features & KW_FEATURE_WGMMA) != 0) return false;
-  return whole_rows(a, alignment) && plan_warps(a).grid < kMaxRows;
+  return whole_rows(a, alignment) && a.k * 2 % kAlignment == 0 && plan_warps(a).grid < kMaxRows;
 }
 
 // One launch is all that such a call takes.
