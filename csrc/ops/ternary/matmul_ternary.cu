@@ -7,14 +7,15 @@
 
 #if defined(KW_HAS_INT8_MMA) && defined(KW_HAS_CP_ASYNC)
 
-#define MATMUL_TERNARY_FEW(rows, threads)                           \
-  extern "C" __global__ void __launch_bounds__(threads, 1)          \
+// Two blocks of the first on a multiprocessor: the next kernel's begin while this one's end.
+#define MATMUL_TERNARY_FEW(rows, threads, at_once)                  \
+  extern "C" __global__ void __launch_bounds__(threads, at_once)    \
       matmul_ternary_few_##rows(const KwMatmulTernaryFewParams p) { \
     kw::TernaryFew<rows / 8>(p).run();                              \
   }
-MATMUL_TERNARY_FEW(8, 512)
-MATMUL_TERNARY_FEW(16, 512)
-MATMUL_TERNARY_FEW(32, 256)
+MATMUL_TERNARY_FEW(8, 512, 2)
+MATMUL_TERNARY_FEW(16, 512, 1)
+MATMUL_TERNARY_FEW(32, 256, 1)
 
 extern "C" __global__ void __launch_bounds__(128, 2) matmul_ternary_tiles(const KwMatmulTernaryTileParams p) {
   kw::TernaryTiles(p).run();

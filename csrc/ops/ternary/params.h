@@ -25,6 +25,9 @@ struct KwTernaryEnd {
  * registers */
 enum { KW_TERNARY_FEW_WARPS = 16, KW_TERNARY_FEW_PITCH = 20 };
 
+/* Blocks of the weight that a warp has on their way: more where a multiprocessor has more memory, and reads faster. */
+enum { KW_TERNARY_FEW_STAGES = 4, KW_TERNARY_FEW_STAGES_WGMMA = 8 };
+
 struct KwMatmulTernaryFewParams {
   struct KwTernaryEnd end;
   const char* x;
@@ -34,7 +37,8 @@ struct KwMatmulTernaryFewParams {
   unsigned groups;       /* of 16 rows of the weight */
   unsigned blocks;       /* of 128 of k */
   unsigned chunk_blocks; /* whose x is in shared memory at a time */
-  int words;             /* rows of x begin on 4 bytes */
+  unsigned slots;        /* for partial sums */
+  int vectors;           /* rows of x begin on 16 bytes */
 };
 
 /* Tiles by warps: csrc/ops/ternary/device/tiles.cuh */

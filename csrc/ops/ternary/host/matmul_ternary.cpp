@@ -66,7 +66,7 @@ KwTernaryEnd end_of(const MatmulTernary& a) {
 }
 
 kw_status run_few(const Context& context, void* stream, const MatmulTernary& a) {
-  const Few plan = few_for(a, *context.device);
+  const Few plan = few_for(a, *context.device, context.features);
   KwMatmulTernaryFewParams p{};
   p.end = end_of(a);
   p.x = reinterpret_cast<const char*>(a.x);
@@ -76,7 +76,8 @@ kw_status run_few(const Context& context, void* stream, const MatmulTernary& a) 
   p.groups = static_cast<unsigned>(groups_of(a.n));
   p.blocks = static_cast<unsigned>(blocks_of(a.k));
   p.chunk_blocks = static_cast<unsigned>(plan.chunk_blocks);
-  p.words = reinterpret_cast<uintptr_t>(a.x) % 4 == 0 && (a.m == 1 || a.x_stride % 4 == 0);
+  p.slots = static_cast<unsigned>(plan.slots);
+  p.vectors = boxes(a);
   Launch how{static_cast<uint32_t>(plan.grid), static_cast<uint32_t>(plan.warps * 32)};
   how.shared = static_cast<uint32_t>(plan.shared);
   how.overlap = true;

@@ -26,10 +26,10 @@ inline Way way_of(const MatmulTernary& a, uint32_t features) {
 // Warps of a block have runs of the blocks of its groups of rows; more groups than that would want too much shared
 // memory for their sums.
 struct Few {
-  int64_t tiles, warps, grid, chunk_blocks, shared;
+  int64_t tiles, warps, grid, chunk_blocks, slots, shared;
 };
 
-inline Few few_for(const MatmulTernary& a, const Device& device) {
+inline Few few_for(const MatmulTernary& a, const Device& device, uint32_t features) {
   Few plan{};
   plan.tiles = a.m <= 8 ? 1 : a.m <= 16 ? 2 : 4;
   plan.warps = plan.tiles == 4 ? KW_TERNARY_FEW_WARPS / 2 : KW_TERNARY_FEW_WARPS;
@@ -37,13 +37,16 @@ inline Few few_for(const MatmulTernary& a, const Device& device) {
   const int64_t least = ratio_up(groups, most),
                 blocks_at_once = device.multiprocessors > least ? device.multiprocessors : least;
   plan.grid = groups < blocks_at_once ? groups : blocks_at_once;
-  const int64_t slots = (ratio_up(groups, plan.grid) + plan.warps) * rows * KW_TERNARY_FEW_PITCH * 4;
-  const int64_t sums = rows * (plan.warps > rows ? plan.warps / rows : 1) * 4;
-  const int64_t room = (device.shared_per_block - slots - sums) / rows - 16;
+  plan.slots = ratio_up(groups, plan.grid) + plan.warps;
+  const int64_t sums = (plan.warps > rows ? plan.warps : rows) * 4;
+  const int64_t ring = plan.warps * KW_TERNARY_BLOCK *
+                       ((features & KW_FEATURE_WGMMA) != 0 ? KW_TERNARY_FEW_STAGES_WGMMA : KW_TERNARY_FEW_STAGES);
+  const int64_t fixed = plan.slots * rows * KW_TERNARY_FEW_PITCH * 4 + sums + ring;
+  const int64_t room = (device.shared_per_block - fixed) / a.m - 16;
   const int64_t fit = room / KW_TERNARY_DEPTH > 1 ? room / KW_TERNARY_DEPTH : 1;
   const int64_t chunks = blocks > fit ? ratio_up(blocks, fit) : 1;
   plan.chunk_blocks = blocks > 1 ? ratio_up(blocks, chunks) : 1;
-  plan.shared = slots + sums + rows * (plan.chunk_blocks * KW_TERNARY_DEPTH + 16);
+  plan.shared = fixed + a.m * (plan.chunk_blocks * KW_TERNARY_DEPTH + 16);
   return plan;
 }
 
