@@ -64,18 +64,19 @@ struct KwMatmulTernaryTileParams {
 /* Tiles by warpgroups: csrc/ops/ternary/device/warpgroups.cuh */
 enum {
   KW_TERNARY_WIDE_STAGES = 9,
-  KW_TERNARY_WIDE_X_BYTES = KW_TERNARY_TILE_COLUMNS * 128,
-  KW_TERNARY_WIDE_STAGE_BYTES = KW_TERNARY_WIDE_X_BYTES + KW_TERNARY_TILE_ROWS / KW_TERNARY_ROWS * KW_TERNARY_BLOCK,
-  KW_TERNARY_WIDE_SHARED = 1024 + KW_TERNARY_WIDE_STAGES * KW_TERNARY_WIDE_STAGE_BYTES + 8 * KW_TERNARY_SLICE_BYTES +
-      256,
+  KW_TERNARY_STAGES_OF_64 = 15,
+  KW_TERNARY_STAGES_OF_32 = 22,
   KW_TERNARY_WIDE_THREADS = 384
 };
+#define KW_TERNARY_STAGE_BYTES(columns) ((columns) * 128 + KW_TERNARY_TILE_ROWS / KW_TERNARY_ROWS * KW_TERNARY_BLOCK)
+#define KW_TERNARY_WIDE_SHARED(columns, stages) \
+  (1024 + (stages) * KW_TERNARY_STAGE_BYTES(columns) + 8 * KW_TERNARY_SLICE_BYTES + (stages) * 16 + 16)
 
 struct KwMatmulTernaryWideParams {
   struct KwTensorMap x;      /* boxes of rows of x, or of a block's share of them in a cluster, 128 bytes swizzled */
   struct KwTensorMap packed; /* boxes of 8 blocks, one above the other */
   struct KwTernaryEnd end;
-  unsigned steps;                /* blocks of k */
+  unsigned steps;                /* blocks of k; by two, where x has tiles of 32 or 64 rows */
   unsigned rows, columns, group; /* tiles of the weight and of x, and how many of the weight's a group has */
 };
 

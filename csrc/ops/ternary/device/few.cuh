@@ -112,7 +112,7 @@ struct TernaryFew {
 #pragma unroll 1
     for (u32 row = warp() / each; row < p.end.m; row += kWarps / each) {
       int sum = 0;
-#pragma unroll 4
+#pragma unroll 2
       for (u32 i = warp() % each * 32 + lane; i < pieces; i += each * 32) {
         u32 word[4];
         x_piece(row, (chunk * pieces + i) * 16, word);
@@ -218,8 +218,8 @@ struct TernaryFew {
   }
 
   // A copy of a block to this lane's part of a stage, of which only it reads; always one group of copies.
-  __device__ __forceinline__ void fetch(const TernaryAt& at, u32 left, u32 stage, u32 chunk) const {
-    if (left > 0 && there(at, chunk)) copy_async(ring + stage * KW_TERNARY_BLOCK, place(at, chunk), 16);
+  __device__ __forceinline__ void fetch(const TernaryAt& at, bool wanted, u32 stage, u32 chunk) const {
+    if (wanted && there(at, chunk)) copy_async(ring + stage * KW_TERNARY_BLOCK, place(at, chunk), 16);
     copies_commit();
   }
 
@@ -238,7 +238,7 @@ struct TernaryFew {
         load_shared<16>(ring + stage * KW_TERNARY_BLOCK, word);
         multiply(d, word, x_lane + at.block * KW_TERNARY_DEPTH);
       }
-      fetch(ahead, end - i > kStages ? 1 : 0, stage, chunk);
+      fetch(ahead, end - i > kStages, stage, chunk);
       advance(ahead);
       advance(at);
       if (at.group != group || i + 1 == end) flush(d, group, chunk > 0);
@@ -268,9 +268,7 @@ struct TernaryFew {
       }
       TernaryAt ahead = first();
 #pragma unroll 1
-      for (u32 stage = 0; stage < kStages; ++stage, advance(ahead)) {
-        fetch(ahead, begin + stage < end ? 1 : 0, stage, chunk);
-      }
+      for (u32 i = 0; i < kStages; ++i, advance(ahead)) fetch(ahead, begin + i < end, i, chunk);
       __syncthreads();  // x of the chunk before has been read
       stage(chunk);
       __syncthreads();

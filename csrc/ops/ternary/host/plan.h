@@ -10,7 +10,7 @@ namespace kw::ternary_plan {
 
 using namespace ternary;
 
-constexpr int64_t kFewRows = 32;
+constexpr int64_t kFewRows = 32, kFewRowsWgmma = 16;  // the latter where warpgroups can take more
 
 enum class Way { kFew, kTiles, kWide };
 
@@ -19,8 +19,9 @@ inline bool boxes(const MatmulTernary& a) {
 }
 
 inline Way way_of(const MatmulTernary& a, uint32_t features) {
-  if (a.m <= kFewRows) return Way::kFew;
-  return (features & KW_FEATURE_WGMMA) != 0 && boxes(a) && a.k > 0 ? Way::kWide : Way::kTiles;
+  const bool wide = (features & KW_FEATURE_WGMMA) != 0 && boxes(a) && a.k > 0;
+  if (a.m <= (wide ? kFewRowsWgmma : kFewRows)) return Way::kFew;
+  return wide ? Way::kWide : Way::kTiles;
 }
 
 // Warps of a block have runs of the blocks of its groups of rows; more groups than that would want too much shared
@@ -52,14 +53,23 @@ inline Few few_for(const MatmulTernary& a, const Device& device, uint32_t featur
 
 struct Tiles {
   int cluster;                  // blocks that share rows of x
+  int64_t width;                // rows of x that a tile has
   int64_t rows, columns, grid;  // tiles of the weight and of x, and blocks
 };
+
+// Narrow tiles for few rows of x, and where wide ones would leave half of the GPU without any.
+inline int64_t width_of(const MatmulTernary& a, const Device& device, int64_t rows) {
+  if (a.m <= 32) return 32;
+  if (a.m <= 64 || rows * ratio_up(a.m, KW_TERNARY_TILE_COLUMNS) * 2 <= device.multiprocessors) return 64;
+  return KW_TERNARY_TILE_COLUMNS;
+}
 
 inline Tiles tiles_for(const MatmulTernary& a, const Device& device, bool wide) {
   Tiles plan{};
   plan.rows = ratio_up(a.n, KW_TERNARY_TILE_ROWS);
-  plan.columns = ratio_up(a.m, KW_TERNARY_TILE_COLUMNS);
-  plan.cluster = wide && plan.rows > 1 ? 2 : 1;
+  plan.width = wide ? width_of(a, device, plan.rows) : KW_TERNARY_TILE_COLUMNS;
+  plan.columns = ratio_up(a.m, plan.width);
+  plan.cluster = wide && plan.width == KW_TERNARY_TILE_COLUMNS && plan.rows > 1 ? 2 : 1;
   plan.rows = ratio_up(plan.rows, plan.cluster) * plan.cluster;
   const int64_t tiles = plan.rows / plan.cluster * plan.columns, room = device.multiprocessors / plan.cluster;
   plan.grid = (!wide || tiles < room || room == 0 ? tiles : room) * plan.cluster;
