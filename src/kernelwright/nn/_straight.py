@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 from kernelwright.ops._tensors import without_autocast
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Straight(torch.autograd.Function):
                 dense = calls.dequantize_ternary.default(packed, scale, n, k, grad.dtype)
                 to_x = torch.matmul(grad, dense).to(of_x)
             if by_weight:
-                # One pass: float32 inside, rounded once. As two it would be a fourth of what the layer adds to its products.
+                # One pass: float32 inside, rounded once.
                 inputs = torch.empty((rows.shape[0], k), dtype=grad.dtype, device=grad.device)
                 torch.mul(codes.reshape(-1, k), absmax.reshape(-1, 1) / 127, out=inputs)
                 to_weight = torch.matmul(rows.t(), inputs).to(of_weight)

@@ -13,7 +13,7 @@ from kernelwright.nn._straight import CLAMP, Straight
 from kernelwright.nn.norm import RMSNorm
 from kernelwright.nn.quantize import _as_before, _found
 from kernelwright.nn.ternary_formats import pack_ternary, pack_transformers, unpack_transformers
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -16,7 +16,7 @@ from kernelwright.errors import InvalidArgument
 from kernelwright.nn._straight import CLAMP
 from kernelwright.nn.bit_linear import BitLinear
 from kernelwright.nn.ternary_formats import pack_ternary, unpack_ternary
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,8 +7,9 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import InvalidArgument
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 from kernelwright.ops._record import Op, Overload
+from kernelwright.ops._rules import flops_of_product
 from kernelwright.ops._tensors import dtype_codes, placement, refuse_freed, require_dtype, rows, settled
 from kernelwright.ops.ternary import _cases as cases
 from kernelwright.ops.ternary import _codes as codes
@@ -172,6 +173,7 @@ OP = Op(
     make=cases.make_product,
     bytes=cases.traffic,
     flops=cases.flops,
+    flop_formula=flops_of_product,
     tolerances=cases.TOLERANCES,
     selfcheck=cases.selfcheck_product,
     eager={"default": cases.eager},

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from kernelwright.errors import InvalidArgument
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 from kernelwright.ops._record import Op, Overload
 from kernelwright.ops._tensors import dtype_codes, placement, refuse_freed, require_dtype, rows
 from kernelwright.ops.ternary import _cases as cases

@@ -8,7 +8,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import InvalidArgument
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 from kernelwright.ops._record import SIZES, Backward, Case, Op, Overload
 from kernelwright.ops._selfcheck import compare, pack, rounded, unpack
 from kernelwright.ops._tensors import dtype_codes, placement, refuse_freed, require_dtype, require_like, rows, settled
