@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""transformers' 4-bit and BitNet models on kernelwright's layers, with or without bitsandbytes installed.
+"""transformers' 4-bit, 8-bit and BitNet models on kernelwright's layers, with or without bitsandbytes installed.
 
 transformers picks what quantizes a model from a table, by the configuration's name. After `enable()` that table has
-kernelwright's quantizer for `BitsAndBytesConfig(load_in_4bit=True)`: for models that are quantized while they are
-loaded, and for checkpoints that bitsandbytes made; and for BitNet's checkpoints, packed or to train. Programs and
-checkpoints stay as they are; what is saved loads with bitsandbytes and with transformers' own layers too.
+kernelwright's quantizers for `BitsAndBytesConfig(load_in_4bit=True)` and `BitsAndBytesConfig(load_in_8bit=True)`: for
+models that are quantized while they are loaded, and for checkpoints that bitsandbytes made; and for BitNet's
+checkpoints, packed or to train. Programs and checkpoints stay as they are; what is saved loads with bitsandbytes and
+with transformers' own layers too.
 
 >>> import kernelwright.integrations.transformers as quantizer
 >>> quantizer.enable()
@@ -25,7 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = ["disable", "enable", "enabled", "optimize"]
 
-METHODS = {"bitsandbytes_4bit": ("_transformers_quantizer", "Quantizer"), "bitnet": ("_bitnet", "BitNetQuantizer")}
+METHODS = {  # by the configuration's name: the file and the class
+    "bitsandbytes_4bit": ("_transformers_quantizer", "Quantizer"),
+    "bitsandbytes_8bit": ("_transformers_quantizer_8bit", "Quantizer8bit"),
+    "bitnet": ("_bitnet", "BitNetQuantizer"),
+}
 _before: dict[str, Any] = {}  # what stood in the table, while ours does
 
 
@@ -46,7 +51,7 @@ def enabled() -> bool:
 
 
 def enable() -> None:
-    """Makes kernelwright's the quantizers of 4-bit and BitNet models until `disable()`. Needs transformers 5.
+    """Makes kernelwright's the quantizers of 4-bit, 8-bit and BitNet models until `disable()`. Needs transformers 5.
 
     Where no bitsandbytes is installed, `import bitsandbytes` gives kernelwright.compat.bitsandbytes from then on: peft
     merges adapters and makes DoRA and OLoRA of its functions, and Trainer takes its optimizers (`optim="adamw_8bit"`).

@@ -5,12 +5,14 @@
 
 #include "core/error.h"
 #include "core/tensor.h"
+#include "cpu/isa.h"
 #include "torch/operator.h"
 
 namespace kw::torch {
 namespace {
 
 constexpr const char* kName = "matmul_int8";
+constexpr int64_t kManyRows = 8;  // from which on torch's product may be the faster one: Python knows
 
 // One float32 for each row of x, in the shape of its leading dimensions.
 kw_status check_row_scale(const kw_tensor& scale, const kw_tensor& x, int64_t rows) {
@@ -35,14 +37,17 @@ kw_status matmul_int8(Call& call) {
                   *const weight_scale = call.tensor(3), *const bias = call.tensor(4), *y = nullptr;
   const int32_t dtype = call.type(6);
   if (x.dtype != KW_INT8 || weight.dtype != KW_INT8 || x.device != weight.device || weight.dims != 2 || x.dims < 1 ||
-      x.dims > kMostDims || (dtype != KW_INT32 && (dtype < KW_FLOAT32 || dtype > KW_BFLOAT16)))
+      x.dims > kMostDims || (dtype != KW_INT32 && (dtype < KW_FLOAT32 || dtype > KW_BFLOAT16)) ||
+      !(__builtin_fabs(call.real(5)) <= 3e38))
     return kElsewhere;
   TensorRows rows, columns;
   KW_TRY(rows_of(kName, "x", x, &rows));
   KW_TRY(rows_of(kName, "weight", weight, &columns));
   if (rows.cols != columns.cols) return kElsewhere;
+  if (x.device == KW_CPU && rows.count >= kManyRows && cpu::has_vnni()) return kElsewhere;
   if (x_scale != nullptr) KW_TRY(check_row_scale(*x_scale, x, rows.count));
   if (weight_scale != nullptr) KW_TRY(check_column("weight_scale", *weight_scale, x, columns.count, KW_FLOAT32));
+  if (bias != nullptr && (bias->dtype < KW_FLOAT32 || bias->dtype > KW_BFLOAT16)) return kElsewhere;
   if (bias != nullptr) KW_TRY(check_column("bias", *bias, x, columns.count, bias->dtype));
   int64_t sizes[kMostDims];
   for (int64_t i = 0; i < x.dims; ++i) sizes[i] = x.sizes[i];

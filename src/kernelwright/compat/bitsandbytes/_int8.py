@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from kernelwright.errors import InvalidArgument
-from kernelwright.integrations import _bitsandbytes_int8 as kernels
+from kernelwright.integrations._bitsandbytes_int8 import int8_linear_matmul_out
+from kernelwright.nn import _int8 as kernels
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,8 +31,8 @@ def int8_linear_matmul(A: Tensor, B: Tensor, out: Tensor | None = None, dtype: A
     """A times the transposed B, of 8-bit integers with sums of 32 bits."""
     del dtype  # sums are of 32 bits, whatever is asked, as in bitsandbytes
     if out is None:
-        return kernels.int8_linear_matmul(A, B)
-    kernels.int8_linear_matmul_out(A, B, out)
+        return kernels.linear_matmul(A, B)
+    int8_linear_matmul_out(A, B, out)
     return out
 
 
@@ -43,7 +44,7 @@ def int8_mm_dequant(
     bias: Tensor | None = None,
 ) -> Tensor:
     """Sums as float16: times the scales of their row and column, plus bias."""
-    found = kernels.int8_mm_dequant(A, row_stats, col_stats, torch.float16, bias)
+    found = kernels.mm_dequant(A, row_stats, col_stats, torch.float16, bias)
     return found if out is None else out.copy_(found)
 
 
@@ -60,12 +61,12 @@ def int8_double_quant(
     for name, value in given.items():
         if value is not None:
             raise InvalidArgument(f"int8_double_quant: {name} must be None: results are always new tensors")
-    return kernels.int8_double_quant(A, threshold)
+    return kernels.double_quant(A, threshold)
 
 
 def int8_vectorwise_dequant(A: Tensor, stats: Tensor) -> Tensor:
     """Rows of codes as float32."""
-    return kernels.int8_vectorwise_dequant(A, stats)
+    return kernels.vectorwise_dequant(A, stats)
 
 
 def int8_vectorwise_quant(A: Tensor, threshold: float = 0.0) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -73,7 +74,7 @@ def int8_vectorwise_quant(A: Tensor, threshold: float = 0.0) -> tuple[Tensor, Te
 
     >>> codes, scales, columns = int8_vectorwise_quant(torch.randn(4, 64).half(), threshold=6.0)
     """
-    return kernels.int8_vectorwise_quant(A, threshold)
+    return kernels.vectorwise_quant(A, threshold)
 
 
 def check_matmul(
@@ -114,13 +115,13 @@ def igemm(
     if right.dim() == 3:
         found = _by_batch(left, right)
     else:
-        found = kernels.int8_linear_matmul(left.contiguous(), right.t().contiguous())
+        found = kernels.linear_matmul(left.contiguous(), right.t().contiguous())
     return found if out is None else out.copy_(found)
 
 
 def _by_batch(left: Tensor, right: Tensor) -> Tensor:
     pairs = zip(left, right.transpose(-1, -2), strict=True)
-    return torch.stack([kernels.int8_linear_matmul(a.contiguous(), b.contiguous()) for a, b in pairs])
+    return torch.stack([kernels.linear_matmul(a.contiguous(), b.contiguous()) for a, b in pairs])
 
 
 def batched_igemm(

@@ -6,12 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.compat.bitsandbytes._four_bit import matmul_4bit
-from kernelwright.compat.bitsandbytes.autograd._int8 import (
-    GlobalOutlierPooler,
-    MatMul8bitFp,
-    MatMul8bitLt,
-    MatmulLtState,
-)
+from kernelwright.compat.bitsandbytes.autograd._int8 import GlobalOutlierPooler, MatMul8bitFp, MatMul8bitLt
+from kernelwright.nn.matmul_8bit import MatmulLtState
+from kernelwright.nn.matmul_8bit import matmul_8bit as matmul
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,23 +30,3 @@ class MatMul4Bit:
     @staticmethod
     def apply(A: Tensor, B: Tensor, out: Any = None, bias: Any = None, quant_state: Any = None) -> Tensor:
         return matmul_4bit(A, B, quant_state, out, bias)
-
-
-def matmul(
-    A: Tensor,
-    B: Tensor,
-    out: Tensor | None = None,
-    state: MatmulLtState | None = None,
-    threshold: float = 0.0,
-    bias: Tensor | None = None,
-) -> Tensor:
-    """A times the transposed B in 8 bits: quantized by rows, outlier columns of A in its own type.
-
-    >>> y = matmul(torch.randn(3, 64).half(), torch.randn(32, 64).half())
-    """
-    state = state or MatmulLtState()
-    if threshold > 0:
-        state.threshold = threshold
-    wide = state.is_training and A.device.type == "cpu"
-    found: Tensor = (MatMul8bitFp if wide else MatMul8bitLt).apply(A, B, None, bias, state)
-    return found if out is None else out.copy_(found)
