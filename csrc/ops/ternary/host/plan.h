@@ -48,6 +48,10 @@ inline Few few_for(const MatmulTernary& a, const Device& device, uint32_t featur
   const int64_t chunks = blocks > fit ? ratio_up(blocks, fit) : 1;
   plan.chunk_blocks = blocks > 1 ? ratio_up(blocks, chunks) : 1;
   plan.shared = fixed + a.m * (plan.chunk_blocks * KW_TERNARY_DEPTH + 16);
+  // More than half of what there is: one block a multiprocessor. Else, where a kernel between two of these takes one
+  // multiprocessor's room, two blocks of the next meet on another, and all wait for these two.
+  const int64_t more_than_half = device.shared_per_block / 2 + 1024;
+  if (plan.shared < more_than_half) plan.shared = more_than_half;
   return plan;
 }
 
