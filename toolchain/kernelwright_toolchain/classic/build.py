@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelwright_toolchain import providers
-from kernelwright_toolchain.classic import finish, requirements, source, toolkit
+from kernelwright_toolchain.classic import finish, requirements, source, toolkit, torch
 from kernelwright_toolchain.classic.run import Ground, refusal, run
 from kernelwright_toolchain.errors import CompileError, RequestError
 from kernelwright_toolchain.project import project
@@ -25,12 +25,18 @@ from kernelwright_toolchain.targets import Code, Table, Target, Toolkit
 from kernelwright_toolchain.version import VERSION
 
 OURS = "kernelwright_toolchain.backend"
-_CALL = """
+_CALL = (
+    """
 import importlib, json, sys
 given = json.loads(sys.argv[1])
 sys.path[:0] = given["modules"]
+if given["cuda"]:
+    """
+    + torch.PRELUDE
+    + """
 print("\\nmade: " + getattr(importlib.import_module(given["backend"]), given["hook"])(given["out"], given["settings"]))
 """
+)
 
 
 @dataclass(frozen=True)
@@ -46,8 +52,8 @@ def arch_words(codes: tuple[Code, ...]) -> dict[str, str]:
     plain = [*(f"{code.number}-real" for code in cubins), *(f"{c.number}-virtual" for c in codes if c.kind == "ptx")]
     dotted = [re.sub(r"^(\d+)(\d)(\w?)$", r"\1.\2\3", code.number) for code in cubins]
     with_ptx = {code.number for code in codes if code.kind == "ptx"}
-    torch = [f"{name}+PTX" if name.replace(".", "") in with_ptx else name for name in dotted]
-    return {"cmake": ";".join(plain), "torch": " ".join(torch), "archs": ";".join(code.number for code in cubins)}
+    of_torch = [f"{name}+PTX" if name.replace(".", "") in with_ptx else name for name in dotted]
+    return {"cmake": ";".join(plain), "torch": " ".join(of_torch), "archs": ";".join(code.number for code in cubins)}
 
 
 def _host_compiler() -> str:
@@ -95,11 +101,18 @@ def _check(settings: Settings, target: Target, rows: Table) -> str:
     return settings.backend
 
 
-def _run(ground: Ground, backend: str, hook: str, jobs: int | None) -> Path:
+def _run(ground: Ground, backend: str, hook: str, jobs: int | None, cuda: str | None = None) -> Path:
     """What the project's backend makes."""
     tools = [ground.at(f"tools{number}") for number in range(len(ground.tools))]
     own = {"build-dir": f"{ground.at('build')}/tree"} if backend.startswith("scikit_build_core") else {}
-    given = {"modules": tools, "backend": backend, "hook": hook, "out": f"{ground.at('build')}/out", "settings": own}
+    given = {
+        "modules": tools,
+        "backend": backend,
+        "hook": hook,
+        "cuda": cuda,
+        "out": f"{ground.at('build')}/out",
+        "settings": own,
+    }
     log = project().state / "classic" / "build.log"
     command = [sys.executable, "-I", "-c", _CALL, json.dumps(given)]
     code = run(ground, command, cwd=ground.at("source"), count=jobs, log=log)
@@ -108,6 +121,11 @@ def _run(ground: Ground, backend: str, hook: str, jobs: int | None) -> Path:
     if code or not found:
         raise CompileError(f"{backend} failed (exit code {code}); the whole log is {log}\n{said[-6000:]}")
     return ground.build / "out" / str(found[-1])
+
+
+def _tools(settings: Settings, rows: Table, backend: str, why: list[str]) -> tuple[Path, ...]:
+    needed = requirements.wanted(settings.root, backend, settings.torch)
+    return (host.tools(rows, "pip").modules[0], *requirements.installed(settings.root, needed, why))
 
 
 def _toolkit(settings: Settings, rows: Table, asked: str | None, provider: str) -> tuple[Toolkit, toolkit.Home]:
@@ -130,16 +148,19 @@ def build(
         why.append(f"nvcc {home.version} is this machine's own")
     codes = codes_of(rows, target, kit, asked.get("archs") or settings.archs_of(target.name))
     words, compiler = arch_words(codes), _host_compiler()
-    needed = requirements.wanted(settings.root, backend)
-    tools = (host.tools(rows, "pip").modules[0], *requirements.installed(settings.root, needed, why))
+    tools = _tools(settings, rows, backend, why)
+    with_torch = settings.torch != "none"
+    if with_torch:
+        torch.complete(tools, str(shutil.which("cc") or "cc"))
     ground = _ground(settings, home, tools, words, why)
     print(f"nvcc {home.version}, {compiler}, {words['cmake']}", file=sys.stderr, flush=True)
-    built = _run(ground, backend, "build_wheel", jobs)
+    built = _run(ground, backend, "build_wheel", jobs, str(kit.release) if with_torch else None)
     chosen = {"target": target.name, "toolkit": kit.name, "archs": ",".join(code.name for code in codes)}
     recipe = {
         "toolchain": VERSION, "build": chosen, "provider": provider, "backend": backend,
         "inputs": source.digests(settings.root), "locks": [home.lock, rows.tools.locks[providers.machine_of(rows)]],
         "host_compiler": compiler, "inexact": why,
+        "torch": {"kind": settings.torch, "release": torch.version(tools) if with_torch else None},
     }  # fmt: skip
     made = finish.finish(built, out, target, recipe, settings.root)
     return Made(made, hashlib.sha256(made.read_bytes()).hexdigest(), tuple(why))
@@ -148,8 +169,7 @@ def build(
 def sdist(settings: Settings, rows: Table, out: Path) -> Path:
     """By the project's backend, from the sources that git knows; no compiler is needed for it."""
     backend = _check(settings, find_target(rows, None), rows)
-    needed = requirements.wanted(settings.root, backend)
-    tools = (host.tools(rows, "pip").modules[0], *requirements.installed(settings.root, needed, []))
+    tools = _tools(settings, rows, backend, [])
     place = project().state / "classic"
     build = place / "build"
     shutil.rmtree(build, ignore_errors=True)

@@ -8,9 +8,11 @@ import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from kernelwright_toolchain import providers
 from kernelwright_toolchain.building.budgets import packer
+from kernelwright_toolchain.classic import torch
 from kernelwright_toolchain.errors import GateError
 from kernelwright_toolchain.packages import gates
 from kernelwright_toolchain.providers import host
@@ -44,12 +46,19 @@ def _leaks(members: Mapping[str, bytes]) -> None:
             raise GateError(f"{name} holds {found[0].decode()}…, a temporary file's name of this build")
 
 
-def finish(built: Path, out: Path, target: Target, recipe: Mapping[str, object], root: Path) -> Path:
+def _release(recipe: Mapping[str, Any]) -> str:
+    """The torch that it is for and no other, as in 2.13; "" for a wheel that fits every one."""
+    said: Mapping[str, str] = recipe["torch"]
+    return ".".join(said["release"].split(".")[:2]) if said["kind"] == "headers" else ""
+
+
+def finish(built: Path, out: Path, target: Target, recipe: Mapping[str, Any], root: Path) -> Path:
     with zipfile.ZipFile(built) as wheel:
         old = {info.filename: wheel.read(info) for info in wheel.infolist() if not info.is_dir()}
     name, base, *tags = built.name.removesuffix(".whl").split("-")
-    exact = not recipe["inexact"]
-    version = base if exact else f"{base}{'.' if '+' in base else '+'}{LABEL}"
+    exact, release = not recipe["inexact"], _release(recipe)
+    labels = [*([f"torch{release}"] if release else []), *([] if exact else [LABEL])]
+    version = base + ("." if "+" in base else "+") * bool(labels) + ".".join(labels)
     before, after = f"{name}-{base}.dist-info/", f"{name}-{version}.dist-info/"
     members = {re.sub(f"^{re.escape(before)}", after, member): data for member, data in old.items()}
     members.pop(f"{after}RECORD")
@@ -59,8 +68,12 @@ def finish(built: Path, out: Path, target: Target, recipe: Mapping[str, object],
     tag_lines = "".join(f"Tag: {full}\n")
     members[f"{after}WHEEL"] = (re.sub(r"(?m)^(Tag|Generator): .*\n", "", said).rstrip("\n") + "\n").encode()
     members[f"{after}WHEEL"] += f"Generator: kernelwright-toolchain {VERSION}\n{tag_lines}".encode()
-    metadata = members[f"{after}METADATA"].decode()
-    members[f"{after}METADATA"] = re.sub(r"(?m)^Version: .*$", f"Version: {version}", metadata, count=1).encode()
+    metadata = re.sub(r"(?m)^Version: .*$", f"Version: {version}", members[f"{after}METADATA"].decode(), count=1)
+    if release:
+        metadata = re.sub(r"(?m)^(Version: .*\n)", rf"\1Requires-Dist: torch =={release}.*\n", metadata, count=1)
+    members[f"{after}METADATA"] = metadata.encode()
+    if recipe["torch"]["kind"] == "stable-abi":
+        torch.stable({name: data for name, data in members.items() if _is_library(name, data)})
     if exact:
         gates.names_no_machine(members, root)
         _leaks(members)

@@ -17,6 +17,7 @@ from kernelwright_toolchain.targets.read import toml
 LOCK = "kernelwright-build.txt"  # a project's own, beside its pyproject.toml; `kwt lock` writes it
 # What the tools' lock brings, and this toolchain itself.
 _OURS = ("scikit-build-core", "cmake", "ninja", "kernelwright-toolchain", "pathspec", "packaging")
+_FOR_GPUS = ("nvidia-", "triton")
 _ASKING = ("--dry-run", "--quiet", "--report=-", "--ignore-installed", "--target=unused", "--only-binary=:all:")
 
 
@@ -24,13 +25,15 @@ def _name(text: str) -> str:
     return re.split(r"[^A-Za-z0-9._-]", text.strip(), maxsplit=1)[0].lower().replace("_", "-")
 
 
-def wanted(root: Path, backend: str) -> list[str]:
-    """Of [build-system] requires, what the tools' lock has not; and setuptools, where that is the backend."""
+def wanted(root: Path, backend: str, torch: str = "none") -> list[str]:
+    """Of [build-system] requires, what the tools' lock has not; with setuptools and torch, where they are needed."""
     own = root / "pyproject.toml"
     table = toml(own.read_text(encoding="utf-8"), str(own)) if own.is_file() else {}
     named: list[str] = [*table.get("build-system", {}).get("requires", [])]
     if backend.partition(".")[0] == "setuptools" and not any(_name(one) == "setuptools" for one in named):
         named.append("setuptools")
+    if torch != "none" and not any(_name(one) == "torch" for one in named):
+        named.append("torch")
     return [one for one in named if _name(one) not in _OURS]
 
 
@@ -38,7 +41,14 @@ def pinned(requirements: list[str]) -> str:
     """A lock's text: each package that pip would take for them, by version and hash."""
     said = pip.run_pip(["install", *_ASKING, *requirements], f"asking the package index for {', '.join(requirements)}")
     lines = []
-    for item in json.loads(said)["install"]:
+    items = json.loads(said)["install"]
+    if for_gpus := [item for item in items if _name(item["metadata"]["name"]).startswith(_FOR_GPUS)]:
+        raise ProvisionError(
+            f"the package index has only a torch for GPUs, which drags in {len(for_gpus)} packages of gigabytes; its "
+            "headers are all that is needed. Name PyTorch's index of CPU builds in PIP_EXTRA_INDEX_URL, and a release "
+            'that it has in [build-system] requires, as in "torch==2.13.0"'
+        )
+    for item in items:
         digest, about = pip.sha256_of(item), item["metadata"]
         if not digest:
             raise ProvisionError(f"{about['name']}: the package index gives no sha256; nothing was locked")

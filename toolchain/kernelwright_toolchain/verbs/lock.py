@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     with opened(given) as settings:
-        needed = requirements.wanted(settings.root, settings.backend) if settings.backend else []
+        needed = requirements.wanted(settings.root, settings.backend, settings.torch) if settings.backend else []
         if not needed:
             print("nothing to lock: the toolchain's own locks have all that this project's build needs")
             return 0

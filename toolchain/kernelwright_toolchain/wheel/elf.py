@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -147,8 +148,8 @@ def sections(data: bytes) -> tuple[Section, ...]:
         raise ValueError(f"its section headers are cut off or wrong ({error})") from None
 
 
-def defined(data: bytes) -> tuple[Symbol, ...]:
-    """The dynamic symbols that are defined here, by address; ValueError if they cannot be read."""
+def _symbols(data: bytes) -> Iterator[tuple[Symbol, bool]]:
+    """Every dynamic symbol, and whether it is defined here."""
     parts = sections(data)
     table = next((part for part in parts if part.kind == _SHT_DYNSYM), None)
     if table is None:
@@ -156,9 +157,17 @@ def defined(data: bytes) -> tuple[Symbol, ...]:
     if table.link >= len(parts) or len(table.data) % _SYMBOL:
         raise ValueError("its dynamic symbols are cut off or have no names")
     strings = parts[table.link].data
-    found = []
     for name, info, _, section, address, size in struct.iter_unpack("<IBBHQQ", table.data):
-        if section:
-            text = strings[name : strings.index(b"\0", name)].decode("ascii")
-            found.append(Symbol(text, address, size, is_global=info >> 4 != 0))
+        text = strings[name : strings.index(b"\0", name)].decode("ascii")
+        yield Symbol(text, address, size, is_global=info >> 4 != 0), section != 0
+
+
+def defined(data: bytes) -> tuple[Symbol, ...]:
+    """The dynamic symbols that are defined here, by address; ValueError if they cannot be read."""
+    found = [symbol for symbol, here in _symbols(data) if here]
     return tuple(sorted(found, key=lambda symbol: (symbol.address, symbol.name)))
+
+
+def asked(data: bytes) -> tuple[str, ...]:
+    """The names of those that others have to bring, sorted."""
+    return tuple(sorted(symbol.name for symbol, here in _symbols(data) if not here and symbol.name))
