@@ -12,10 +12,14 @@ extern "C" __global__ void __launch_bounds__(KW_MATMUL_ANY_THREADS) matmul_int8_
 
 #if defined(KW_HAS_INT8_MMA) && defined(KW_HAS_CP_ASYNC)
 
+#ifndef KW_HAS_WGMMA  // which is the faster way, for every call that this one serves
+
 extern "C" __global__ void __launch_bounds__(KW_MATMUL_TILE_THREADS, 1)
     matmul_int8_tile(const KwMatmulInt8AnyParams p) {
   kw::MatmulInt8Tile(p).run();
 }
+
+#endif
 
 #define MATMUL_FEW_KERNEL(parts)                                            \
   extern "C" __global__ void __launch_bounds__(KW_MATMUL_FEW_WARPS * 32, 2) \

@@ -104,7 +104,7 @@ def _bind(library: Library, key: str) -> Callable[..., Tensor]:
 
     numbers = dtype_codes(library, (*definition.FLOATS, "int32"))
     place, call = placement(library, key), library.functions["kw_call"]
-    by_torch = key == "CPU" and _torch_is_faster()
+    by_torch = _torch_is_faster()
     pack, function = library.packer(_FUNCTION)
 
     def run(
@@ -122,11 +122,12 @@ def _bind(library: Library, key: str) -> Callable[..., Tensor]:
             return y
         if dtype == torch.float64:
             return definition.matmul(x, weight, x_scale, weight_scale, bias, factor, dtype)
-        if by_torch and y.numel() >= _MANY_ROWS * weight.shape[0] and x.shape[-1]:
+        device, stream = place(x)
+        if by_torch and device < 0 and y.numel() >= _MANY_ROWS * weight.shape[0] and x.shape[-1]:
             return _by_torch(y, x, weight, x_scale, weight_scale, bias, factor)
         (left, left_stride), (right, right_stride) = rows(x), rows(weight)
         small = [t if t is None else t.contiguous() for t in (x_scale, weight_scale, bias)]
-        (device, stream), n = place(x), weight.shape[0]
+        n = weight.shape[0]
         status = call(
             pack(
                 function, device, stream, y.data_ptr(), n, left.data_ptr(), left_stride, right.data_ptr(), right_stride,
