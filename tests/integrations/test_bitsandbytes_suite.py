@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """bitsandbytes' own tests: as they are, with kernelwright underneath, and with kernelwright instead.
 
-`./kw tests -- --bitsandbytes PATH tests/integrations/test_bitsandbytes_suite.py`, PATH being `tests/` of a checkout of the
+`./kw tests -- --bitsandbytes=PATH tests/integrations/test_bitsandbytes_suite.py`, PATH being `tests/` of a checkout of the
 release that is installed. None of its files are here. A test that passes as it is passes the other two ways as well, or
 bitsandbytes_suite/differences.toml says why not.
 """
@@ -13,7 +13,6 @@ import os
 import re
 import subprocess
 import sys
-import xml.etree.ElementTree as xml
 from pathlib import Path
 
 import pytest
@@ -28,11 +27,12 @@ WAYS = ("underneath", "instead")
 
 
 def outcomes(report):
-    """What became of each test."""
+    """What became of each test: of what is said of its parts, the last that is not "passed"."""
     found = {}
-    for case in xml.parse(report).iter("testcase"):
-        ended = {child.tag for child in case} & {"failure", "error", "skipped"}
-        found[f"{case.get('classname')}::{case.get('name')}"] = ended.pop() if ended else "passed"
+    for line in report.read_text(encoding="utf-8").splitlines():
+        outcome, _, name = line.partition(" ")
+        if outcome != "passed" or name not in found:
+            found[name] = outcome
     return found
 
 
@@ -40,7 +40,7 @@ def outcomes(report):
 def suite(request):
     path = request.config.getoption("--bitsandbytes")
     if path is None:
-        pytest.skip("--bitsandbytes PATH names the tests of a checkout of bitsandbytes")
+        pytest.skip("--bitsandbytes=PATH names the tests of a checkout of bitsandbytes")
     found = Path(path).resolve()
     if not (found / "test_functional.py").is_file():
         pytest.fail(f"--bitsandbytes {path}: no test_functional.py is there; name the folder tests/ of a checkout")
@@ -55,11 +55,11 @@ def run(suite, request, tmp_path_factory):
     def one(way):
         if way not in done:
             folder = tmp_path_factory.mktemp(way)
-            report, count = folder / "report.xml", folder / "reached"
+            report, count = folder / "outcomes", folder / "reached"
             plugin = [] if way == "plain" else ["-p", f"tests.integrations.bitsandbytes_suite.{way}"]
             chosen = request.config.getoption("--bitsandbytes-only")
             chosen = ["-k", chosen] if chosen else []
-            program = [sys.executable, "-c", PROGRAM, str(ROOT), str(suite), *plugin, f"--junitxml={report}", *chosen]
+            program = [sys.executable, "-c", PROGRAM, str(ROOT), str(suite), str(report), *plugin, *chosen]
             environment = {**os.environ, "REACHED": str(count), "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1"}
             ended = subprocess.run(
                 program, cwd=suite.parent, env=environment, capture_output=True, text=True, check=False
@@ -74,13 +74,21 @@ def run(suite, request, tmp_path_factory):
 # The plugins are of this project's `tests`, and theirs is a package of that name too: ours is gone before theirs is read.
 PROGRAM = """
 import sys
-root, suite, *options = sys.argv[1:]
+root, suite, report, *options = sys.argv[1:]
 import pytest
-plugins = []
+
+class Outcomes:
+    def __init__(self):
+        self.file = open(report, "w", encoding="utf-8")
+    def pytest_runtest_logreport(self, report):
+        if report.when == "call" or not report.passed:
+            print(report.outcome, report.nodeid, file=self.file, flush=True)
+
+plugins = [Outcomes()]
 if options[:1] == ["-p"]:
     import importlib
     sys.path.insert(0, root)
-    plugins = [importlib.import_module(options[1])]
+    plugins.append(importlib.import_module(options[1]))
     sys.path.remove(root)
     options = options[2:]
 for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
