@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kernelwright import ops
+from kernelwright.ops import _calls
 from kernelwright.ops._record import Tolerance
 
 # Here, and not in each test file: what imports this is skipped as a whole where torch is absent.
@@ -33,6 +34,12 @@ def target(op: Any, overload: str) -> Any:
     """The torch operator, by the overload's name."""
     ops.register()
     return getattr(getattr(torch.ops.kernelwright, op.name), overload)
+
+
+def in_python(op: Any, overload: str) -> Any:
+    """The operator of the overload's kernels in Python, where those in C are the ones that calls come to; else None."""
+    ops.register()
+    return getattr(getattr(torch.ops._kernelwright, op.name, None), overload, None)
 
 
 def generator(seed: int, device: str) -> torch.Generator:
@@ -119,6 +126,9 @@ def guarded(monkeypatch: Any) -> Any:
         patch.setattr(torch, "empty", guards.empty)
         patch.setattr(torch, "empty_like", guards.empty_like)
         patch.setattr(torch.Tensor, "new_empty", new_empty)
+        for op, overload in OVERLOADS:  # those that others are made of
+            if kernel := in_python(op, overload.name):
+                patch.setattr(getattr(_calls.calls, op.name), overload.name, kernel)
         yield guards
     guards.check()
 

@@ -8,22 +8,31 @@
 //   panel  the same by warpgroups, for any number of rows in groups of up to 8, 16, 32 or 64: k a multiple of 64, on
 //          Hopper;
 //          panel_x brings x into its order, panel_sum adds up what clusters have of pieces of k
-//   words  float32, where eight codes of a row are a whole word
+//   wide   the same of more rows, in tiles of up to 96, 128, 160, 192 or 256: k a multiple of 32; wide_begin before it
+//          where blocks share tiles
+//   words  float32, for 1 and up to 4 rows of x at once, where eight codes of a row are a whole word
 //   any    everything else
 #include "ops/four_bit/device/matmul_any.cuh"
 #ifdef KW_HAS_WGMMA
 #include "ops/four_bit/device/matmul_panel.cuh"
 #include "ops/four_bit/device/matmul_panel_sum.cuh"
+#include "ops/four_bit/device/matmul_wide.cuh"
 #endif
 #include "ops/four_bit/device/matmul_rows.cuh"
 #include "ops/four_bit/device/matmul_tile.cuh"
+#include "ops/four_bit/device/matmul_words.cuh"
 #include "ops/four_bit/matmul_tuning.h"
 
 // The names are the launcher's: matmul_4bit_<kind>_<type>. How many threads a block has and how many blocks a
 // multiprocessor bounds the registers.
-#define KW_ANY(name, T, words)                                                                                   \
-  extern "C" __global__ void __launch_bounds__(kw::kAnyThreads) matmul_4bit_##name(const KwMatmul4bitParams p) { \
-    kw::matmul_4bit_any<kw::T, words>(p);                                                                        \
+#define KW_ANY(name, T)                                                                                              \
+  extern "C" __global__ void __launch_bounds__(kw::kAnyThreads) matmul_4bit_any_##name(const KwMatmul4bitParams p) { \
+    kw::matmul_4bit_any<kw::T>(p);                                                                                   \
+  }
+#define KW_WORDS(rows)                                                             \
+  extern "C" __global__ void __launch_bounds__(kw::kAnyThreads, rows == 1 ? 2 : 1) \
+      matmul_4bit_words##rows##_float32(const KwMatmul4bitParams p) {              \
+    kw::Words4bit<rows>(p).run();                                                  \
   }
 #define KW_ROWS(cols, ranges, type, T)                                             \
   extern "C" __global__ void __launch_bounds__(kw::kRowsThreads, cols > 8 ? 1 : 2) \
@@ -45,6 +54,11 @@
       matmul_4bit_panel_sum_##type(const KwMatmul4bitPanelSumParams p) { \
     kw::matmul_4bit_panel_sum<kw::T>(p);                                 \
   }
+#define KW_WIDE(cols, type, T)                                                            \
+  extern "C" __global__ void __launch_bounds__(kw::kWideThreads, 1)                       \
+      matmul_4bit_wide##cols##_##type(const __grid_constant__ KwMatmul4bitWideParams p) { \
+    kw::Wide4bit<kw::T, cols>(p).run();                                                   \
+  }
 #define KW_TENSOR(type, T) \
   KW_ROWS(1, 4, type, T)   \
   KW_ROWS(2, 2, type, T)   \
@@ -54,10 +68,11 @@
   KW_TILE(32, 2, type, T)  \
   KW_TILE(64, 4, type, T)
 
-KW_ANY(words_float32, Float32, true)
-KW_ANY(any_float32, Float32, false)
-KW_ANY(any_float16, Float16, false)
-KW_ANY(any_bfloat16, BFloat16, false)
+KW_WORDS(1)
+KW_WORDS(4)
+KW_ANY(float32, Float32)
+KW_ANY(float16, Float16)
+KW_ANY(bfloat16, BFloat16)
 #ifdef KW_HAS_BF16_MMA
 KW_TENSOR(float16, Float16)
 KW_TENSOR(bfloat16, BFloat16)
@@ -76,4 +91,18 @@ KW_PANEL(8, bfloat16, BFloat16)
 KW_PANEL(16, bfloat16, BFloat16)
 KW_PANEL(32, bfloat16, BFloat16)
 KW_PANEL(64, bfloat16, BFloat16)
+extern "C" __global__ void __launch_bounds__(kw::kWideBeginThreads)
+    matmul_4bit_wide_begin(const KwMatmul4bitWideBeginParams p) {
+  kw::matmul_4bit_wide_begin(p);
+}
+KW_WIDE(96, float16, Float16)
+KW_WIDE(128, float16, Float16)
+KW_WIDE(160, float16, Float16)
+KW_WIDE(192, float16, Float16)
+KW_WIDE(256, float16, Float16)
+KW_WIDE(96, bfloat16, BFloat16)
+KW_WIDE(128, bfloat16, BFloat16)
+KW_WIDE(160, bfloat16, BFloat16)
+KW_WIDE(192, bfloat16, BFloat16)
+KW_WIDE(256, bfloat16, BFloat16)
 #endif

@@ -75,6 +75,8 @@ struct KwMatmul4bitParams {
   unsigned block_units; /* a block, of rows of the weight */
   unsigned more_units;  /* blocks, the first, that have one more */
   unsigned group_units; /* of a block that are added up at once */
+  /* Those in float32: `tiles` is the blocks of the weight's rows, `k_warps_log2` as above */
+  int vectors; /* x and its pitch are for 16 bytes */
 };
 
 /* x of m rows as csrc/ops/four_bit/device/matmul_panel_x.cuh has it. */
@@ -124,6 +126,32 @@ struct KwMatmul4bitPanelSumParams {
   unsigned row_blocks; /* of threads, a row of y */
   unsigned pieces;
   float by;
+};
+
+/* Blocks that each add up a range of k of some tiles: csrc/ops/four_bit/device/matmul_wide.cuh */
+struct KwMatmul4bitWideParams {
+  struct KwTensorMap x;     /* boxes of half a tile's rows, 64 of k, 128 bytes swizzled */
+  struct KwTensorMap codes; /* bytes, boxes of a block's rows, 64 of k, 32 bytes swizzled */
+  char* y;
+  const char* bias; /* null: none */
+  struct KwScales4bit scales;
+  long long y_pitch;
+  unsigned m, n;
+  unsigned chunks;               /* of 32 of k, of a row */
+  unsigned steps;                /* of 64 of k */
+  unsigned rows, columns, group; /* tiles of a pair of blocks: of the weight's rows, of x; how many of x go together */
+  unsigned whole;                /* tiles, the first, that a pair computes alone, in turn */
+  unsigned split;                /* steps of the others, of which each pair has a share */
+  char* sums;                    /* float32, of tiles that pairs share; null where `split` is 0 */
+  unsigned* ready;               /* of each warp, whether its sums are there */
+  int vectors;                   /* y and its pitch are for 16 bytes */
+  float values[16];
+};
+
+/* Before it: so many words of 0. */
+struct KwMatmul4bitWideBeginParams {
+  unsigned* ready;
+  unsigned count;
 };
 
 #endif

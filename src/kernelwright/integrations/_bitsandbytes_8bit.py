@@ -10,7 +10,7 @@ import torch
 from kernelwright.errors import InvalidArgument, Unsupported
 from kernelwright.integrations._bitsandbytes_kernels import write
 from kernelwright.nn._four_bit import in_float32
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 from kernelwright.ops.optim import _blockwise as blockwise
 from kernelwright.ops.optim._optimizer import RULES, Step
 from kernelwright.optim import _by_norm

@@ -11,7 +11,7 @@ import torch
 from kernelwright.errors import InvalidArgument
 from kernelwright.nn import _four_bit
 from kernelwright.nn._four_bit import in_float32
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""transformers' 4-bit and 8-bit models on kernelwright's layers, with or without bitsandbytes installed.
+"""transformers' 4-bit, 8-bit and BitNet models on kernelwright's layers, with or without bitsandbytes installed.
 
 transformers picks what quantizes a model from a table, by the configuration's name. After `enable()` that table has
 kernelwright's quantizers for `BitsAndBytesConfig(load_in_4bit=True)` and `BitsAndBytesConfig(load_in_8bit=True)`: for
-models that are quantized while they are loaded, and for checkpoints that bitsandbytes made. Programs and checkpoints
-stay as they are; what is saved loads with bitsandbytes too.
+models that are quantized while they are loaded, and for checkpoints that bitsandbytes made; and for BitNet's
+checkpoints, packed or to train. Programs and checkpoints stay as they are; what is saved loads with bitsandbytes and
+with transformers' own layers too.
 
 >>> import kernelwright.integrations.transformers as quantizer
 >>> quantizer.enable()
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = ["disable", "enable", "enabled", "optimize"]
 
-# By the configuration's name: the file and the class.
-METHODS = {
+METHODS = {  # by the configuration's name: the file and the class
     "bitsandbytes_4bit": ("_transformers_quantizer", "Quantizer"),
     "bitsandbytes_8bit": ("_transformers_quantizer_8bit", "Quantizer8bit"),
+    "bitnet": ("_bitnet", "BitNetQuantizer"),
 }
 _before: dict[str, Any] = {}  # what stood in the table, while ours does
 
@@ -45,12 +46,12 @@ def _table() -> Any:
 
 
 def enabled() -> bool:
-    """Whether transformers quantizes to 4 and 8 bits with kernelwright's layers now."""
+    """Whether transformers makes quantized models of kernelwright's layers now."""
     return bool(_before)
 
 
 def enable() -> None:
-    """Makes kernelwright's the quantizers of models in 4 and in 8 bits, until `disable()`. Needs transformers 5.
+    """Makes kernelwright's the quantizers of 4-bit, 8-bit and BitNet models until `disable()`. Needs transformers 5.
 
     Where no bitsandbytes is installed, `import bitsandbytes` gives kernelwright.compat.bitsandbytes from then on: peft
     merges adapters and makes DoRA and OLoRA of its functions, and Trainer takes its optimizers (`optim="adamw_8bit"`).
@@ -58,9 +59,9 @@ def enable() -> None:
     table = _table()
     if not _before:
         try:
-            made = {
-                method: getattr(importlib.import_module(f"kernelwright.integrations.{file}"), name)
-                for method, (file, name) in METHODS.items()
+            ours = {
+                method: getattr(importlib.import_module(f"kernelwright.integrations.{module}"), name)
+                for method, (module, name) in METHODS.items()
             }
         except ImportError as error:
             import transformers
@@ -69,8 +70,8 @@ def enable() -> None:
                 f"transformers {transformers.__version__} builds quantized models in another way ({error}); "
                 "kernelwright knows that of transformers 5: upgrade it (pip install -U transformers)"
             ) from error
-        _before.update({method: table[method] for method in METHODS})
-        table.update(made)
+        _before.update({method: table[method] for method in ours})
+        table.update(ours)
         _bitsandbytes.install_where_none_is()  # peft and Trainer ask for its layers, functions and optimizers
 
 

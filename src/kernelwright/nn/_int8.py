@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from kernelwright.errors import InvalidArgument
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 from kernelwright.ops._tensors import without_autocast
 from kernelwright.ops.int8._matmul import BY_ABSMAX
 

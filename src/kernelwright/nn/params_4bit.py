@@ -11,7 +11,6 @@ import torch
 from kernelwright.errors import InvalidArgument
 from kernelwright.nn import _four_bit
 from kernelwright.nn.quant_state import QuantState
-from kernelwright.ops._direct import classes_like_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -260,5 +259,3 @@ for _name, _path in {
     "nested_offset": ("offset",),
 }.items():
     setattr(Params4bit, _name, property(_part_of_state(*_path)))
-
-classes_like_tensor.add(id(Params4bit))

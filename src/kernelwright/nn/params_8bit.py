@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from kernelwright.nn import _int8
-from kernelwright.ops._direct import classes_like_tensor
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -109,6 +108,3 @@ class Int8Params(torch.nn.Parameter):
 def _rebuilt(cls: type[Int8Params], data: Tensor, requires_grad: bool, settings: dict[str, Any]) -> Int8Params:
     held = settings.pop("held")
     return cls(data, requires_grad, CB=data if held else None, **settings)
-
-
-classes_like_tensor.add(id(Int8Params))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 from kernelwright.ops._record import Backward, Op, Overload
 from kernelwright.ops.gated import _cases as cases
 from kernelwright.ops.gated import _checks as checks
@@ -93,8 +93,9 @@ OP = Op(
         Overload(
             name="default",
             schema="(Tensor gate, Tensor up) -> Tensor",
+            rows=("gate", "up"),
+            elementwise=True,
             bind=kernels.bind,
-            launch=kernels.launcher,
             fake=_fake,
             reference=reference.forward,
             backward=Backward(_save, _gradients),
@@ -102,8 +103,8 @@ OP = Op(
         Overload(
             name="packed",
             schema="(Tensor x) -> Tensor",
+            rows=("x",),
             bind=kernels.bind_packed,
-            launch=kernels.packed_launcher,
             fake=_fake_packed,
             reference=reference.packed,
             backward=Backward(_save, _gradients_packed),
@@ -111,8 +112,9 @@ OP = Op(
         Overload(
             name="backward",
             schema="(Tensor grad, Tensor gate, Tensor up) -> (Tensor, Tensor)",
+            rows=("grad", "gate", "up"),
+            elementwise=True,
             bind=kernels.bind_backward,
-            launch=kernels.backward_launcher,
             fake=_fake_backward,
             reference=reference.backward,
             backward=Backward(_save, _second),
@@ -121,8 +123,8 @@ OP = Op(
         Overload(
             name="packed_backward",
             schema="(Tensor grad, Tensor x) -> Tensor",
+            rows=("grad", "x"),
             bind=kernels.bind_packed_backward,
-            launch=kernels.packed_backward_launcher,
             fake=_fake_packed_backward,
             reference=reference.packed_backward,
             backward=Backward(_save, _second_packed),

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 from kernelwright.ops._record import Op, Overload
+from kernelwright.ops._rules import flops_of_product
 from kernelwright.ops._tensors import dtype_codes, placement, refuse_freed, rows
 from kernelwright.ops.int8 import _matmul as definition
 
@@ -163,6 +164,7 @@ OP = Op(
     make=definition.make,
     bytes=definition.traffic,
     flops=definition.flops,
+    flop_formula=flops_of_product,
     tolerances=definition.TOLERANCES,
     selfcheck=definition.selfcheck,
 )

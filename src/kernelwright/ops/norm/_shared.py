@@ -50,7 +50,6 @@ class Norm:
             "backward": gradient_of_backward(reference, len(self.parameters)),
         }
         binds = {"residual_": _bind_residual_, "backward": _bind_backward}
-        launches = {"residual_": inplace_launcher, "backward": backward_launcher}
         schemas = {"default": default, "residual": residual, "residual_": residual_, "backward": backward}
         return tuple(
             Overload(
@@ -59,12 +58,11 @@ class Norm:
                 bind=lambda library, key, name=name, order=order: order(
                     binds.get(name, _bind)(self, reference, library, key, name)
                 ),  # type: ignore[misc]
-                launch=lambda library, key, name=name, order=order: order(
-                    launches.get(name, launcher)(self.name, library, key, name)
-                ),  # type: ignore[misc]
                 fake=order(getattr(fake, name)),
                 reference=order(getattr(reference, name)),
                 backward=gradients.get(name),
+                rows=("x", "residual", "grad", "h", "grad_sum"),
+                sums=tuple(range(1, 1 + len(self.parameters))) if name == "backward" else (),
                 # rms_norm's forward pass subtracts nothing: its errors are in proportion to the result.
                 terms=order(getattr(reference, f"terms_of_{name}")) if self.centered or name == "backward" else None,
             )
