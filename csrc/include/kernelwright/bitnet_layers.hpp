@@ -157,7 +157,7 @@ class Replica {
     Driver::require(Driver::get().wait(stream_), "cuStreamSynchronize");
   }
 
-  // How many rows a launch of a product has: of more than 32 there are several ways.
+  // How many rows a launch of a product has: the kernels differ by that.
   void tune(Tuner& tuner) {
     for (const Weight* weight : {&layers_[0].gate, &layers_[0].down}) {
       const std::string what =

@@ -25,6 +25,9 @@ struct KwTernaryEnd {
  * registers */
 enum { KW_TERNARY_FEW_WARPS = 16, KW_TERNARY_FEW_PITCH = 20 };
 
+/* Blocks of the weight that a warp has on their way: more where a multiprocessor has more memory, and reads faster. */
+enum { KW_TERNARY_FEW_STAGES = 4, KW_TERNARY_FEW_STAGES_WGMMA = 8 };
+
 struct KwMatmulTernaryFewParams {
   struct KwTernaryEnd end;
   const char* x;
@@ -34,7 +37,8 @@ struct KwMatmulTernaryFewParams {
   unsigned groups;       /* of 16 rows of the weight */
   unsigned blocks;       /* of 128 of k */
   unsigned chunk_blocks; /* whose x is in shared memory at a time */
-  int words;             /* rows of x begin on 4 bytes */
+  unsigned slots;        /* for partial sums */
+  int vectors;           /* rows of x begin on 16 bytes */
 };
 
 /* Tiles by warps: csrc/ops/ternary/device/tiles.cuh */
@@ -60,18 +64,19 @@ struct KwMatmulTernaryTileParams {
 /* Tiles by warpgroups: csrc/ops/ternary/device/warpgroups.cuh */
 enum {
   KW_TERNARY_WIDE_STAGES = 9,
-  KW_TERNARY_WIDE_X_BYTES = KW_TERNARY_TILE_COLUMNS * 128,
-  KW_TERNARY_WIDE_STAGE_BYTES = KW_TERNARY_WIDE_X_BYTES + KW_TERNARY_TILE_ROWS / KW_TERNARY_ROWS * KW_TERNARY_BLOCK,
-  KW_TERNARY_WIDE_SHARED = 1024 + KW_TERNARY_WIDE_STAGES * KW_TERNARY_WIDE_STAGE_BYTES + 8 * KW_TERNARY_SLICE_BYTES +
-      256,
+  KW_TERNARY_STAGES_OF_64 = 15,
+  KW_TERNARY_STAGES_OF_32 = 22,
   KW_TERNARY_WIDE_THREADS = 384
 };
+#define KW_TERNARY_STAGE_BYTES(columns) ((columns) * 128 + KW_TERNARY_TILE_ROWS / KW_TERNARY_ROWS * KW_TERNARY_BLOCK)
+#define KW_TERNARY_WIDE_SHARED(columns, stages) \
+  (1024 + (stages) * KW_TERNARY_STAGE_BYTES(columns) + 8 * KW_TERNARY_SLICE_BYTES + (stages) * 16 + 16)
 
 struct KwMatmulTernaryWideParams {
   struct KwTensorMap x;      /* boxes of rows of x, or of a block's share of them in a cluster, 128 bytes swizzled */
   struct KwTensorMap packed; /* boxes of 8 blocks, one above the other */
   struct KwTernaryEnd end;
-  unsigned steps;                /* blocks of k */
+  unsigned steps;                /* blocks of k; by two, where x has tiles of 32 or 64 rows */
   unsigned rows, columns, group; /* tiles of the weight and of x, and how many of the weight's a group has */
 };
 

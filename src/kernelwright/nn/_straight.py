@@ -44,7 +44,9 @@ class Straight(torch.autograd.Function):
                 dense = calls.dequantize_ternary.default(packed, scale, n, k, grad.dtype)
                 to_x = torch.matmul(grad, dense).to(of_x)
             if by_weight:
-                inputs = (codes.reshape(-1, k) * (absmax.reshape(-1, 1) / 127)).to(grad.dtype)
+                # One pass: float32 inside, rounded once.
+                inputs = torch.empty((rows.shape[0], k), dtype=grad.dtype, device=grad.device)
+                torch.mul(codes.reshape(-1, k), absmax.reshape(-1, 1) / 127, out=inputs)
                 to_weight = torch.matmul(rows.t(), inputs).to(of_weight)
             if by_bias:
                 to_bias = rows.sum(0).to(of_bias)

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-// y = x * weight^T of up to 32 rows of x: the weight is read once, by warps that each have a run of its blocks and
-// keep eight loads on their way; x is in shared memory, in the order in which lanes take it.
+// y = x * weight^T of up to 32 rows of x: the weight is read once, by warps that each have a run of its blocks and keep
+// several copies of one to shared memory on their way (loads to registers would share the few scoreboards of a warp:
+// one that is waited for would have all wait); x is in shared memory, in the order in which lanes take it.
 //
 // A block's words are left matrices of mma.m16n8k32 as they are: the two bits at one place of a byte are a code times
 // a power of four, and have sums of their own, which are multiples of that power. A code is w + 1, so that the sum of
 // each row of x is taken off at the end.
 #pragma once
 
+#include "device/ptx/async.cuh"
 #include "device/ptx/dot.cuh"
 #include "device/ptx/hints.cuh"
 #include "device/ptx/matrix.cuh"
@@ -23,35 +25,40 @@ __device__ __forceinline__ char* ternary_shared() {
   return room;
 }
 
-// What a warp multiplies without a look at where it is: up to eight blocks of one group.
-struct TernaryRun {
-  u32 group, block;
-  u32 count;  // of blocks; 0 after the last
-  u32 there;  // of which so many are there: the last chunk may have fewer
-  u32 left;   // of the warp's, these among them
+// Which of its blocks a warp is at.
+struct TernaryAt {
+  u32 group, block;  // of the block of threads; of the chunk
 };
 
 template <u32 kTiles>
 struct TernaryFew {
-  static constexpr u32 kWarps = kTiles == 4 ? KW_TERNARY_FEW_WARPS / 2 : KW_TERNARY_FEW_WARPS, kLoads = 8,
-                       kThreads = kWarps * 32;
-  static constexpr u32 kRows = kTiles * 8, kEach = kWarps > kRows ? kWarps / kRows : 1;  // warps that bring a row of x
+  static constexpr u32 kWarps = kTiles == 4 ? KW_TERNARY_FEW_WARPS / 2 : KW_TERNARY_FEW_WARPS, kThreads = kWarps * 32;
+  static constexpr u32 kRows = kTiles * 8, kSums = kWarps > kRows ? kWarps : kRows;
+#ifdef KW_HAS_WGMMA
+  static constexpr u32 kStages = KW_TERNARY_FEW_STAGES_WGMMA;
+#else
+  static constexpr u32 kStages = KW_TERNARY_FEW_STAGES;
+#endif
   static constexpr u32 kSlotPitch = KW_TERNARY_FEW_PITCH, kSlotBytes = kRows * kSlotPitch * 4;
   using Sums = int[kTiles][KW_TERNARY_STEPS][4];
   const KwMatmulTernaryFewParams& p;
-  u32 first_group, groups;           // of this block of threads
-  u32 begin, end;                    // of this warp: places in groups * chunk_blocks
-  u32 x_pitch, sums, slots, x_room;  // of shared memory: a row's sum, partial sums, x
+  u32 first_group, groups;                 // of this block of threads
+  u32 begin, end;                          // of this warp: places in groups * chunk_blocks
+  u32 each;                                // warps that bring a row of x
+  u32 x_pitch, sums, x_room, slots, ring;  // of shared memory: sums of rows, x, partial sums, this lane's stages
 
   __device__ __forceinline__ explicit TernaryFew(const KwMatmulTernaryFewParams& p) : p(p) {
     first_group = static_cast<u32>(u64{p.groups} * blockIdx.x / gridDim.x);
     groups = static_cast<u32>(u64{p.groups} * (blockIdx.x + 1) / gridDim.x) - first_group;
     begin = bound(warp());
     end = bound(warp() + 1);
+    each = kWarps;
+    while (each > 1 && kWarps / each < p.end.m) each /= 2;
     x_pitch = p.chunk_blocks * KW_TERNARY_DEPTH + 16;
     sums = shared_address(ternary_shared());
-    x_room = sums + kRows * kEach * 4;
-    slots = x_room + kRows * x_pitch;
+    x_room = sums + kSums * 4;
+    slots = x_room + p.end.m * x_pitch;
+    ring = slots + p.slots * kSlotBytes + (warp() * kStages * 32 + threadIdx.x % 32) * 16;
   }
 
   __device__ __forceinline__ static u32 warp() { return threadIdx.x / 32; }
@@ -59,62 +66,67 @@ struct TernaryFew {
     return static_cast<u32>(u64{groups} * p.chunk_blocks * warp / kWarps);
   }
 
-  __device__ __forceinline__ TernaryRun first_run(u32 chunk) const {
-    return sized({begin / p.chunk_blocks, begin % p.chunk_blocks, 0, 0, end - begin}, chunk);
+  __device__ __forceinline__ TernaryAt first() const { return {begin / p.chunk_blocks, begin % p.chunk_blocks}; }
+
+  __device__ __forceinline__ void advance(TernaryAt& at) const {
+    if (++at.block == p.chunk_blocks) at.block = 0, ++at.group;
   }
 
-  __device__ __forceinline__ TernaryRun next_run(const TernaryRun& at, u32 chunk) const {
-    const u32 block = at.block + at.count;
-    const bool over = block == p.chunk_blocks;
-    return sized({at.group + over, over ? 0 : block, 0, 0, at.left - at.count}, chunk);
+  // The last chunk may have fewer blocks than others.
+  __device__ __forceinline__ bool there(const TernaryAt& at, u32 chunk) const {
+    return chunk * p.chunk_blocks + at.block < p.blocks;
   }
 
-  __device__ __forceinline__ TernaryRun sized(TernaryRun run, u32 chunk) const {
-    const u32 inside = p.chunk_blocks - run.block, most = inside < kLoads ? inside : kLoads;
-    const u32 block = chunk * p.chunk_blocks + run.block, there = block < p.blocks ? p.blocks - block : 0;
-    run.count = run.left < most ? run.left : most;
-    run.there = run.count < there ? run.count : there;
-    return run;
-  }
-
-  __device__ __forceinline__ const char* place(const TernaryRun& run, u32 chunk) const {
-    const u64 block = u64{first_group + run.group} * p.blocks + chunk * p.chunk_blocks + run.block;
+  __device__ __forceinline__ const char* place(const TernaryAt& at, u32 chunk) const {
+    const u64 block = u64{first_group + at.group} * p.blocks + chunk * p.chunk_blocks + at.block;
     return p.packed + block * KW_TERNARY_BLOCK + threadIdx.x % 32 * 16;
   }
 
-  // Four bytes of x; what is past its end is 0.
-  __device__ __forceinline__ u32 x_word(u32 row, u32 k) const {
+  // 16 bytes of x; what is past its end is 0.
+  __device__ __forceinline__ void x_piece(u32 row, u32 k, u32 (&word)[4]) const {
     const char* const from = p.x + row * p.x_pitch + k;
-    u32 word[1] = {0};
-    if (row >= p.end.m || k >= p.k) return 0;
-    if (p.words != 0 && k + 4 <= p.k) {
-      load<4>(from, word);
-      return word[0];
-    }
-    u32 all = 0;
+    if (p.vectors != 0 && k + 16 <= p.k) return load<16>(from, word);
 #pragma unroll
-    for (u32 i = 0; i < 4; ++i) {
-      if (k + i >= p.k) continue;
-      load<1>(from + i, word);
-      all |= word[0] << (i * 8);
+    for (u32 i = 0; i < 16; ++i) {
+      u32 byte[1] = {0};
+      if (k < p.k && i < p.k - k) load<1>(from + i, byte);
+      word[i / 4] = i % 4 == 0 ? byte[0] : word[i / 4] | byte[0] << (i % 4 * 8);
     }
-    return all;
   }
 
-  // A chunk of x to shared memory: of each 128 of k a lane's eight words side by side. Warps take rows in turn, two of
-  // which a row of few may have, and count what a row sums up to.
+  // Four words, the first `by` of them behind the others.
+  __device__ __forceinline__ static void rotate(u32 (&word)[4], u32 by) {
+#pragma unroll
+    for (u32 step = 1; step < 4; step *= 2) {
+      const u32 before[4] = {word[0], word[1], word[2], word[3]};
+#pragma unroll
+      for (u32 i = 0; i < 4; ++i) word[i] = (by & step) != 0 ? before[(i + step) % 4] : before[i];
+    }
+  }
+
+  // A chunk of x to shared memory: of each 128 of k a lane's eight words side by side, so that a piece's four words are
+  // 32 bytes apart; lanes store theirs in turns in which no two meet in a bank. Warps share the rows, and count what
+  // each sums up to.
   __device__ __forceinline__ void stage(u32 chunk) const {
-    const u32 words = p.chunk_blocks * (KW_TERNARY_DEPTH / 4), lane = threadIdx.x % 32;
+    const u32 pieces = p.chunk_blocks * (KW_TERNARY_DEPTH / 16), lane = threadIdx.x % 32, turn = lane / 8;
 #pragma unroll 1
-    for (u32 row = warp() / kEach; row < kRows; row += kWarps / kEach) {
+    for (u32 row = warp() / each; row < p.end.m; row += kWarps / each) {
       int sum = 0;
-#pragma unroll 4
-      for (u32 i = warp() % kEach * 32 + lane; i < words; i += kEach * 32) {
-        const u32 k = i % 32, word[1] = {x_word(row, (chunk * p.chunk_blocks * 32 + i) * 4)};
-        sum = dot4(word[0], 0x01010101, sum);
-        store_shared<4>(x_room + row * x_pitch + (i - k + k % 4 * 8 + k / 8 * 2 + k / 4 % 2) * 4, word);
+#pragma unroll 2
+      for (u32 i = warp() % each * 32 + lane; i < pieces; i += each * 32) {
+        u32 word[4];
+        x_piece(row, (chunk * pieces + i) * 16, word);
+#pragma unroll
+        for (u32 j = 0; j < 4; ++j) sum = dot4(word[j], 0x01010101, sum);
+        rotate(word, turn);
+        const u32 to = x_room + row * x_pitch + i / 8 * KW_TERNARY_DEPTH + i % 8 * 4;
+#pragma unroll
+        for (u32 j = 0; j < 4; ++j) {
+          const u32 one[1] = {word[j]};
+          store_shared<4>(to + (j + turn) % 4 * 32, one);
+        }
       }
-      add_to_sum(row * kEach + warp() % kEach, sum, chunk > 0);
+      add_to_sum(row * each + warp() % each, sum, chunk > 0);
     }
   }
 
@@ -187,9 +199,9 @@ struct TernaryFew {
       if (column >= p.end.n) continue;
       u32 word[1];
       int sum = 0;
-#pragma unroll
-      for (u32 each = 0; each < kEach; ++each) {
-        load_shared<4>(sums + (row * kEach + each) * 4, word);
+#pragma unroll 4
+      for (u32 part = 0; part < each; ++part) {
+        load_shared<4>(sums + (row * each + part) * 4, word);
         sum -= static_cast<int>(word[0]);
       }
       const u32 whole = groups * p.chunk_blocks, from = group * p.chunk_blocks, to = from + p.chunk_blocks;
@@ -205,31 +217,38 @@ struct TernaryFew {
     }
   }
 
-  // The chunk's blocks of this warp: as one has been multiplied, the load of one of the next run takes its registers.
-  __device__ __forceinline__ void run_chunk(u32 chunk, u32 (&word)[kLoads][4]) const {
+  // A copy of a block to this lane's part of a stage, of which only it reads; always one group of copies.
+  __device__ __forceinline__ void fetch(const TernaryAt& at, bool wanted, u32 stage, u32 chunk) const {
+    if (wanted && there(at, chunk)) copy_async(ring + stage * KW_TERNARY_BLOCK, place(at, chunk), 16);
+    copies_commit();
+  }
+
+  // The chunk's blocks of this warp, the first kStages of which are on their way.
+  __device__ __forceinline__ void run_chunk(u32 chunk, TernaryAt ahead) const {
     const u32 lane = threadIdx.x % 32, x_lane = x_room + lane / 4 * x_pitch + lane % 4 * 32;
-    TernaryRun at = first_run(chunk);
+    TernaryAt at = first();
     Sums d;
     clear(d);
 #pragma unroll 1
-    while (at.count > 0) {
-      const TernaryRun next = next_run(at, chunk);
-      const char* const from = place(next, chunk);
-      const u32 x_at = x_lane + at.block * KW_TERNARY_DEPTH;
-#pragma unroll
-      for (u32 s = 0; s < kLoads; ++s) {
-        if (s < at.there) multiply(d, word[s], x_at + s * KW_TERNARY_DEPTH);
-        if (s < next.there) load_once(from + s * KW_TERNARY_BLOCK, word[s]);
+    for (u32 i = begin; i < end; ++i) {
+      const u32 stage = (i - begin) % kStages, group = at.group;
+      copies_wait<kStages - 1>();
+      if (there(at, chunk)) {
+        u32 word[4];
+        load_shared<16>(ring + stage * KW_TERNARY_BLOCK, word);
+        multiply(d, word, x_lane + at.block * KW_TERNARY_DEPTH);
       }
-      if (next.group != at.group || next.count == 0) flush(d, at.group, chunk > 0);
-      at = next;
+      fetch(ahead, end - i > kStages, stage, chunk);
+      advance(ahead);
+      advance(at);
+      if (at.group != group || i + 1 == end) flush(d, group, chunk > 0);
     }
   }
 
   // While the kernels ahead still run: the lines that the warp begins with, which lie together.
   __device__ __forceinline__ void bring_to_l2() const {
     constexpr u32 kLine = 128, kMost = 4;
-    const char* const from = place(first_run(0), 0) - threadIdx.x % 32 * 16;
+    const char* const from = place(first(), 0) - threadIdx.x % 32 * 16;
     const u32 lines = (end - begin) * (KW_TERNARY_BLOCK / kLine);
 #pragma unroll
     for (u32 i = 0; i < kMost; ++i) {
@@ -247,17 +266,13 @@ struct TernaryFew {
         bring_to_l2();
         wait_for_previous_kernel();
       }
-      u32 word[kLoads][4];
-      const TernaryRun first = first_run(chunk);
-      const char* const from = place(first, chunk);
-#pragma unroll
-      for (u32 s = 0; s < kLoads; ++s) {
-        if (s < first.there) load_once(from + s * KW_TERNARY_BLOCK, word[s]);
-      }
+      TernaryAt ahead = first();
+#pragma unroll 1
+      for (u32 i = 0; i < kStages; ++i, advance(ahead)) fetch(ahead, begin + i < end, i, chunk);
       __syncthreads();  // x of the chunk before has been read
       stage(chunk);
       __syncthreads();
-      run_chunk(chunk, word);
+      run_chunk(chunk, ahead);
     }
     __syncthreads();
     finish();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// y = x * weight^T by warpgroups: one copies boxes of x and blocks of the weight to stages of shared memory, two take
-// tiles in turn, so that one multiplies while the other brings its sums to memory. The weight is the left matrix: its
+// y = x * weight^T by warpgroups: one copies boxes of x and blocks of the weight to stages of shared memory. Of 128
+// rows of x, two others take tiles in turn, so that one multiplies while the other brings its sums to memory; of 64 or
+// 32 they share a tile, and what counts is how soon blocks of the weight are used. The weight is the left matrix: its
 // codes become bytes in registers while products of others are on their way. Two blocks of a cluster have the same rows
 // of x: each copies half of them to both.
 #pragma once
@@ -21,12 +22,16 @@
 
 namespace kw {
 
-template <u32 kCluster>
+template <u32 kCluster, u32 kColumns>
 struct TernaryWide {
-  static constexpr u32 kRows = KW_TERNARY_TILE_ROWS, kColumns = KW_TERNARY_TILE_COLUMNS, kDepth = KW_TERNARY_DEPTH;
-  static constexpr u32 kWarps = 8, kStages = KW_TERNARY_WIDE_STAGES, kStageBytes = KW_TERNARY_WIDE_STAGE_BYTES;
+  static constexpr bool kShared = kColumns < KW_TERNARY_TILE_COLUMNS;  // a tile, by the two warpgroups
+  static constexpr u32 kRows = KW_TERNARY_TILE_ROWS, kDepth = KW_TERNARY_DEPTH, kXBytes = kColumns * 128;
+  static constexpr u32 kStages = !kShared         ? KW_TERNARY_WIDE_STAGES
+                                 : kColumns == 64 ? KW_TERNARY_STAGES_OF_64
+                                                  : KW_TERNARY_STAGES_OF_32;
+  static constexpr u32 kWarps = 8, kStageBytes = KW_TERNARY_STAGE_BYTES(kColumns);
   static constexpr u32 kBlocks = kRows / KW_TERNARY_ROWS, kShare = kColumns / kCluster;
-  static constexpr u32 kHalves = 2;  // of 64 rows each, a tile's products
+  static constexpr u32 kHalves = kShared ? 1 : 2;  // of 64 rows each, a warpgroup's products
   using Stages = Pipeline<kStages, kStageBytes>;
   using Sums = int[kHalves][kColumns / 2];
   using Left = u32[KW_TERNARY_STEPS][4];
@@ -51,7 +56,7 @@ struct TernaryWide {
     const u32 to = stages.at(stage), full = stages.full(stage), first = rank * kShare;
     const u32 x_at[2] = {step * kDepth, tile.column * kColumns + first};
     const u32 weight_at[3] = {0, step, row_of(tile) * kBlocks};
-    tma_load(to + KW_TERNARY_WIDE_X_BYTES, &p.packed, weight_at, full);
+    tma_load(to + kXBytes, &p.packed, weight_at, full);
     if constexpr (kCluster > 1) {
       tma_load_multicast(to + first * 128, &p.x, x_at, full, (1u << kCluster) - 1);
     } else {
@@ -76,7 +81,7 @@ struct TernaryWide {
   __device__ __forceinline__ void decode(u32 stage, u32 half, Left& left) const {
     const u32 block = half * 4 + threadIdx.x / 32 % 4;
     u32 word[4];
-    load_shared<16>(stage + KW_TERNARY_WIDE_X_BYTES + block * KW_TERNARY_BLOCK + threadIdx.x % 32 * 16, word);
+    load_shared<16>(stage + kXBytes + block * KW_TERNARY_BLOCK + threadIdx.x % 32 * 16, word);
 #pragma unroll
     for (u32 step = 0; step < KW_TERNARY_STEPS; ++step) ternary_decode(word, step, left[step]);
   }
@@ -119,6 +124,44 @@ struct TernaryWide {
     stages.template leave<kCluster>(before);
   }
 
+  // The sums of a warpgroup's half of a tile, by two steps, as each has registers of its own for the left matrix.
+  __device__ __forceinline__ void sum_shared(Sums& d, typename Stages::Stage& stage, u32 group) const {
+#pragma unroll
+    for (u32 i = 0; i < kColumns / 2; ++i) d[0][i] = 0;
+    Left left[2];
+    typename Stages::Stage before = stage;
+#pragma unroll 1
+    for (u32 step = 0; step < p.steps; step += 2) {
+#pragma unroll
+      for (u32 side = 0; side < 2; ++side) {
+        stages.wait(stage);
+        const u32 at = stages.at(stage);
+        decode(at, group, left[side]);
+        multiply(d[0], left[side], smem_matrix(at));
+        wgmma_wait<1>();
+        if (step + side > 0) stages.template leave<kCluster>(before);
+        before = stage;
+        stage.advance();
+      }
+    }
+    wgmma_wait<0>();
+    wgmma_done(d[0]);
+    if (p.steps > 0) stages.template leave<kCluster>(before);
+  }
+
+  __device__ __forceinline__ void consume_shared() const {
+    const u32 warp = same_in_warp(threadIdx.x / 32) - 4, group = warp / 4;
+    const TernaryEpilogue end = {p.end, end_room() + warp * KW_TERNARY_SLICE_BYTES};
+    typename Stages::Stage stage;
+#pragma unroll 1
+    for (u32 i = blockIdx.x / kCluster; i < tiles.count(); i += gridDim.x / kCluster) {
+      const Tile tile = tiles.at(i);
+      Sums d;
+      sum_shared(d, stage, group);
+      end.run(d, tile.column * kColumns, row_of(tile) * kRows + group * 64 + warp % 4 * KW_TERNARY_ROWS, 64);
+    }
+  }
+
   __device__ __forceinline__ void consume() const {
     const u32 warp = same_in_warp(threadIdx.x / 32) - 4, group = warp / 4, every = gridDim.x / kCluster;
     const TernaryEpilogue end = {p.end, end_room() + warp * KW_TERNARY_SLICE_BYTES};
@@ -153,7 +196,7 @@ struct TernaryWide {
     if (threadIdx.x == 0) {
       barrier_init(turn(0), 4);
       barrier_init(turn(1), 4);
-      stages.init(kWarps / 2 * kCluster);
+      stages.init((kShared ? kWarps : kWarps / 2) * kCluster);
     }
     meet();
     wait_for_previous_kernel();
@@ -162,7 +205,11 @@ struct TernaryWide {
       if (threadIdx.x < 32 && one_lane()) produce();
     } else {
       take_registers<232>();
-      consume();
+      if constexpr (kShared) {
+        consume_shared();
+      } else {
+        consume();
+      }
     }
     if constexpr (kCluster > 1) meet();  // the other block may still copy to here, and arrive
   }

@@ -21,7 +21,23 @@ static_assert(KW_FLOAT32 == int{KW_TERNARY_FLOAT32} && KW_FLOAT16 == int{KW_TERN
 Module module{"matmul_ternary"};
 Kernel few_kernels[3] = {{"matmul_ternary_few_8"}, {"matmul_ternary_few_16"}, {"matmul_ternary_few_32"}};
 Kernel tiles_kernel{"matmul_ternary_tiles"};
-Kernel wide_kernels[2] = {{"matmul_ternary_single"}, {"matmul_ternary_pair"}};
+
+struct Wide {
+  Kernel kernel;
+  int64_t width;
+  int cluster;
+  uint32_t shared;
+};
+Wide wide_kernels[4] = {{{"matmul_ternary_of_32"}, 32, 1, KW_TERNARY_WIDE_SHARED(32, KW_TERNARY_STAGES_OF_32)},
+                        {{"matmul_ternary_of_64"}, 64, 1, KW_TERNARY_WIDE_SHARED(64, KW_TERNARY_STAGES_OF_64)},
+                        {{"matmul_ternary_single"}, 128, 1, KW_TERNARY_WIDE_SHARED(128, KW_TERNARY_WIDE_STAGES)},
+                        {{"matmul_ternary_pair"}, 128, 2, KW_TERNARY_WIDE_SHARED(128, KW_TERNARY_WIDE_STAGES)}};
+
+Wide& wide_for(const Tiles& plan) {
+  size_t i = 0;
+  while (wide_kernels[i].width != plan.width || wide_kernels[i].cluster != plan.cluster) ++i;
+  return wide_kernels[i];
+}
 
 kw_status check_result(const char* name, const MatmulTernary& a) {
   if (a.dtype == KW_INT32) {
@@ -66,7 +82,7 @@ KwTernaryEnd end_of(const MatmulTernary& a) {
 }
 
 kw_status run_few(const Context& context, void* stream, const MatmulTernary& a) {
-  const Few plan = few_for(a, *context.device);
+  const Few plan = few_for(a, *context.device, context.features);
   KwMatmulTernaryFewParams p{};
   p.end = end_of(a);
   p.x = reinterpret_cast<const char*>(a.x);
@@ -76,7 +92,8 @@ kw_status run_few(const Context& context, void* stream, const MatmulTernary& a) 
   p.groups = static_cast<unsigned>(groups_of(a.n));
   p.blocks = static_cast<unsigned>(blocks_of(a.k));
   p.chunk_blocks = static_cast<unsigned>(plan.chunk_blocks);
-  p.words = reinterpret_cast<uintptr_t>(a.x) % 4 == 0 && (a.m == 1 || a.x_stride % 4 == 0);
+  p.slots = static_cast<unsigned>(plan.slots);
+  p.vectors = boxes(a);
   Launch how{static_cast<uint32_t>(plan.grid), static_cast<uint32_t>(plan.warps * 32)};
   how.shared = static_cast<uint32_t>(plan.shared);
   how.overlap = true;
@@ -125,20 +142,21 @@ kw_status run_wide(const Context& context, void* stream, const MatmulTernary& a)
   KwMatmulTernaryWideParams p{};
   const int64_t pitch = a.m > 1 ? a.x_stride : ratio_up(a.k, 16) * 16;
   KW_TRY(encode(context,
-                matrix_map(a.x, KW_INT8, a.m, a.k, pitch, KW_TERNARY_TILE_COLUMNS / plan.cluster, KW_TERNARY_DEPTH,
-                           Swizzle::k128),
+                matrix_map(a.x, KW_INT8, a.m, a.k, pitch, plan.width / plan.cluster, KW_TERNARY_DEPTH, Swizzle::k128),
                 &p.x));
   KW_TRY(encode(context, blocks_map(a), &p.packed));
   p.end = end_of(a);
-  p.steps = static_cast<unsigned>(blocks_of(a.k));
+  const int64_t together = plan.width < KW_TERNARY_TILE_COLUMNS ? 2 : 1;  // what is past the end is 0
+  p.steps = static_cast<unsigned>(ratio_up(blocks_of(a.k), together) * together);
   p.rows = static_cast<unsigned>(plan.rows);
   p.columns = static_cast<unsigned>(plan.columns);
   p.group = kGroup;
   Launch how{static_cast<uint32_t>(plan.grid), KW_TERNARY_WIDE_THREADS};
-  how.shared = KW_TERNARY_WIDE_SHARED;
+  Wide& wide = wide_for(plan);
+  how.shared = wide.shared;
   how.cluster = static_cast<uint32_t>(plan.cluster);
   how.overlap = true;
-  return launch(context, wide_kernels[plan.cluster - 1], how, stream, &p, sizeof p);
+  return launch(context, wide.kernel, how, stream, &p, sizeof p);
 }
 
 kw_status run(const char* name, int32_t device, void* stream, const MatmulTernary& a) {

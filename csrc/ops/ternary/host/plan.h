@@ -10,7 +10,7 @@ namespace kw::ternary_plan {
 
 using namespace ternary;
 
-constexpr int64_t kFewRows = 32;
+constexpr int64_t kFewRows = 32, kFewRowsWgmma = 16;  // the latter where warpgroups can take more
 
 enum class Way { kFew, kTiles, kWide };
 
@@ -19,17 +19,18 @@ inline bool boxes(const MatmulTernary& a) {
 }
 
 inline Way way_of(const MatmulTernary& a, uint32_t features) {
-  if (a.m <= kFewRows) return Way::kFew;
-  return (features & KW_FEATURE_WGMMA) != 0 && boxes(a) && a.k > 0 ? Way::kWide : Way::kTiles;
+  const bool wide = (features & KW_FEATURE_WGMMA) != 0 && boxes(a) && a.k > 0;
+  if (a.m <= (wide ? kFewRowsWgmma : kFewRows)) return Way::kFew;
+  return wide ? Way::kWide : Way::kTiles;
 }
 
 // Warps of a block have runs of the blocks of its groups of rows; more groups than that would want too much shared
 // memory for their sums.
 struct Few {
-  int64_t tiles, warps, grid, chunk_blocks, shared;
+  int64_t tiles, warps, grid, chunk_blocks, slots, shared;
 };
 
-inline Few few_for(const MatmulTernary& a, const Device& device) {
+inline Few few_for(const MatmulTernary& a, const Device& device, uint32_t features) {
   Few plan{};
   plan.tiles = a.m <= 8 ? 1 : a.m <= 16 ? 2 : 4;
   plan.warps = plan.tiles == 4 ? KW_TERNARY_FEW_WARPS / 2 : KW_TERNARY_FEW_WARPS;
@@ -37,26 +38,42 @@ inline Few few_for(const MatmulTernary& a, const Device& device) {
   const int64_t least = ratio_up(groups, most),
                 blocks_at_once = device.multiprocessors > least ? device.multiprocessors : least;
   plan.grid = groups < blocks_at_once ? groups : blocks_at_once;
-  const int64_t slots = (ratio_up(groups, plan.grid) + plan.warps) * rows * KW_TERNARY_FEW_PITCH * 4;
-  const int64_t sums = rows * (plan.warps > rows ? plan.warps / rows : 1) * 4;
-  const int64_t room = (device.shared_per_block - slots - sums) / rows - 16;
+  plan.slots = ratio_up(groups, plan.grid) + plan.warps;
+  const int64_t sums = (plan.warps > rows ? plan.warps : rows) * 4;
+  const int64_t ring = plan.warps * KW_TERNARY_BLOCK *
+                       ((features & KW_FEATURE_WGMMA) != 0 ? KW_TERNARY_FEW_STAGES_WGMMA : KW_TERNARY_FEW_STAGES);
+  const int64_t fixed = plan.slots * rows * KW_TERNARY_FEW_PITCH * 4 + sums + ring;
+  const int64_t room = (device.shared_per_block - fixed) / a.m - 16;
   const int64_t fit = room / KW_TERNARY_DEPTH > 1 ? room / KW_TERNARY_DEPTH : 1;
   const int64_t chunks = blocks > fit ? ratio_up(blocks, fit) : 1;
   plan.chunk_blocks = blocks > 1 ? ratio_up(blocks, chunks) : 1;
-  plan.shared = slots + sums + rows * (plan.chunk_blocks * KW_TERNARY_DEPTH + 16);
+  plan.shared = fixed + a.m * (plan.chunk_blocks * KW_TERNARY_DEPTH + 16);
+  // More than half of what there is: one block a multiprocessor. Else, where a kernel between two of these takes one
+  // multiprocessor's room, two blocks of the next meet on another, and all wait for these two.
+  const int64_t more_than_half = device.shared_per_block / 2 + 1024;
+  if (plan.shared < more_than_half) plan.shared = more_than_half;
   return plan;
 }
 
 struct Tiles {
   int cluster;                  // blocks that share rows of x
+  int64_t width;                // rows of x that a tile has
   int64_t rows, columns, grid;  // tiles of the weight and of x, and blocks
 };
+
+// Narrow tiles for few rows of x, and where wide ones would leave half of the GPU without any.
+inline int64_t width_of(const MatmulTernary& a, const Device& device, int64_t rows) {
+  if (a.m <= 32) return 32;
+  if (a.m <= 64 || rows * ratio_up(a.m, KW_TERNARY_TILE_COLUMNS) * 2 <= device.multiprocessors) return 64;
+  return KW_TERNARY_TILE_COLUMNS;
+}
 
 inline Tiles tiles_for(const MatmulTernary& a, const Device& device, bool wide) {
   Tiles plan{};
   plan.rows = ratio_up(a.n, KW_TERNARY_TILE_ROWS);
-  plan.columns = ratio_up(a.m, KW_TERNARY_TILE_COLUMNS);
-  plan.cluster = wide && plan.rows > 1 ? 2 : 1;
+  plan.width = wide ? width_of(a, device, plan.rows) : KW_TERNARY_TILE_COLUMNS;
+  plan.columns = ratio_up(a.m, plan.width);
+  plan.cluster = wide && plan.width == KW_TERNARY_TILE_COLUMNS && plan.rows > 1 ? 2 : 1;
   plan.rows = ratio_up(plan.rows, plan.cluster) * plan.cluster;
   const int64_t tiles = plan.rows / plan.cluster * plan.columns, room = device.multiprocessors / plan.cluster;
   plan.grid = (!wide || tiles < room || room == 0 ? tiles : room) * plan.cluster;
