@@ -36,6 +36,12 @@ def outcomes(report):
     return found
 
 
+def settings_of(suite):
+    """pytest's for these tests: their checkout's, and never those of a tree that it lies in."""
+    own = suite.parent / "pyproject.toml"
+    return str(own) if own.is_file() else os.devnull
+
+
 @pytest.fixture(scope="module")
 def suite(request):
     path = request.config.getoption("--bitsandbytes")
@@ -59,7 +65,17 @@ def run(suite, request, tmp_path_factory):
             plugin = [] if way == "plain" else ["-p", f"tests.integrations.bitsandbytes_suite.{way}"]
             chosen = request.config.getoption("--bitsandbytes-only")
             chosen = ["-k", chosen] if chosen else []
-            program = [sys.executable, "-c", PROGRAM, str(ROOT), str(suite), str(report), *plugin, *chosen]
+            program = [
+                sys.executable,
+                "-c",
+                PROGRAM,
+                str(ROOT),
+                str(suite),
+                settings_of(suite),
+                str(report),
+                *plugin,
+                *chosen,
+            ]
             environment = {**os.environ, "REACHED": str(count), "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1"}
             ended = subprocess.run(
                 program, cwd=suite.parent, env=environment, capture_output=True, text=True, check=False
@@ -74,7 +90,8 @@ def run(suite, request, tmp_path_factory):
 # The plugins are of this project's `tests`, and theirs is a package of that name too: ours is gone before theirs is read.
 PROGRAM = """
 import sys
-root, suite, report, *options = sys.argv[1:]
+root, suite, settings, report, *options = sys.argv[1:]
+from pathlib import Path
 import pytest
 
 class Outcomes:
@@ -94,6 +111,8 @@ if options[:1] == ["-p"]:
 for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
     del sys.modules[name]
 fixed = ["-q", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist", "--continue-on-collection-errors"]
+fixed += ["-W", "default::pytest.PytestDeprecationWarning"]
+fixed += ["-c", settings, "--rootdir", str(Path(suite).parent), "-o", "log_cli=false", "-o", "log_file="]
 raise SystemExit(pytest.main([suite, *fixed, *options], plugins=plugins))
 """
 
