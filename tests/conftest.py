@@ -48,6 +48,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--calls", type=int, default=10_000, help="odd calls that tests/python/test_hostile.py makes, of each kind"
     )
     group.addoption("--calls-seed", type=int, help="the seed of an earlier run of them; without: a new one")
+    group.addoption(
+        "--bitsandbytes", metavar="PATH", help="tests/ of a checkout of bitsandbytes, to run with kernelwright"
+    )
+    group.addoption("--bitsandbytes-only", metavar="EXPRESSION", help="of those the ones that -k EXPRESSION names")
     group.addoption("--whole", action="store_true", help="verify whole wheels, not one operator for one code: minutes")
 
 

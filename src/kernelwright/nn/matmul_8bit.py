@@ -158,10 +158,9 @@ def matmul_8bit(
     state = state or MatmulLtState()
     if threshold > 0.0:
         state.threshold = threshold
-    if not A.numel():
-        rows = B.shape[0] if A.shape[-1] != B.shape[0] or B.shape[0] == B.shape[-1] else B.shape[-1]
-        return A.new_empty((*A.shape[:-1], rows))
-    if state.is_training and A.device.type == "cpu":
+    if not A.numel() and A.shape[-1] != B.shape[-1]:  # bitsandbytes takes such a weight the other way round
+        return A.new_empty((*A.shape[:-1], B.shape[-1]))
+    if not A.numel() or (state.is_training and A.device.type == "cpu"):
         y: Tensor = MatMul8bitDense.apply(A, B, bias, state)
     elif torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (A, B, bias)):
         y = MatMul8bit.apply(A, B, bias, state)

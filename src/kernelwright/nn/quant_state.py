@@ -32,7 +32,7 @@ _codes: weakref.WeakValueDictionary[int, Tensor] = weakref.WeakValueDictionary()
 
 
 def _note(code: Any) -> None:
-    if isinstance(code, torch.Tensor) and code.is_cuda:
+    if type(code) in (torch.Tensor, torch.nn.Parameter) and code.is_cuda:  # of others some have no address
         _codes[code.data_ptr()] = code
 
 

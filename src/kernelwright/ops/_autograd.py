@@ -155,8 +155,10 @@ def refuse_gradients(torch: Any, target: Any, name: str, schema: Schema, refuse:
     return run
 
 
-def count_writes(torch: Any, target: Any, name: str, schema: Schema) -> Run:
-    """A kernel that tells autograd what is written to: those in C cannot."""
+def count_writes(torch: Any, target: Any, name: str, schema: Schema, refuse: Callable[..., None]) -> Run:
+    """A kernel that tells autograd what is written to: those in C cannot.
+
+    `refuse` raises what else is wrong with a call: a compiler is told that first."""
     op = name.partition(".")[0]
     written, tensor, go_on = torch.autograd.graph.increment_version, torch.Tensor, private.redispatch(
         target, "ADInplaceOrView"
@@ -164,7 +166,8 @@ def count_writes(torch: Any, target: Any, name: str, schema: Schema) -> Run:
 
     def run(keyset: Any, *args: Any) -> Any:
         for place in schema.written:
-            if isinstance(args[place], tensor):
+            if isinstance(args[place], tensor) and args[place].is_inference():
+                refuse(*args)
                 refuse_inference(op, schema.arguments[place].name, args[place])
         try:
             found = go_on(keyset, args)

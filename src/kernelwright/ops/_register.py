@@ -193,6 +193,12 @@ class _Made:
         self.demand = _demander(self.schema, self.name)
         self.refuse_unusual = _refuse_unusual(torch, self.schema, self.name)
 
+    def refuse(self, *args: Any) -> None:
+        """Raises what is wrong with a call, as a compiler is told."""
+        self.demand(*args)
+        self.refuse_unusual(*args)
+        self.overload.fake(*args)
+
     def kernels(self, native: _library.Library | None) -> dict[str, Callable[..., Any]]:
         """Those in Python, by dispatch key."""
         explain = _explainer(self.demand, self.refuse_unusual, self.overload.fake)
@@ -233,7 +239,7 @@ class _Made:
             elsewhere.impl(self.name, _handed(self.torch, native, self.name, self.schema.results, kernel), key)
         elsewhere.impl(self.name, self.torch.library.fallthrough_kernel, "Autograd")
         if self.schema.written:
-            counted = count_writes(self.torch, self.target, self.name, self.schema)
+            counted = count_writes(self.torch, self.target, self.name, self.schema, self.refuse)
             self.library.impl(self.name, counted, "ADInplaceOrView", with_keyset=True)
         return True
 

@@ -146,8 +146,8 @@ def _by_columns(x: Tensor, packed: Tensor, state: QuantState, bias: Tensor | Non
     """The form of old programs: a weight that was quantized as [K, N]. A square one is taken for [N, K]."""
     if not torch.compiler.is_dynamo_compiling():
         warnings.warn(
-            f"matmul_4bit: this weight was quantized from a [K, N] tensor ({list(state.shape or ())}); quantize it "
-            "from [N, K] (out_features, in_features), which is multiplied without dequantizing it",
+            f"matmul_4bit: this weight was quantized from a [K, N] tensor ({list(state.shape or ())}). "
+            "Re-quantize from the weight as [N, K] (out_features, in_features): that is multiplied as it is",
             DeprecationWarning,
             stacklevel=3,
         )

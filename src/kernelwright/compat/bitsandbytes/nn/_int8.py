@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The order of codes in checkpoints of 8-bit layers."""
+"""Layers in 8 bits as bitsandbytes has them, where kernelwright.nn's take more: which checkpoints they load."""
 
 from __future__ import annotations
 
@@ -8,6 +8,26 @@ from typing import Any
 import torch
 
 from kernelwright.compat.bitsandbytes.utils import INVERSE_LINEAR_8BIT_WEIGHTS_FORMAT_MAPPING
+from kernelwright.nn import linear_8bit
+
+
+class _Either(type):
+    """What kernelwright's quantizers made is an instance, too: other libraries ask by isinstance."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, linear_8bit.Linear8bitLt)
+
+
+class Linear8bitLt(linear_8bit.Linear8bitLt, metaclass=_Either):
+    """kernelwright.nn.Linear8bitLt; loads a quantized checkpoint after it was moved to its device, as bitsandbytes'."""
+
+    def _take(self, weight: Any, scales: Any, assign: bool) -> bool:
+        if scales is not None and self._scales() is None:
+            raise RuntimeError(
+                "Loading a quantized checkpoint into non-quantized Linear8bitLt is not supported, as in bitsandbytes: "
+                "call layer.to(device) first, or take kernelwright.nn.Linear8bitLt"
+            )
+        return super()._take(weight, scales, assign)
 
 
 def maybe_rearrange_weight(
