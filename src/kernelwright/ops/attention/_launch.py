@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: MIT
+"""From tensors to calls of kw_attention_tensors and kw_attention_backward_tensors, or to plain torch where there are no kernels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kernelwright.errors import InvalidArgument, Unsupported
+from kernelwright.ops._direct import calls
+from kernelwright.ops._handles import handles
+from kernelwright.ops._scratch import scratch, scratch_bytes
+from kernelwright.ops._tensors import placement, refuse_freed, require_dtype
+from kernelwright.ops.attention import _checks as checks
+from kernelwright.ops.attention import _reference as reference
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from kernelwright._library import Library
+
+NAME = "attention"
+Maybe = "Tensor | None"
+
+
+def check(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None, sinks: Tensor | None,
+    alibi_slopes: Tensor | None, scale: float, causal: bool, window_left: int, window_right: int,  # noqa: ARG001
+    softcap: float,
+) -> None:  # fmt: skip
+    checks.check_heads(NAME, q, k, v, 4, 1)
+    checks.check_options(NAME, scale, window_left, window_right, softcap)
+    checks.check_per_head(NAME, q, sinks, alibi_slopes, q.shape[0], q.shape[1])
+    checks.check_scores(NAME, q, k, mask, bias)
+
+
+def check_backward(
+    dout: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, mask: Tensor | None, bias: Tensor | None,
+    sinks: Tensor | None, alibi_slopes: Tensor | None, *options: Any,
+) -> None:  # fmt: skip
+    check(q, k, v, mask, bias, sinks, alibi_slopes, *options[:5])
+    shape = (*q.shape[:3], v.shape[3])
+    for name, tensor in (("dout", dout), ("out", out)):
+        require_dtype(f"{NAME}.backward", name, tensor, (q.dtype,))
+        checks.require_place(f"{NAME}.backward", name, tensor, q)
+        if tensor.shape != shape:
+            raise InvalidArgument(f"{NAME}.backward: {name} has shape {tuple(tensor.shape)}, but must have {shape}")
+    check_lse(f"{NAME}.backward", lse, q, tuple(q.shape[:3]))
+
+
+def check_lse(op: str, lse: Tensor, q: Tensor, shape: tuple[Any, ...]) -> None:
+    import torch
+
+    require_dtype(op, "lse", lse, (torch.float32, torch.float64))
+    checks.require_place(op, "lse", lse, q)
+    if lse.shape != shape:
+        raise InvalidArgument(f"{op}: lse has shape {tuple(lse.shape)}, but must have {shape}")
+
+
+def adjacent(tensor: Tensor) -> Tensor:
+    """With elements of a row side by side, which is all that kernels want."""
+    return tensor if tensor.stride(-1) == 1 or tensor.shape[-1] == 1 else tensor.contiguous()
+
+
+def per_head(sinks: Tensor | None, slopes: Tensor | None, batch: int, heads: int) -> tuple[Tensor | None, Tensor | None]:
+    """As the C functions want them: contiguous [heads], and [batch, heads], of float32."""
+    import torch
+
+    sinks = None if sinks is None else sinks.to(torch.float32).contiguous()
+    if slopes is not None:
+        slopes = slopes.to(torch.float32).expand(batch, heads)
+    return sinks, slopes
+
+
+def as_scores(mask: Tensor | None, bias: Tensor | None, shape: tuple[int, ...]) -> tuple[Tensor | None, Tensor | None]:
+    import torch
+
+    if mask is not None:
+        mask = (mask.view(torch.uint8) if mask.dtype == torch.bool else mask).expand(shape)
+    return mask, None if bias is None else bias.expand(shape)
+
+
+def by_kernels(library: Library) -> Callable[[Tensor, int], bool]:
+    """A function of q and its device's number: whether the C library has kernels for such tensors there."""
+    import torch
+
+    here, types = library.constants["KW_CPU"], (torch.float16, torch.bfloat16)
+    return lambda q, device: q.dtype in types and not device == here < 0
+
+
+def of_heads(like: Tensor, d: int) -> Tensor:
+    batch, heads, rows, _ = like.shape
+    return like.new_empty((batch, rows, heads, d)).transpose(1, 2)
+
+
+def bind(library: Library, key: str) -> Callable[..., tuple[Tensor, Tensor]]:
+    import torch
+
+    place, fits = placement(library, key), by_kernels(library)
+    at: Callable[[Tensor], int] | None = None
+
+    def run(
+        q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None, sinks: Tensor | None,
+        alibi_slopes: Tensor | None, scale: float, causal: bool, window_left: int, window_right: int, softcap: float,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        nonlocal at
+        check(q, k, v, mask, bias, sinks, alibi_slopes, scale, causal, window_left, window_right, softcap)
+        refuse_freed(NAME, q=q, k=k, v=v, mask=mask, bias=bias, sinks=sinks, alibi_slopes=alibi_slopes)
+        device, stream = place(q)
+        if not fits(q, device):
+            return reference.attention(
+                q, k, v, mask, bias, sinks, alibi_slopes, scale, causal, window_left, window_right, softcap
+            )
+        at = at or handles(library)
+        out, lse = of_heads(q, v.shape[3]), q.new_empty(q.shape[:3], dtype=torch.float32)
+        sinks, alibi_slopes = per_head(sinks, alibi_slopes, q.shape[0], q.shape[1])
+        mask, bias = as_scores(mask, bias, (*q.shape[:3], k.shape[2]))
+        given = [adjacent(q), adjacent(k), adjacent(v), mask, bias, sinks, alibi_slopes]
+        library.call(
+            "kw_attention_tensors", stream, at(out), at(lse), *(None if t is None else at(t) for t in given), causal,
+            window_left, window_right, scale, softcap,
+        )  # fmt: skip
+        return out, lse
+
+    return run
+
+
+def bind_backward(library: Library, key: str) -> Callable[..., tuple[Tensor, ...]]:
+    import torch
+
+    place, fits = placement(library, key), by_kernels(library)
+    bytes_of = scratch_bytes(library, "kw_attention_backward_workspace")
+    at: Callable[[Tensor], int] | None = None
+
+    def run(
+        dout: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, mask: Tensor | None,
+        bias: Tensor | None, sinks: Tensor | None, alibi_slopes: Tensor | None, *options: Any,
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        nonlocal at
+        check_backward(dout, q, k, v, out, lse, mask, bias, sinks, alibi_slopes, *options)
+        refuse_freed(NAME, dout=dout, q=q, k=k, v=v, out=out, lse=lse, mask=mask, bias=bias, sinks=sinks)
+        device, stream = place(q)
+        if not fits(q, device):
+            return reference.backward(dout, q, k, v, out, lse, mask, bias, sinks, alibi_slopes, *options)
+        at = at or handles(library)
+        dq, dk, dv = (of_heads(t, t.shape[3]) for t in (q, k, v))
+        dsinks = q.new_empty(0 if sinks is None else q.shape[1], dtype=torch.float32)
+        workspace, address = scratch(q, device, bytes_of(device, *q.shape))
+        sinks, alibi_slopes = per_head(sinks, alibi_slopes, q.shape[0], q.shape[1])
+        mask, bias = as_scores(mask, bias, (*q.shape[:3], k.shape[2]))
+        scale, causal, left, right, softcap, deterministic = options
+        given = [
+            dq, dk, dv, None if sinks is None else dsinks, *map(adjacent, (dout, q, k, v, out)),
+            lse.to(torch.float32), mask, bias, sinks, alibi_slopes,
+        ]  # fmt: skip
+        library.call(
+            "kw_attention_backward_tensors", stream, *(None if t is None else at(t) for t in given), address,
+            0 if workspace is None else workspace.nbytes, causal, left, right, deterministic, scale, softcap,
+        )  # fmt: skip
+        return dq, dk, dv, dsinks
+
+    return run
+
+
+def refuse_others(ctx: Any, places: dict[int, str]) -> None:
+    for index, name in places.items():
+        if ctx.needs_input_grad[index]:
+            raise Unsupported(f"{NAME} has no derivative by {name}; give it without (.detach())")
+
+
+def save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    ctx.options = inputs[7:]
+    ctx.save_for_backward(*inputs[:7], *output)
+    ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
+
+
+def gradients(ctx: Any, dout: Tensor | None, dlse: Tensor | None) -> tuple[Any, ...]:  # noqa: ARG001 - lse has none
+    if dout is None:
+        return (None,) * 12
+    refuse_others(ctx, {4: "bias", 6: "alibi_slopes"})
+    import torch
+
+    q, k, v, mask, bias, sinks, slopes, out, lse = ctx.saved_tensors
+    repeats = torch.are_deterministic_algorithms_enabled()
+    found = calls.attention.backward(dout, q, k, v, out, lse, mask, bias, sinks, slopes, *ctx.options, repeats)
+    dq, dk, dv, dsinks = found
+    wanted = ctx.needs_input_grad
+    to_sinks = dsinks.to(sinks.dtype) if sinks is not None and wanted[5] else None
+    kept = (grad if want else None for grad, want in zip((dq, dk, dv), wanted[:3], strict=True))
+    return (*kept, None, None, to_sinks, *(None,) * 6)

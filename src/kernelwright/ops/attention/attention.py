@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: MIT
+"""Scaled dot-product attention of batches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kernelwright.ops._direct import calls
+from kernelwright.ops._record import Backward, Op, Overload
+from kernelwright.ops.attention import _cases as cases
+from kernelwright.ops.attention import _launch as kernels
+from kernelwright.ops.attention import _reference as reference
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    mask: Tensor | None = None,
+    sinks: Tensor | None = None,
+    alibi_slopes: Tensor | None = None,
+    scale: float | None = None,
+    causal: bool = False,
+    window: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    return_lse: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """`softmax(q @ k.T * scale) @ v` for each head, without the scores ever being in memory.
+
+    q             [batch, heads, queries, d], float16 or bfloat16, on a GPU or the CPU; float32 and float64 are computed
+                  in plain torch
+    k, v          [batch, kv_heads, keys, d] and [batch, kv_heads, keys, d_v]; kv_heads divides heads
+    mask          broadcast to [batch, heads, queries, keys]: bool, True where a key takes part; or of a float type,
+                  added to the scores. No gradients are taken by it
+    sinks         [heads]: one more score of each row, of no key
+    alibi_slopes  [heads] or [batch, heads], float32: a score is less by its head's slope times the key's distance
+    scale         None for d ** -0.5
+    causal        a query sees no key behind its place; places count from the end
+    window        how many keys before and behind its place a query sees; -1 for all
+    softcap       not 0: scores become softcap * tanh(score / softcap)
+    return_lse    also the logarithm of each row's sum, float32 [batch, heads, queries]
+
+    Returns [batch, heads, queries, d_v]; in memory a row has all heads, so that .transpose(1, 2) is contiguous.
+    A row that sees no key is zero. Differentiable in q, k, v and sinks.
+
+    >>> out = kernelwright.attention(q, k, v, causal=True)
+    """
+    import torch
+
+    whole = mask is not None and mask.dtype in (torch.bool, torch.uint8)
+    number = q.shape[-1] ** -0.5 if scale is None and q.dim() else scale
+    out, lse = calls.attention.default(
+        q, k, v, mask if whole else None, None if whole else mask, sinks, alibi_slopes, float(number or 0.0), causal,
+        window[0], window[1], softcap,
+    )  # fmt: skip
+    return (out, lse) if return_lse else out
+
+
+def _fake(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    kernels.check(q, k, v, *rest)
+    batch, heads, queries, _ = q.shape
+    out = q.new_empty((batch, queries, heads, v.shape[3])).transpose(1, 2)
+    return out, q.new_empty((batch, heads, queries), dtype=reference.wide_type(q))
+
+
+def _fake_backward(dout: Tensor, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+    kernels.check_backward(dout, q, k, v, *rest)
+    made = [t.new_empty((t.shape[0], t.shape[2], t.shape[1], t.shape[3])).transpose(1, 2) for t in (q, k, v)]
+    sinks = rest[4]
+    wide = reference.wide_type(q)
+    return (*made, q.new_empty(0, dtype=wide) if sinks is None else sinks.new_empty(sinks.shape, dtype=wide))
+
+
+_SCORES = "Tensor? mask, Tensor? bias, Tensor? sinks, Tensor? alibi_slopes"
+_OPTIONS = "float scale, bool causal, int window_left, int window_right, float softcap"
+
+OP = Op(
+    name="attention",
+    doc="scaled dot-product attention (grouped heads, causal, window, softcap, sinks, ALiBi, masks)",
+    function=attention,
+    overloads=(
+        Overload(
+            name="default",
+            schema=f"(Tensor q, Tensor k, Tensor v, {_SCORES}, {_OPTIONS}) -> (Tensor, Tensor)",
+            bind=kernels.bind,
+            fake=_fake,
+            reference=reference.attention,
+            backward=Backward(kernels.save, kernels.gradients),
+            terms=reference.terms,
+            fixed=("mask", "sinks", "alibi_slopes"),
+        ),
+        Overload(
+            name="backward",
+            schema=f"(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, {_SCORES}, {_OPTIONS}, "
+            "bool deterministic) -> (Tensor, Tensor, Tensor, Tensor)",
+            bind=kernels.bind_backward,
+            fake=_fake_backward,
+            reference=reference.backward,
+            terms=reference.backward_terms,
+            fixed=("lse", "mask", "sinks", "alibi_slopes"),
+        ),
+    ),
+    cases=cases.CASES,
+    benchmarks=cases.BENCHMARKS,
+    make=cases.make,
+    bytes=cases.traffic,
+    flops=cases.flops,
+    tolerances=cases.TOLERANCES,
+    selfcheck=cases.selfcheck,
+    eager=cases.EAGER,
+)
