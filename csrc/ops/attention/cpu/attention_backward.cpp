@@ -4,6 +4,7 @@
 #include "cpu/simd.h"
 #include "ops/attention/cpu/backward.h"
 #include "ops/attention/cpu/blocks.h"
+#include "ops/attention/cpu/problem_of.h"
 
 namespace kw::cpu {
 
@@ -60,7 +61,7 @@ void attention_gradient_by_sinks(const void* context, int64_t begin, int64_t end
 }  // namespace KW_ISA
 
 #if KW_CPU_BASELINE
-kw_status attention_backward(const AttentionProblem& a) {
+kw_status run_attention_backward(const AttentionProblem& a) {
   const int64_t tiles = (a.keys + kKeysAtOnce - 1) / kKeysAtOnce;
   if (a.heads == 0) return KW_OK;
   if (a.batches > 0 && a.queries > 0) {
@@ -71,6 +72,16 @@ kw_status attention_backward(const AttentionProblem& a) {
     parallel_for(a.batches * a.kv_heads * tiles, 1, picked_attention_gradient_by_keys(), &a);
   if (a.dsinks != nullptr) parallel_for(a.heads, 1, picked_attention_gradient_by_sinks(), &a);
   return KW_OK;
+}
+
+kw_status attention_backward(const AttentionBackward& args) {
+  AttentionProblem a = problem_of(args.of);
+  a.dout = tensor_of(args.dout);
+  a.dq = tensor_of(args.dq);
+  a.dk = tensor_of(args.dk);
+  a.dv = tensor_of(args.dv);
+  a.dsinks = args.dsinks;
+  return run_attention_backward(a);
 }
 #endif
 

@@ -4,6 +4,7 @@
 #include "cpu/simd.h"
 #include "ops/attention/cpu/blocks.h"
 #include "ops/attention/cpu/forward.h"
+#include "ops/attention/cpu/problem_of.h"
 
 namespace kw::cpu {
 
@@ -37,7 +38,7 @@ void attention_blocks(const void* context, int64_t begin, int64_t end) {
 }  // namespace KW_ISA
 
 #if KW_CPU_BASELINE
-kw_status attention_forward(const AttentionProblem& a) {
+kw_status run_attention(const AttentionProblem& a) {
   constexpr int64_t kRows = 64, kProducts = 131072;
   if (a.batches == 0 || a.heads == 0 || a.queries == 0) return KW_OK;
   const AttentionBlocks blocks(a, kRows);
@@ -45,6 +46,8 @@ kw_status attention_forward(const AttentionProblem& a) {
   parallel_for(blocks.count(), 1 + kProducts / products, picked_attention_blocks(), &blocks);
   return KW_OK;
 }
+
+kw_status attention(const Attention& args) { return run_attention(problem_of(args)); }
 #endif
 
 }  // namespace kw::cpu

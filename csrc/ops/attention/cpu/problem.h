@@ -28,16 +28,17 @@ struct AttentionProblem {
 
   // Packed sequences: where each begins, and one more; their rows stand in one batch. nullptr: dense.
   const int32_t *first_query, *first_key;
-  const int32_t* lengths;  // keys in each batch's cache, or nullptr
-  const int32_t* pages;    // which page of k and v has which rows of a batch's cache, or nullptr
-  int64_t pages_stride;    // from one batch to the next
-  int64_t page_rows;       // k.batch and v.batch are from one page to the next
+  int64_t total_queries, total_keys;  // in all of them
+  const int32_t* lengths;             // keys in each batch's cache, or nullptr
+  const int32_t* pages;               // which page of k and v has which rows of a batch's cache, or nullptr
+  int64_t pages_stride;               // from one batch to the next
+  int64_t page_rows;                  // k.batch and v.batch are from one page to the next
 
   AttentionMask mask;   // bytes: 0 where a key takes no part
   AttentionMask bias;   // added to the scores
   const float* sinks;   // a score of each head that takes its share and gives nothing, or nullptr
   const float* slopes;  // ALiBi's of each head, or nullptr
-  int64_t slopes_batch;
+  int64_t slopes_batch, slopes_head;
   float scale, softcap;  // softcap 0: none
   int64_t left, right;   // keys to be seen before and after a query's own place; less than 0: all
 
@@ -48,7 +49,7 @@ struct AttentionProblem {
   float* dsinks;                     // nullptr: not wanted
 };
 
-kw_status attention_forward(const AttentionProblem& problem);
-kw_status attention_backward(const AttentionProblem& problem);
+kw_status run_attention(const AttentionProblem& problem);
+kw_status run_attention_backward(const AttentionProblem& problem);
 
 }  // namespace kw::cpu

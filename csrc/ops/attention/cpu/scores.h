@@ -16,19 +16,31 @@ enum { kTileKeys = 64, kMostWide = 256 };
 struct Sequence {
   int64_t batch, query, key;  // of memory: batch and first rows
   int64_t queries, keys;
+  int64_t sequence;  // its number
 
   // The place among the keys of a query's own.
   int64_t place(int64_t i) const { return i + keys - queries; }
 };
 
+// Rows from one number to another, of those there are.
+struct Rows {
+  int64_t begin, count;
+};
+
+inline Rows rows_between(int64_t begin, int64_t end, int64_t total, int64_t most) {
+  begin = begin < 0 ? 0 : begin < total ? begin : total;
+  end = end < begin ? begin : end < total ? end : total;
+  return {begin, end - begin < most ? end - begin : most};
+}
+
 inline Sequence sequence_of(const AttentionProblem& a, int64_t batch) {
-  Sequence s{batch, 0, 0, a.queries, a.keys};
+  Sequence s{batch, 0, 0, a.queries, a.keys, batch};
   if (a.first_query != nullptr) {
-    s = {0, a.first_query[batch], a.first_key[batch], 0, 0};
-    s.queries = a.first_query[batch + 1] - s.query;
-    s.keys = a.first_key[batch + 1] - s.key;
+    const Rows queries = rows_between(a.first_query[batch], a.first_query[batch + 1], a.total_queries, a.queries);
+    const Rows keys = rows_between(a.first_key[batch], a.first_key[batch + 1], a.total_keys, a.keys);
+    s = {0, queries.begin, keys.begin, queries.count, keys.count, batch};
   }
-  if (a.lengths != nullptr) s.keys = a.lengths[batch] < a.keys ? a.lengths[batch] : a.keys;
+  if (a.lengths != nullptr) s.keys = rows_between(0, a.lengths[batch], a.keys, a.keys).count;
   return s;
 }
 
@@ -122,7 +134,7 @@ inline void finish_scores(const AttentionProblem& a, const Sequence& s, int64_t 
   for (int64_t i = 0; i < begin; ++i) scores[i] = kNever;
   for (int64_t i = end; i < width; ++i) scores[i] = kNever;
   if (a.slopes != nullptr) {
-    const float slope = a.slopes[s.batch * a.slopes_batch + head];
+    const float slope = a.slopes[s.sequence * a.slopes_batch + head * a.slopes_head];
     for (int64_t i = begin; i < end; ++i) {
       const int64_t away = first + i - place;
       scores[i] -= slope * static_cast<float>(away < 0 ? -away : away);
