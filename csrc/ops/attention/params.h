@@ -43,6 +43,7 @@ struct KwAttentionParams {
   struct KwScoreParams score;
   int tiles;   /* of queries, of each batch and head */
   int vectors; /* all rows of q, k and v lie on 16 bytes, and d and d_v are multiples of 8 */
+  int out_vectors; /* the same of out */
 };
 
 #endif

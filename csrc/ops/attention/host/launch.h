@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// Runs checked calls of attention on a GPU.
+#pragma once
+
+#include "ops/attention/host/attention.h"
+
+namespace kw {
+
+kw_status launch_attention(const char* name, int32_t device, void* stream, const Attention& a);
+
+// Forward, wherever the tensors are.
+kw_status run_attention(const char* name, int32_t device, void* stream, const Attention& a);
+
+}  // namespace kw
