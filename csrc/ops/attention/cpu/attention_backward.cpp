@@ -12,7 +12,7 @@ KW_CPU_RANGE(attention_gradient_by_queries)
 KW_CPU_RANGE(attention_gradient_by_keys)
 KW_CPU_RANGE(attention_gradient_by_sinks)
 
-constexpr int64_t kKeysAtOnce = 64, kRowsAtMost = 32;
+constexpr int64_t kKeysAtOnce = 64;
 
 namespace KW_ISA {
 namespace {
@@ -62,6 +62,7 @@ void attention_gradient_by_sinks(const void* context, int64_t begin, int64_t end
 
 #if KW_CPU_BASELINE
 kw_status run_attention_backward(const AttentionProblem& a) {
+  constexpr int64_t kRowsAtMost = 32;
   const int64_t tiles = (a.keys + kKeysAtOnce - 1) / kKeysAtOnce;
   if (a.heads == 0) return KW_OK;
   if (a.batches > 0 && a.queries > 0) {
