@@ -11,12 +11,12 @@ namespace {
 using namespace attention_checks;
 
 kw_status check_array(const char* name, const char* argument, const void* data, int64_t rows, int64_t batch,
-                      int64_t heads, int64_t d) {
+                      int64_t heads, int64_t d, int32_t dtype) {
   int64_t count = 0;
   const bool fits = !__builtin_mul_overflow(batch, heads, &count) && !__builtin_mul_overflow(count, rows, &count) &&
                     !__builtin_mul_overflow(count, d, &count) && count <= kMaxElements;
   if (!fits) return fail(KW_ERROR_INVALID_ARGUMENT, "%s: no memory holds such a %s", name, argument);
-  return count == 0 ? KW_OK : check_pointer(name, argument, data, 2);
+  return count == 0 ? KW_OK : check_pointer(name, argument, data, size_of(dtype));
 }
 
 HeadTensor dense(const void* data, int64_t heads, int64_t rows, int64_t d) {
@@ -27,10 +27,10 @@ kw_status check_arrays(const char* name, const Attention& a) {
   const int64_t sizes[] = {a.batch, a.heads, a.kv_heads, a.queries, a.keys};
   const char* const names[] = {"batch", "heads", "kv_heads", "queries", "keys"};
   for (int i = 0; i < 5; ++i) KW_TRY(check_size(name, names[i], sizes[i]));
-  KW_TRY(check_array(name, "q", a.q.data, a.queries, a.batch, a.heads, a.d));
-  KW_TRY(check_array(name, "k", a.k.data, a.keys, a.batch, a.kv_heads, a.d));
-  KW_TRY(check_array(name, "v", a.v.data, a.keys, a.batch, a.kv_heads, a.d_v));
-  KW_TRY(check_array(name, "out", a.out.data, a.queries, a.batch, a.heads, a.d_v));
+  KW_TRY(check_array(name, "q", a.q.data, a.queries, a.batch, a.heads, a.d, a.dtype));
+  KW_TRY(check_array(name, "k", a.k.data, a.keys, a.batch, a.kv_heads, a.d, a.dtype));
+  KW_TRY(check_array(name, "v", a.v.data, a.keys, a.batch, a.kv_heads, a.d_v, a.dtype));
+  KW_TRY(check_array(name, "out", a.out.data, a.queries, a.batch, a.heads, a.d_v, a.dtype));
   if (a.lse != nullptr) KW_TRY(check_pointer(name, "lse", a.lse, 4));
   return a.sinks == nullptr ? KW_OK : check_pointer(name, "sinks", a.sinks, 4);
 }

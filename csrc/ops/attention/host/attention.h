@@ -27,7 +27,7 @@ struct Attention {
   int32_t bias_dtype;
   const float *sinks, *slopes;  // or null
   int64_t slopes_batch, slopes_head;
-  const int32_t *starts_q, *starts_k;  // of sequences of different lengths, else null
+  const int32_t *starts_q, *starts_k;                     // of sequences of different lengths, else null
   int64_t batch, heads, kv_heads, queries, keys, d, d_v;  // of sequences queries and keys are the most
   int64_t total_q, total_k;                               // rows of all sequences
   int64_t window_left, window_right;                      // causal is in the second; -1: all

@@ -153,9 +153,7 @@ kw_status read_sizes(const char* name, const Tensors& from, const Options& optio
 }  // namespace
 
 kw_status check_numbers(const char* name, const Options& options, Attention* a) {
-  if (a->dtype != KW_FLOAT16 && a->dtype != KW_BFLOAT16)
-    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: dtype is %d; it must be KW_FLOAT16 (1) or KW_BFLOAT16 (2)", name,
-                a->dtype);
+  KW_TRY(check_float_type(name, a->dtype));
   if (a->d < 1 || a->d > kMostD || a->d_v < 1 || a->d_v > kMostD)
     return fail(KW_ERROR_INVALID_ARGUMENT, "%s: heads have %lld and %lld elements; 1 to %lld are supported", name,
                 (long long)a->d, (long long)a->d_v, (long long)kMostD);
@@ -163,12 +161,14 @@ kw_status check_numbers(const char* name, const Options& options, Attention* a) 
     return fail(KW_ERROR_INVALID_ARGUMENT, "%s: %lld heads are no multiple of k's %lld", name, (long long)a->heads,
                 (long long)a->kv_heads);
   if (a->total_q > kMostRows || a->total_k > kMostRows || a->batch > kMostRows || a->heads > kMostRows)
-    return fail(KW_ERROR_UNSUPPORTED, "%s: there are %lld queries, %lld keys, %lld heads and %lld batches; at most %lld "
-                "of each are supported", name, (long long)a->total_q, (long long)a->total_k, (long long)a->heads,
-                (long long)a->batch, (long long)kMostRows);
+    return fail(KW_ERROR_UNSUPPORTED,
+                "%s: there are %lld queries, %lld keys, %lld heads and %lld batches; at most %lld "
+                "of each are supported",
+                name, (long long)a->total_q, (long long)a->total_k, (long long)a->heads, (long long)a->batch,
+                (long long)kMostRows);
   if (options.window_left < -1 || options.window_right < -1)
-    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: the window is %lld before and %lld behind; -1 is all, or 0 or more", name,
-                (long long)options.window_left, (long long)options.window_right);
+    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: the window is %lld before and %lld behind; -1 is all, or 0 or more",
+                name, (long long)options.window_left, (long long)options.window_right);
   if (!isfinite(options.scale) || fabs(options.scale) > 1e30 || !(options.softcap >= 0.0 && options.softcap <= 1e30))
     return fail(KW_ERROR_INVALID_ARGUMENT, "%s: scale is %g and softcap %g; they must be finite, softcap not negative",
                 name, options.scale, options.softcap);

@@ -22,8 +22,8 @@ constexpr uint32_t kTmaShared[] = {KW_ATTENTION_TMA_SHARED(64, 64), KW_ATTENTION
 kw_status refuse_old(const char* name, const Context& context) {
   if ((context.features & KW_FEATURE_BF16_MMA) != 0) return KW_OK;
   return fail(KW_ERROR_UNSUPPORTED,
-              "%s: CUDA device %d has compute capability %d.%d, without products of bfloat16; attention needs 8.0", name,
-              context.device->ordinal, context.device->capability / 10, context.device->capability % 10);
+              "%s: CUDA device %d has compute capability %d.%d, without products of bfloat16; attention needs 8.0",
+              name, context.device->ordinal, context.device->capability / 10, context.device->capability % 10);
 }
 
 kw_status launch_general(const char* name, const Context& context, void* stream, const Attention& a) {
@@ -82,8 +82,9 @@ kw_status launch_attention(const char* name, int32_t device, void* stream, const
 
 kw_status run_attention(const char* name, int32_t device, void* stream, const Attention& a) {
   if (a.batch == 0 || a.heads == 0 || a.queries == 0) return KW_OK;
-  if (device == KW_CPU)
-    return fail(KW_ERROR_UNSUPPORTED, "%s: there is no attention for KW_CPU in this build; give tensors of a GPU", name);
+  if (device == KW_CPU) return cpu::attention(a);
+  if (a.dtype == KW_FLOAT32)
+    return fail(KW_ERROR_UNSUPPORTED, "%s: float32 is computed on the CPU alone; give a GPU float16 or bfloat16", name);
   return launch_attention(name, device, stream, a);
 }
 

@@ -86,7 +86,7 @@ def by_kernels(library: Library) -> Callable[[Tensor, int], bool]:
     import torch
 
     here, types = library.constants["KW_CPU"], (torch.float16, torch.bfloat16)
-    return lambda q, device: q.dtype in types and not device == here < 0
+    return lambda q, device: q.dtype in types or (device == here and q.dtype == torch.float32)
 
 
 def of_heads(like: Tensor, d: int) -> Tensor:
