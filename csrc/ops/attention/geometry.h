@@ -13,6 +13,12 @@ enum { KW_ATTENTION_SMALL = 64, KW_ATTENTION_MIDDLE = 128, KW_ATTENTION_LARGE = 
 /* Shared memory: queries, keys and values. */
 #define KW_ATTENTION_SHARED(d) ((KW_ATTENTION_ROWS(d) + 2 * KW_ATTENTION_KEYS) * (d) * 2)
 
+/* Derivatives: 64 rows of a block, and tiles of the others: of keys for queries, of queries for keys. */
+enum { KW_ATTENTION_BACKWARD_ROWS = 64 };
+#define KW_ATTENTION_OTHER(d) ((d) > KW_ATTENTION_MIDDLE ? 32 : 64)
+#define KW_ATTENTION_BACKWARD_SHARED(d) \
+  ((KW_ATTENTION_BACKWARD_ROWS + KW_ATTENTION_OTHER(d)) * 2 * (d) * 2 + KW_ATTENTION_OTHER(d) * 8)
+
 /* By warpgroups: two that compute have 64 queries each, one copies. */
 enum { KW_ATTENTION_TMA_ROWS = 128, KW_ATTENTION_TMA_THREADS = 384, KW_ATTENTION_TMA_STAGES = 2 };
 

@@ -69,10 +69,14 @@ kw_status launch_tma(const Context& context, void* stream, const Attention& a, i
 
 }  // namespace
 
+kw_status attention_context(const char* name, int32_t device, Context* context) {
+  KW_TRY(module_context(module, device, context));
+  return refuse_old(name, *context);
+}
+
 kw_status launch_attention(const char* name, int32_t device, void* stream, const Attention& a) {
   Context context;
-  KW_TRY(module_context(module, device, &context));
-  KW_TRY(refuse_old(name, context));
+  KW_TRY(attention_context(name, device, &context));
   const int64_t tiles = ratio_up(a.queries, KW_ATTENTION_TMA_ROWS);
   int64_t count = 0;
   const bool counted = !__builtin_mul_overflow(tiles * a.heads, a.batch, &count) && count <= kMaxBlocks;
