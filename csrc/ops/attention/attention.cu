@@ -51,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(KW_ATTENTION_THREADS)
 #ifdef KW_HAS_WGMMA
 
 #define ATTENTION_TMA_KERNEL(name, T, d, d_v)                                \
-  extern "C" __global__ void __launch_bounds__(KW_ATTENTION_TMA_THREADS, 1)  \
+  extern "C" __global__ void __launch_bounds__(KW_ATTENTION_TMA_THREADS(d), 1)  \
       attention_tma_##name(const __grid_constant__ KwAttentionTmaParams p) { \
     kw::AttendTma<kw::T, d, d_v>(p).run();                                   \
   }

@@ -202,7 +202,8 @@ def bind_backward(library: Library, key: str) -> Callable[..., tuple[Tensor, ...
         ]  # fmt: skip
         library.call(
             "kw_attention_varlen_backward_tensors", stream, *(None if t is None else at(t) for t in given), address,
-            0 if workspace is None else workspace.nbytes, max_q, max_k, causal, left, right, deterministic, scale, softcap,
+            0 if workspace is None else workspace.nbytes, max_q, max_k, causal, left, right, deterministic, scale,
+            softcap,
         )  # fmt: skip
         return dq, dk, dv, dsinks
 
