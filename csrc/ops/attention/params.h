@@ -20,8 +20,8 @@ struct KwScoreTensor {
 /* What scores are, and which keys a query sees. */
 struct KwScoreParams {
   struct KwScoreTensor mask, bias;
-  const float* sinks;  /* of each head, or null */
-  const float* slopes; /* of ALiBi, or null */
+  const float* sinks;                  /* of each head, or null */
+  const float* slopes;                 /* of ALiBi, or null */
   long long slopes_batch, slopes_head; /* elements */
   float scale;                         /* of products; then softcap, where it is not 0 */
   float softcap;
@@ -41,8 +41,8 @@ struct KwAttentionParams {
   float* lse; /* or null */
   struct KwAttentionSizes sizes;
   struct KwScoreParams score;
-  int tiles;   /* of queries, of each batch and head */
-  int vectors; /* all rows of q, k and v lie on 16 bytes, and d and d_v are multiples of 8 */
+  int tiles;       /* of queries, of each batch and head */
+  int vectors;     /* all rows of q, k and v lie on 16 bytes, and d and d_v are multiples of 8 */
   int out_vectors; /* the same of out */
 };
 

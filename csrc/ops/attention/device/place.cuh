@@ -26,7 +26,8 @@ struct Place {
 // have few heads of k and v.
 __device__ __forceinline__ Place place_of(u32 index, const KwAttentionSizes& sizes, int tiles) {
   const u32 heads = sizes.heads, each = heads * tiles, inside = index % each;
-  return {static_cast<int>(tiles - 1 - inside / heads), static_cast<int>(inside % heads), static_cast<int>(index / each)};
+  return {static_cast<int>(tiles - 1 - inside / heads), static_cast<int>(inside % heads),
+          static_cast<int>(index / each)};
 }
 
 __device__ __forceinline__ char* head_of(const KwHeads& heads, int batch, int head, int row) {
