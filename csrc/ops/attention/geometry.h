@@ -13,4 +13,21 @@ enum { KW_ATTENTION_SMALL = 64, KW_ATTENTION_MIDDLE = 128, KW_ATTENTION_LARGE = 
 /* Shared memory: queries, keys and values. */
 #define KW_ATTENTION_SHARED(d) ((KW_ATTENTION_ROWS(d) + 2 * KW_ATTENTION_KEYS) * (d) * 2)
 
+/* By warpgroups: two that compute have 64 queries each, one copies. */
+enum { KW_ATTENTION_TMA_ROWS = 128, KW_ATTENTION_TMA_THREADS = 384, KW_ATTENTION_TMA_STAGES = 2 };
+
+/* Keys of a tile, by elements of a row. */
+#define KW_ATTENTION_TMA_KEYS(d) ((d) > 192 ? 80 : 128)
+
+/* Rows are in columns of 64 elements. */
+#define KW_ATTENTION_TMA_COLUMNS(d) (((d) + 63) / 64)
+
+/* Shared memory: queries, stages of keys and values, a word for each thread that computes, barriers. Up to 1024 bytes
+ * go where they begin on a multiple of as many. */
+#define KW_ATTENTION_TMA_SHARED(d, d_v)                                                                        \
+  (1024 + KW_ATTENTION_TMA_COLUMNS(d) * KW_ATTENTION_TMA_ROWS * 128 +                                          \
+   KW_ATTENTION_TMA_STAGES * (KW_ATTENTION_TMA_COLUMNS(d) + KW_ATTENTION_TMA_COLUMNS(d_v)) *                   \
+       KW_ATTENTION_TMA_KEYS(d) * 128 +                                                                        \
+   256 * 4 + 128)
+
 #endif

@@ -20,8 +20,8 @@ struct KwScoreTensor {
 /* What scores are, and which keys a query sees. */
 struct KwScoreParams {
   struct KwScoreTensor mask, bias;
-  const float* sinks;                  /* of each head, or null */
-  const float* slopes;                 /* of ALiBi, or null */
+  const float* sinks;  /* of each head, or null */
+  const float* slopes; /* of ALiBi, or null */
   long long slopes_batch, slopes_head; /* elements */
   float scale;                         /* of products; then softcap, where it is not 0 */
   float softcap;
@@ -42,8 +42,21 @@ struct KwAttentionParams {
   struct KwAttentionSizes sizes;
   struct KwScoreParams score;
   int tiles;       /* of queries, of each batch and head */
+  int section;     /* heads, of all batches, that are computed together */
   int vectors;     /* all rows of q, k and v lie on 16 bytes, and d and d_v are multiples of 8 */
   int out_vectors; /* the same of out */
+};
+
+/* By warpgroups: boxes of a head's rows by TMA. Coordinates: element, row, head, batch. */
+struct KwAttentionTmaParams {
+  struct KwTensorMap q, k, v;
+  struct KwHeads out;
+  float* lse; /* or null */
+  struct KwAttentionSizes sizes;
+  struct KwScoreParams score;
+  int tiles, section;
+  int count; /* of tiles, of all batches and heads */
+  int out_vectors;
 };
 
 #endif

@@ -3,13 +3,12 @@
 // goes through the keys that they see; while it multiplies by values the next keys come, and the other way round.
 #pragma once
 
-#include "device/ptx/logarithm.cuh"
 #include "device/ptx/matrix.cuh"
 #include "device/ptx/matrix_transposed.cuh"
-#include "device/reduce.cuh"
 #include "ops/attention/device/place.cuh"
 #include "ops/attention/device/rows.cuh"
 #include "ops/attention/device/score.cuh"
+#include "ops/attention/device/softmax.cuh"
 #include "ops/attention/geometry.h"
 
 namespace kw {
@@ -24,11 +23,6 @@ __device__ __forceinline__ void multiply_add(float (&c)[4], const u32 (&a)[4], u
     multiply_bfloat(c, a, low, high);
   }
 }
-
-// The largest score and the sum of a row so far. Sums are of a lane's own scores until the end.
-struct RowState {
-  float most, sum;
-};
 
 template <class T, u32 kD>
 struct Attend {
@@ -46,7 +40,7 @@ struct Attend {
 
   __device__ __forceinline__ explicit Attend(const KwAttentionParams& p)
       : p(p),
-        at(place_of(blockIdx.x, p.sizes, p.tiles)),
+        at(place_of(blockIdx.x, p.sizes, p.tiles, p.section)),
         queries(sequence_of(p.sizes.starts_q, at.batch, p.sizes.queries)),
         keys(sequence_of(p.sizes.starts_k, at.batch, p.sizes.keys)),
         q_room(shared_address(attention_shared())),
@@ -113,32 +107,6 @@ struct Attend {
     }
   }
 
-  // Scores become powers of 2 below the rows' largest; what there is so far shrinks as that grows.
-  __device__ __forceinline__ void soften(float (&s)[kColumns * 4], RowState (&row)[2], float (&o)[kWide * 4],
-                                         float multiplier) const {
-    const float none = float_of_bits(0xff800000u);
-#pragma unroll
-    for (u32 half = 0; half < 2; ++half) {
-      float most = row[half].most;
-#pragma unroll
-      for (u32 i = 0; i < kColumns * 2; ++i) most = fmaxf(most, s[i / 2 * 4 + half * 2 + i % 2]);
-      most = fmaxf(most, shuffle_xor(most, 1));
-      most = fmaxf(most, shuffle_xor(most, 2));
-      const float base = most == none ? 0.0f : most * multiplier;
-      const float shrink = exp2_approx(fmaf(row[half].most, multiplier, -base));
-      float sum = row[half].sum * shrink;
-#pragma unroll
-      for (u32 i = 0; i < kColumns * 2; ++i) {
-        float& value = s[i / 2 * 4 + half * 2 + i % 2];
-        value = exp2_approx(fmaf(value, multiplier, -base));
-        sum += value;
-      }
-      row[half] = {most, sum};
-#pragma unroll
-      for (u32 i = 0; i < kWide * 2; ++i) o[i / 2 * 4 + half * 2 + i % 2] *= shrink;
-    }
-  }
-
   // Of one tile of keys.
   __device__ __forceinline__ void step(const Scores<T>& scores, int key, Result& o, RowState (&row)[kTall][2],
                                        bool last) const {
@@ -158,38 +126,25 @@ struct Attend {
       const int first = top + static_cast<int>(m * 16);
       const int mine = first + static_cast<int>(lane / 4), column = key + static_cast<int>(lane % 4 * 2);
       if (!scores.sees_all(first, first + 15, key, key + static_cast<int>(kKeys))) scores.hide(s[m], mine, column);
-      soften(s[m], row[m], o[m], scores.multiplier);
+      float shrink[2];
+      soften(s[m], row[m], shrink, scores.multiplier);
+      scale_rows(o[m], shrink);
     }
     gather(o, s);
-  }
-
-  // A row's sink is a score before all others; one lane of four has it.
-  __device__ __forceinline__ RowState start(float multiplier) const {
-    constexpr float kLog2E = 1.4426950408889634f;
-    const float none = float_of_bits(0xff800000u);
-    if (p.score.sinks == nullptr) return {none, 0.0f};
-    const float sink = p.score.sinks[at.head];
-    return {sink * (kLog2E / multiplier), lane % 4 == 0 && sink != none ? 1.0f : 0.0f};
   }
 
   // Divides, and writes 16 rows and their logarithms.
   __device__ __forceinline__ void finish(float (&o)[kWide * 4], const RowState (&row)[2], float multiplier,
                                          u32 tall) const {
-    constexpr float kLn2 = 0.6931471805599453f;
-    const float none = float_of_bits(0xff800000u);
     const u32 room = q_room + (warp_row + tall * 16) * kD * 2;
     const int first = first_row() + static_cast<int>(warp_row + tall * 16);
 #pragma unroll
     for (u32 half = 0; half < 2; ++half) {
-      float sum = row[half].sum;
-      sum += shuffle_xor(sum, 1);
-      sum += shuffle_xor(sum, 2);
-      const float share = sum == 0.0f ? 0.0f : reciprocal_approx(sum);
+      float lse;
+      const float share = row_end(row[half], multiplier, &lse);
       const int mine = first + static_cast<int>(lane / 4 + half * 8);
-      if (p.lse != nullptr && lane % 4 == 0 && mine < queries.count) {
-        const float lse = sum == 0.0f ? none : (row[half].most * multiplier + log2_approx(sum)) * kLn2;
+      if (p.lse != nullptr && lane % 4 == 0 && mine < queries.count)
         p.lse[at.batch * p.sizes.lse_batch + at.head * p.sizes.lse_head + queries.first + mine] = lse;
-      }
 #pragma unroll
       for (u32 n = 0; n < kWide; ++n) {
         const u32 pair[1] = {T::pack(o[n * 4 + half * 2] * share, o[n * 4 + half * 2 + 1] * share)};
@@ -215,7 +170,7 @@ struct Attend {
 #pragma unroll
     for (u32 i = 0; i < kTall * kWide * 4; ++i) o[i / (kWide * 4)][i % (kWide * 4)] = 0.0f;
 #pragma unroll
-    for (u32 i = 0; i < kTall * 2; ++i) row[i / 2][i % 2] = start(scores.multiplier);
+    for (u32 i = 0; i < kTall * 2; ++i) row[i / 2][i % 2] = row_start(p.score.sinks, at.head, scores.multiplier);
 #pragma unroll 1
     for (int key = begin; key < end; key += static_cast<int>(kKeys)) {
       step(scores, key, o, row, key + static_cast<int>(kKeys) >= end);

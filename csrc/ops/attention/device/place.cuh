@@ -23,11 +23,12 @@ struct Place {
 };
 
 // Tiles that see most keys, where queries see what is before them, come first; blocks that are computed at one time
-// have few heads of k and v.
-__device__ __forceinline__ Place place_of(u32 index, const KwAttentionSizes& sizes, int tiles) {
-  const u32 heads = sizes.heads, each = heads * tiles, inside = index % each;
-  return {static_cast<int>(tiles - 1 - inside / heads), static_cast<int>(inside % heads),
-          static_cast<int>(index / each)};
+// have few heads of k and v, so many of a section, which L2 then has.
+__device__ __forceinline__ Place place_of(u32 index, const KwAttentionSizes& sizes, u32 tiles, u32 section) {
+  const u32 heads = sizes.heads, whole = section * tiles, first = index / whole * section, inside = index % whole;
+  const u32 left = sizes.batch * heads - first, width = left < section ? left : section;
+  const u32 head = first + inside % width;
+  return {static_cast<int>(tiles - 1 - inside / width), static_cast<int>(head % heads), static_cast<int>(head / heads)};
 }
 
 __device__ __forceinline__ char* head_of(const KwHeads& heads, int batch, int head, int row) {

@@ -6,6 +6,7 @@
 
 #include "device/element.cuh"
 #include "device/ptx/memory.cuh"
+#include "ops/attention/device/softmax.cuh"
 #include "ops/attention/params.h"
 
 namespace kw {
@@ -96,7 +97,7 @@ struct Scores {
   // scores at a time, which then go to the end, so that the code is there once.
   template <u32 kTall, u32 kCount>
   __device__ __forceinline__ void transform(float (&s)[kTall][kCount], int row, int key) const {
-    const float none = float_of_bits(0xff800000u);
+    const float none = minus_infinity();
 #pragma unroll 1
     for (u32 i = 0; i < kTall * kCount / 8; ++i) {
       float mine[8];
@@ -117,7 +118,7 @@ struct Scores {
   // Minus infinity where a key is too far off, or none.
   template <u32 kCount>
   __device__ __forceinline__ void hide(float (&s)[kCount], int row, int key) const {
-    const float none = float_of_bits(0xff800000u);
+    const float none = minus_infinity();
 #pragma unroll
     for (u32 half = 0; half < 2; ++half) {
       const int at = row + static_cast<int>(half * 8), begin = first_key(at) - key, end = end_key(at) - key;

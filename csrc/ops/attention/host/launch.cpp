@@ -14,6 +14,11 @@ using namespace attention_plan;
 Module module{"attention"};
 Kernel kernels[3][2] = {KW_TYPES("attention_small"), KW_TYPES("attention_middle"), KW_TYPES("attention_large")};
 
+Kernel tma_kernels[3][2] = {KW_TYPES("attention_tma_64"), KW_TYPES("attention_tma_128"), KW_TYPES("attention_tma_256")};
+
+constexpr uint32_t kTmaShared[] = {KW_ATTENTION_TMA_SHARED(64, 64), KW_ATTENTION_TMA_SHARED(128, 128),
+                                   KW_ATTENTION_TMA_SHARED(256, 256)};
+
 kw_status refuse_old(const char* name, const Context& context) {
   if ((context.features & KW_FEATURE_BF16_MMA) != 0) return KW_OK;
   return fail(KW_ERROR_UNSUPPORTED,
@@ -34,11 +39,32 @@ kw_status launch_general(const char* name, const Context& context, void* stream,
   p.sizes = sizes_of(a);
   p.score = score_params(a);
   p.tiles = static_cast<int>(tiles);
+  p.section = static_cast<int>(section_of(a, context.device->l2));
   p.vectors = rows_in_vectors(a);
   p.out_vectors = in_vectors(a.out, a.batch, a.heads, a.total_q, a.d_v);
   Launch how{static_cast<uint32_t>(blocks), KW_ATTENTION_THREADS};
   how.shared = static_cast<uint32_t>(KW_ATTENTION_SHARED(d));
   return launch(context, kernels[size][a.dtype - KW_FLOAT16], how, stream, &p, sizeof p);
+}
+
+kw_status launch_tma(const Context& context, void* stream, const Attention& a, int64_t tiles, int64_t count) {
+  const int size = size_class(a);
+  const int64_t keys = KW_ATTENTION_TMA_KEYS(kClassSize[size]), batch = a.starts_q == nullptr ? a.batch : 1;
+  KwAttentionTmaParams p{};
+  KW_TRY(encode(context, boxes_of(a.q, a.dtype, batch, a.heads, a.total_q, a.d, KW_ATTENTION_TMA_ROWS), &p.q));
+  KW_TRY(encode(context, boxes_of(a.k, a.dtype, batch, a.kv_heads, a.total_k, a.d, keys), &p.k));
+  KW_TRY(encode(context, boxes_of(a.v, a.dtype, batch, a.kv_heads, a.total_k, a.d_v, keys), &p.v));
+  p.out = heads_of(a.out);
+  p.lse = a.lse;
+  p.sizes = sizes_of(a);
+  p.score = score_params(a);
+  p.tiles = static_cast<int>(tiles), p.count = static_cast<int>(count);
+  p.section = static_cast<int>(section_of(a, context.device->l2));
+  p.out_vectors = in_vectors(a.out, a.batch, a.heads, a.total_q, a.d_v);
+  const int64_t most = context.device->multiprocessors;
+  Launch how{static_cast<uint32_t>(count < most ? count : most), KW_ATTENTION_TMA_THREADS};
+  how.shared = kTmaShared[size];
+  return launch(context, tma_kernels[size][a.dtype - KW_FLOAT16], how, stream, &p, sizeof p);
 }
 
 }  // namespace
@@ -47,6 +73,10 @@ kw_status launch_attention(const char* name, int32_t device, void* stream, const
   Context context;
   KW_TRY(module_context(module, device, &context));
   KW_TRY(refuse_old(name, context));
+  const int64_t tiles = ratio_up(a.queries, KW_ATTENTION_TMA_ROWS);
+  int64_t count = 0;
+  const bool counted = !__builtin_mul_overflow(tiles * a.heads, a.batch, &count) && count <= kMaxBlocks;
+  if (counted && fits_tma(a, context.features)) return launch_tma(context, stream, a, tiles, count);
   return launch_general(name, context, stream, a);
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/launch.h"
 #include "core/sizes.h"
+#include "core/tensor_map.h"
 #include "ops/attention/geometry.h"
 #include "ops/attention/host/attention.h"
 #include "ops/attention/params.h"
@@ -60,6 +61,35 @@ inline bool rows_in_vectors(const Attention& a) {
 inline int size_class(const Attention& a) {
   const int64_t widest = a.d > a.d_v ? a.d : a.d_v;
   return widest <= KW_ATTENTION_SMALL ? 0 : widest <= KW_ATTENTION_MIDDLE ? 1 : 2;
+}
+
+// Heads whose keys and values L2 has at one time, so many that they share all of k's and v's heads that they read.
+inline int64_t section_of(const Attention& a, int64_t l2) {
+  const int64_t each = a.heads / a.kv_heads, bytes = (a.keys + 1) * (a.d + a.d_v) * 2, many = l2 / 2 / bytes;
+  const int64_t section = (many > 1 ? many : 1) * each, all = a.batch * a.heads;
+  return section < all ? section : all;
+}
+
+// Whether the kernels for warpgroups compute it: nothing is asked of scores but where they are hidden, and boxes can be
+// described.
+inline bool fits_tma(const Attention& a, uint32_t features) {
+  const HeadTensor* const all[] = {&a.q, &a.k, &a.v};
+  for (const HeadTensor* t : all) {
+    if (t->row <= 0 || (a.batch > 1 && t->batch <= 0 && a.starts_q == nullptr) || (a.heads > 1 && t->head <= 0)) return false;
+  }
+  return (features & KW_FEATURE_WGMMA) != 0 && a.mask.data == nullptr && a.bias.data == nullptr && a.slopes == nullptr &&
+         a.softcap == 0.0 && a.scale > 1e-20 && a.keys > 0 && rows_in_vectors(a);
+}
+
+// Rows of 64 elements at a time of all heads and batches.
+inline TensorMap boxes_of(const HeadTensor& t, int32_t dtype, int64_t batch, int64_t heads, int64_t rows, int64_t d,
+                          int64_t box_rows) {
+  const int64_t least = ratio_up(d, kVector) * kVector;  // of what has one element the pitch does not count
+  TensorMap map{t.data, dtype, 4, {d, rows, heads, batch}, {}, {64, box_rows, 1, 1}, Swizzle::k128};
+  map.pitches[1] = (rows > 1 ? t.row : least) * 2;
+  map.pitches[2] = (heads > 1 ? t.head : least) * 2;
+  map.pitches[3] = (batch > 1 ? t.batch : least) * 2;
+  return map;
 }
 
 constexpr int64_t kClassSize[] = {KW_ATTENTION_SMALL, KW_ATTENTION_MIDDLE, KW_ATTENTION_LARGE};
