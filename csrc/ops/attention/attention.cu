@@ -5,9 +5,9 @@
 
 #ifdef KW_HAS_BF16_MMA
 
-#define ATTENTION_KERNEL(name, T, d)                                                                     \
+#define ATTENTION_KERNEL(name, T, d)                                                                               \
   extern "C" __global__ void __launch_bounds__(KW_ATTENTION_THREADS) attention_##name(const KwAttentionParams p) { \
-    kw::Attend<kw::T, d>(p).run();                                                                       \
+    kw::Attend<kw::T, d>(p).run();                                                                                 \
   }
 ATTENTION_KERNEL(small_float16, Float16, KW_ATTENTION_SMALL)
 ATTENTION_KERNEL(small_bfloat16, BFloat16, KW_ATTENTION_SMALL)

@@ -24,10 +24,10 @@ enum { KW_ATTENTION_TMA_ROWS = 128, KW_ATTENTION_TMA_THREADS = 384, KW_ATTENTION
 
 /* Shared memory: queries, stages of keys and values, a word for each thread that computes, barriers. Up to 1024 bytes
  * go where they begin on a multiple of as many. */
-#define KW_ATTENTION_TMA_SHARED(d, d_v)                                                                        \
-  (1024 + KW_ATTENTION_TMA_COLUMNS(d) * KW_ATTENTION_TMA_ROWS * 128 +                                          \
-   KW_ATTENTION_TMA_STAGES * (KW_ATTENTION_TMA_COLUMNS(d) + KW_ATTENTION_TMA_COLUMNS(d_v)) *                   \
-       KW_ATTENTION_TMA_KEYS(d) * 128 +                                                                        \
+#define KW_ATTENTION_TMA_SHARED(d, d_v)                                                      \
+  (1024 + KW_ATTENTION_TMA_COLUMNS(d) * KW_ATTENTION_TMA_ROWS * 128 +                        \
+   KW_ATTENTION_TMA_STAGES * (KW_ATTENTION_TMA_COLUMNS(d) + KW_ATTENTION_TMA_COLUMNS(d_v)) * \
+       KW_ATTENTION_TMA_KEYS(d) * 128 +                                                      \
    256 * 4 + 128)
 
 #endif

@@ -20,8 +20,8 @@ struct KwScoreTensor {
 /* What scores are, and which keys a query sees. */
 struct KwScoreParams {
   struct KwScoreTensor mask, bias;
-  const float* sinks;  /* of each head, or null */
-  const float* slopes; /* of ALiBi, or null */
+  const float* sinks;                  /* of each head, or null */
+  const float* slopes;                 /* of ALiBi, or null */
   long long slopes_batch, slopes_head; /* elements */
   float scale;                         /* of products; then softcap, where it is not 0 */
   float softcap;

@@ -53,8 +53,8 @@ struct Attend {
 
   __device__ __forceinline__ void copy_keys(u32 room, const KwHeads& from, int key, int d) const {
     const int head = at.head / (p.sizes.heads / p.sizes.kv_heads);
-    copy_rows<kKeys, kChunks, kThreads>(room, head_of(from, at.batch, head, keys.first + key), from.row, keys.count - key,
-                                        d, p.vectors != 0);
+    copy_rows<kKeys, kChunks, kThreads>(room, head_of(from, at.batch, head, keys.first + key), from.row,
+                                        keys.count - key, d, p.vectors != 0);
     copies_commit();
   }
 
@@ -76,8 +76,8 @@ struct Attend {
         load_matrices(chunk_at<kChunks>(k_room, n * 8 + lane / 16 * 8 + lane % 8, k * 2 + lane / 8 % 2), b);
 #pragma unroll
         for (u32 m = 0; m < kTall; ++m) {
-          multiply_add<T>(reinterpret_cast<float(&)[4]>(s[m][n * 4]), a[m], b[0], b[1]);
-          multiply_add<T>(reinterpret_cast<float(&)[4]>(s[m][n * 4 + 4]), a[m], b[2], b[3]);
+          multiply_add<T>(reinterpret_cast<float (&)[4]>(s[m][n * 4]), a[m], b[0], b[1]);
+          multiply_add<T>(reinterpret_cast<float (&)[4]>(s[m][n * 4 + 4]), a[m], b[2], b[3]);
         }
       }
     }
@@ -100,8 +100,8 @@ struct Attend {
         load_matrices_transposed(chunk_at<kChunks>(v_room, k * 16 + lane % 16, n + lane / 16), b);
 #pragma unroll
         for (u32 m = 0; m < kTall; ++m) {
-          multiply_add<T>(reinterpret_cast<float(&)[4]>(o[m][n * 4]), a[m], b[0], b[1]);
-          multiply_add<T>(reinterpret_cast<float(&)[4]>(o[m][n * 4 + 4]), a[m], b[2], b[3]);
+          multiply_add<T>(reinterpret_cast<float (&)[4]>(o[m][n * 4]), a[m], b[0], b[1]);
+          multiply_add<T>(reinterpret_cast<float (&)[4]>(o[m][n * 4 + 4]), a[m], b[2], b[3]);
         }
       }
     }
@@ -158,7 +158,8 @@ struct Attend {
   __device__ __forceinline__ void run() const {
     if (first_row() >= queries.count) return;
     const Scores<T> scores(p.score, at.batch, at.head, queries.count, keys.count);
-    const int rest = queries.count - first_row(), rows = rest < static_cast<int>(kRows) ? rest : static_cast<int>(kRows);
+    const int rest = queries.count - first_row(),
+              rows = rest < static_cast<int>(kRows) ? rest : static_cast<int>(kRows);
     const int begin = scores.first_key(first_row()) / static_cast<int>(kKeys) * static_cast<int>(kKeys);
     const int end = scores.end_key(first_row() + rows - 1);
     copy_rows<kRows, kChunks, kThreads>(q_room, head_of(p.q, at.batch, at.head, queries.first + first_row()), p.q.row,

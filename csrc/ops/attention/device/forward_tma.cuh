@@ -249,8 +249,9 @@ struct AttendTma {
     }
 #pragma unroll 1
     for (u32 i = 0; i < kColumnsV; ++i) {
-      store_rows<T, 8>(room + i * (kRows * 128), head_of(p.out, t.at.batch, t.at.head, t.queries.first + first) + i * 128,
-                       p.out.row, t.queries.count - first, p.sizes.d_v - static_cast<int>(i * 64), p.out_vectors != 0);
+      store_rows<T, 8>(room + i * (kRows * 128),
+                       head_of(p.out, t.at.batch, t.at.head, t.queries.first + first) + i * 128, p.out.row,
+                       t.queries.count - first, p.sizes.d_v - static_cast<int>(i * 64), p.out_vectors != 0);
     }
   }
 

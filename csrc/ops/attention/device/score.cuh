@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// From products of queries and keys to scores: softcap, slopes, bias, and which keys a query sees. A warp has 16 rows of
-// scores as mma.sync and wgmma leave them: of each 8 columns, lane % 4 * 2 and the next of row lane / 4, then of row
+// From products of queries and keys to scores: softcap, slopes, bias, and which keys a query sees. A warp has 16 rows
+// of scores as mma.sync and wgmma leave them: of each 8 columns, lane % 4 * 2 and the next of row lane / 4, then of row
 // lane / 4 + 8.
 #pragma once
 
@@ -59,8 +59,7 @@ struct Scores {
   // Whether all of these rows see all of these keys.
   __device__ __forceinline__ bool sees_all(int first, int last, int key, int end) const {
     if (end > keys) return false;
-    return (right == kSeesAll || end - 1 <= place(first) + right) &&
-           (left == kSeesAll || key >= place(last) - left);
+    return (right == kSeesAll || end - 1 <= place(first) + right) && (left == kSeesAll || key >= place(last) - left);
   }
 
   // In units of 2: of a score that is a product, or has been transformed already.

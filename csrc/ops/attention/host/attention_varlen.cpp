@@ -15,8 +15,8 @@ KW_API kw_status kw_attention_varlen_tensors(void* stream, const kw_tensor* out,
   if (cu_seqlens_q == nullptr || cu_seqlens_k == nullptr)
     return kw::fail(KW_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", kName,
                     cu_seqlens_q == nullptr ? "cu_seqlens_q" : "cu_seqlens_k");
-  const kw::attention_checks::Tensors from = {out,     lse,   q,            k,            v, nullptr, nullptr,
-                                              sinks, alibi_slopes, cu_seqlens_q, cu_seqlens_k};
+  const kw::attention_checks::Tensors from = {out,          lse,          q,           k, v, nullptr, nullptr, sinks,
+                                              alibi_slopes, cu_seqlens_q, cu_seqlens_k};
   const kw::attention_checks::Options options = {causal, window_left, window_right, scale, softcap, max_q, max_k};
   kw::Attention a{};
   int32_t device = KW_CPU;

@@ -75,10 +75,11 @@ inline int64_t section_of(const Attention& a, int64_t l2) {
 inline bool fits_tma(const Attention& a, uint32_t features) {
   const HeadTensor* const all[] = {&a.q, &a.k, &a.v};
   for (const HeadTensor* t : all) {
-    if (t->row <= 0 || (a.batch > 1 && t->batch <= 0 && a.starts_q == nullptr) || (a.heads > 1 && t->head <= 0)) return false;
+    if (t->row <= 0 || (a.batch > 1 && t->batch <= 0 && a.starts_q == nullptr) || (a.heads > 1 && t->head <= 0))
+      return false;
   }
-  return (features & KW_FEATURE_WGMMA) != 0 && a.mask.data == nullptr && a.bias.data == nullptr && a.slopes == nullptr &&
-         a.softcap == 0.0 && a.scale > 1e-20 && a.keys > 0 && rows_in_vectors(a);
+  return (features & KW_FEATURE_WGMMA) != 0 && a.mask.data == nullptr && a.bias.data == nullptr &&
+         a.slopes == nullptr && a.softcap == 0.0 && a.scale > 1e-20 && a.keys > 0 && rows_in_vectors(a);
 }
 
 // Rows of 64 elements at a time of all heads and batches.

@@ -32,30 +32,34 @@ def _case(shape: tuple[int, ...], dtype: str, overload: str = "default", **optio
 
 # Shapes of q, and options.
 _FORMS: tuple[tuple[tuple[int, ...], Mapping[str, Any]], ...] = (
-    ((1, 1, 1, 64), {"keys": 1}), ((1, 2, 5, 64), {"keys": 5, "causal": True}), ((2, 4, 33, 64), {"keys": 70, "kv_heads": 2}),
-    ((1, 2, 130, 64), {"keys": 130, "causal": True}), ((1, 1, 200, 128), {"keys": 200, "causal": True}),
-    ((1, 4, 65, 128), {"keys": 129, "kv_heads": 1}), ((1, 2, 70, 96), {"keys": 133, "causal": True, "kv_heads": 1}),
+    ((1, 1, 1, 64), {"keys": 1}), ((1, 2, 5, 64), {"keys": 5, "causal": True}),
+    ((2, 4, 33, 64), {"keys": 70, "kv_heads": 2}), ((1, 2, 130, 64), {"keys": 130, "causal": True}),
+    ((1, 1, 200, 128), {"keys": 200, "causal": True}), ((1, 4, 65, 128), {"keys": 129, "kv_heads": 1}),
+    ((1, 2, 70, 96), {"keys": 133, "causal": True, "kv_heads": 1}),
     ((1, 1, 66, 192), {"keys": 140, "d_v": 128, "causal": True}), ((1, 1, 64, 256), {"keys": 80}),
     ((1, 2, 129, 256), {"keys": 129, "causal": True, "kv_heads": 1}), ((1, 2, 40, 72), {"keys": 50, "d_v": 40}),
     ((1, 1, 30, 31), {"keys": 45, "d_v": 17}), ((0, 2, 8, 64), {"keys": 8}), ((1, 2, 0, 64), {"keys": 8}),
-    ((2, 2, 8, 64), {"keys": 0, "sinks": True}),
-    ((1, 2, 150, 64), {"keys": 150, "window": (20, 10)}), ((1, 2, 140, 128), {"keys": 200, "window": (30, -1), "causal": True}),
-    ((1, 2, 100, 64), {"keys": 100, "softcap": 5.0, "causal": True}), ((1, 4, 70, 64), {"keys": 90, "sinks": True, "causal": True}),
+    ((2, 2, 8, 64), {"keys": 0, "sinks": True}), ((1, 2, 150, 64), {"keys": 150, "window": (20, 10)}),
+    ((1, 2, 140, 128), {"keys": 200, "window": (30, -1), "causal": True}),
+    ((1, 2, 100, 64), {"keys": 100, "softcap": 5.0, "causal": True}),
+    ((1, 4, 70, 64), {"keys": 90, "sinks": True, "causal": True}),
     ((2, 2, 70, 64), {"keys": 90, "slopes": True, "causal": True}), ((2, 2, 66, 64), {"keys": 67, "mask": True}),
     ((2, 2, 66, 128), {"keys": 131, "bias": True}), ((1, 2, 129, 64), {"keys": 40, "causal": True, "sinks": True}),
-    ((2, 4, 66, 64), {"keys": 90, "kv_heads": 2, "mask": True, "bias": True, "sinks": True, "slopes": True, "softcap": 3.0}),
+    ((2, 4, 66, 64), {
+        "keys": 90, "kv_heads": 2, "mask": True, "bias": True, "sinks": True, "slopes": True, "softcap": 3.0,
+    }),
 )  # fmt: skip
 
-CASES = tuple(_case(shape, dtype, **options) for shape, options in _FORMS for dtype in _HALVES) + (
-    _case((2, 3, 5, 16), "float32", keys=7),
-    _case((1, 4, 9, 8), "float32", keys=9, kv_heads=2, causal=True, sinks=True),
-)
-BACKWARD_CASES = tuple(
-    _case(shape, dtype, "backward", **options) for shape, options in _FORMS for dtype in _HALVES
-) + (
-    _case((2, 3, 5, 16), "float32", "backward", keys=7),
-    _case((1, 4, 9, 8), "float32", "backward", keys=9, kv_heads=2, causal=True, sinks=True),
-)
+
+def _cases(overload: str) -> tuple[Case, ...]:
+    return (
+        *(_case(shape, dtype, overload, **options) for shape, options in _FORMS for dtype in _HALVES),
+        _case((2, 3, 5, 16), "float32", overload, keys=7),
+        _case((1, 4, 9, 8), "float32", overload, keys=9, kv_heads=2, causal=True, sinks=True),
+    )
+
+
+CASES = _cases("default") + _cases("backward")
 BENCHMARKS = tuple(
     _case(shape, "bfloat16", overload, keys=shape[2], causal=causal, **more)
     for overload in ("default", "backward")
@@ -94,15 +98,15 @@ def make(case: Case, device: Any, generator: Any) -> tuple[Any, ...]:
     if options.get("slopes"):
         slopes = torch.rand((heads,), generator=generator, device=device)
     if case.overload == "default":
-        return q, k, v, mask, bias, sinks, slopes, *numbers(case)
+        return q, k, v, mask, bias, sinks, slopes, *numbers(case), False
     from kernelwright.ops.attention import _reference as reference
 
-    given = q, k, v, mask, bias, sinks, slopes, *numbers(case)
+    given = q, k, v, mask, bias, sinks, slopes, *numbers(case), False
     if queries * keys * batch * heads > 1 << 24:  # to be timed: whatever the numbers are
         out, lse = draw(batch, heads, queries, d_v), torch.zeros(q.shape[:3], device=device)
     else:
         out, lse = reference.attention(*given)
-    return draw(batch, heads, queries, d_v), q, k, v, out, lse, *given[3:], False
+    return draw(batch, heads, queries, d_v), q, k, v, out, lse, *given[3:]
 
 
 def _pairs(case: Case) -> int:
@@ -155,8 +159,8 @@ def _once(place: Place, dtype: str, draw: random.Random) -> float:
     out, lse = pack(dtype, [7.0] * counts[0]), pack("float32", [7.0] * (_HEADS * _QUERIES))
     place.call(
         "kw_attention", place.device, None, out, lse, pack(dtype, q), pack(dtype, k), pack(dtype, v),
-        pack("float32", sinks), 1, _HEADS, 1, _QUERIES, _KEYS, _D, _D, place.constants[f"KW_{dtype.upper()}"], 1, -1, -1,
-        _D**-0.5, 0.0,
+        pack("float32", sinks), 1, _HEADS, 1, _QUERIES, _KEYS, _D, _D, place.constants[f"KW_{dtype.upper()}"], 1, -1,
+        -1, _D**-0.5, 0.0,
     )  # fmt: skip
     expected: list[float] = []
     for row in range(_HEADS * _QUERIES):

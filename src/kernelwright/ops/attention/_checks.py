@@ -31,17 +31,14 @@ def check_heads(op: str, q: Tensor, k: Tensor, v: Tensor, dims: int, heads_at: i
     for name, tensor in (("q", q), ("k", k), ("v", v)):
         if tensor.dim() != dims:
             form = "[batch, heads, rows, d]" if dims == 4 else "[rows, heads, d]"
-            raise InvalidArgument(f"{op}: {name} has shape {tuple(tensor.shape)}, but must have {dims} dimensions, {form}")
+            raise InvalidArgument(f"{op}: {name} has shape {tuple(tensor.shape)}, but must have dimensions {form}")
         require_dtype(op, name, tensor, _floats() if name == "q" else (q.dtype,))
         require_place(op, name, tensor, q)
-    kept = [i for i in range(dims - 1) if i != heads_at or dims == 3]
-    for name, tensor in (("k", k), ("v", v)):
-        same = tensor.shape[:-1] == k.shape[:-1] and (dims == 3 or tensor.shape[0] == q.shape[0])
-        if not same or not kept:
-            raise InvalidArgument(
-                f"{op}: q has shape {tuple(q.shape)}, k {tuple(k.shape)} and v {tuple(v.shape)}: k and v must have as many "
-                "rows and heads as each other, and as many batches as q"
-            )
+    if k.shape[:-1] != v.shape[:-1] or (dims == 4 and k.shape[0] != q.shape[0]):
+        raise InvalidArgument(
+            f"{op}: q has shape {tuple(q.shape)}, k {tuple(k.shape)} and v {tuple(v.shape)}: k and v must have as many "
+            "rows and heads as each other, and as many batches as q"
+        )
     if k.shape[-1] != q.shape[-1]:
         raise InvalidArgument(f"{op}: rows of k have {k.shape[-1]} elements, but those of q {q.shape[-1]}")
     for name, size in (("q", q.shape[-1]), ("v", v.shape[-1])):
@@ -69,7 +66,7 @@ def check_per_head(op: str, q: Tensor, sinks: Tensor | None, slopes: Tensor | No
         require_dtype(op, "sinks", sinks, tuple(dict.fromkeys((torch.float32, q.dtype, torch.float64))))
         require_place(op, "sinks", sinks, q)
         if sinks.shape != (heads,):
-            raise InvalidArgument(f"{op}: sinks has shape {tuple(sinks.shape)}, but must have one for each of {heads} heads")
+            raise InvalidArgument(f"{op}: sinks has shape {tuple(sinks.shape)}, but must have ({heads},)")
     if slopes is not None:
         require_dtype(op, "alibi_slopes", slopes, tuple(dict.fromkeys((torch.float32, q.dtype, torch.float64))))
         require_place(op, "alibi_slopes", slopes, q)

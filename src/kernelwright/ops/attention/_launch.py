@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""From tensors to calls of kw_attention_tensors and kw_attention_backward_tensors, or to plain torch where there are no kernels."""
+"""From tensors to calls of the C functions of attention, or to plain torch where there are no kernels."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ if TYPE_CHECKING:
     from kernelwright._library import Library
 
 NAME = "attention"
-Maybe = "Tensor | None"
 
 
 def check(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None, sinks: Tensor | None,
     alibi_slopes: Tensor | None, scale: float, causal: bool, window_left: int, window_right: int,  # noqa: ARG001
-    softcap: float,
+    softcap: float, deterministic: bool = False,  # noqa: ARG001
 ) -> None:  # fmt: skip
     checks.check_heads(NAME, q, k, v, 4, 1)
     checks.check_options(NAME, scale, window_left, window_right, softcap)
@@ -39,7 +38,7 @@ def check_backward(
     dout: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, mask: Tensor | None, bias: Tensor | None,
     sinks: Tensor | None, alibi_slopes: Tensor | None, *options: Any,
 ) -> None:  # fmt: skip
-    check(q, k, v, mask, bias, sinks, alibi_slopes, *options[:5])
+    check(q, k, v, mask, bias, sinks, alibi_slopes, *options)
     shape = (*q.shape[:3], v.shape[3])
     for name, tensor in (("dout", dout), ("out", out)):
         require_dtype(f"{NAME}.backward", name, tensor, (q.dtype,))
@@ -63,7 +62,9 @@ def adjacent(tensor: Tensor) -> Tensor:
     return tensor if tensor.stride(-1) == 1 or tensor.shape[-1] == 1 else tensor.contiguous()
 
 
-def per_head(sinks: Tensor | None, slopes: Tensor | None, batch: int, heads: int) -> tuple[Tensor | None, Tensor | None]:
+def per_head(
+    sinks: Tensor | None, slopes: Tensor | None, batch: int, heads: int
+) -> tuple[Tensor | None, Tensor | None]:
     """As the C functions want them: contiguous [heads], and [batch, heads], of float32."""
     import torch
 
@@ -86,7 +87,7 @@ def by_kernels(library: Library) -> Callable[[Tensor, int], bool]:
     import torch
 
     here, types = library.constants["KW_CPU"], (torch.float16, torch.bfloat16)
-    return lambda q, device: q.dtype in types or (device == here and q.dtype == torch.float32)
+    return lambda q, device: q.dtype in types or (device == here < 0 and q.dtype == torch.float32)
 
 
 def of_heads(like: Tensor, d: int) -> Tensor:
@@ -103,15 +104,15 @@ def bind(library: Library, key: str) -> Callable[..., tuple[Tensor, Tensor]]:
     def run(
         q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None, sinks: Tensor | None,
         alibi_slopes: Tensor | None, scale: float, causal: bool, window_left: int, window_right: int, softcap: float,
+        deterministic: bool,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         nonlocal at
-        check(q, k, v, mask, bias, sinks, alibi_slopes, scale, causal, window_left, window_right, softcap)
+        options = scale, causal, window_left, window_right, softcap, deterministic
+        check(q, k, v, mask, bias, sinks, alibi_slopes, *options)
         refuse_freed(NAME, q=q, k=k, v=v, mask=mask, bias=bias, sinks=sinks, alibi_slopes=alibi_slopes)
         device, stream = place(q)
         if not fits(q, device):
-            return reference.attention(
-                q, k, v, mask, bias, sinks, alibi_slopes, scale, causal, window_left, window_right, softcap
-            )
+            return reference.attention(q, k, v, mask, bias, sinks, alibi_slopes, *options)
         at = at or handles(library)
         out, lse = of_heads(q, v.shape[3]), q.new_empty(q.shape[:3], dtype=torch.float32)
         sinks, alibi_slopes = per_head(sinks, alibi_slopes, q.shape[0], q.shape[1])
@@ -170,6 +171,13 @@ def refuse_others(ctx: Any, places: dict[int, str]) -> None:
             raise Unsupported(f"{NAME} has no derivative by {name}; give it without (.detach())")
 
 
+def repeats(deterministic: bool) -> bool:
+    """Whether a backward pass must give the same bits each time: by its own argument, or by torch's setting."""
+    import torch
+
+    return deterministic or torch.are_deterministic_algorithms_enabled()
+
+
 def save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     ctx.options = inputs[7:]
     ctx.save_for_backward(*inputs[:7], *output)
@@ -179,15 +187,13 @@ def save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> No
 
 def gradients(ctx: Any, dout: Tensor | None, dlse: Tensor | None) -> tuple[Any, ...]:  # noqa: ARG001 - lse has none
     if dout is None:
-        return (None,) * 12
+        return (None,) * 13
     refuse_others(ctx, {4: "bias", 6: "alibi_slopes"})
-    import torch
-
     q, k, v, mask, bias, sinks, slopes, out, lse = ctx.saved_tensors
-    repeats = torch.are_deterministic_algorithms_enabled()
-    found = calls.attention.backward(dout, q, k, v, out, lse, mask, bias, sinks, slopes, *ctx.options, repeats)
+    options = (*ctx.options[:-1], repeats(ctx.options[-1]))
+    found = calls.attention.backward(dout, q, k, v, out, lse, mask, bias, sinks, slopes, *options)
     dq, dk, dv, dsinks = found
     wanted = ctx.needs_input_grad
     to_sinks = dsinks.to(sinks.dtype) if sinks is not None and wanted[5] else None
     kept = (grad if want else None for grad, want in zip((dq, dk, dv), wanted[:3], strict=True))
-    return (*kept, None, None, to_sinks, *(None,) * 6)
+    return (*kept, None, None, to_sinks, *(None,) * 7)

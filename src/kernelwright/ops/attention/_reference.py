@@ -107,6 +107,7 @@ def wide_attention(
 def attention(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None, sinks: Tensor | None,
     alibi_slopes: Tensor | None, scale: float, causal: bool, window_left: int, window_right: int, softcap: float,
+    deterministic: bool = False,  # noqa: ARG001
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     options = scale, causal, window_left, window_right, softcap
     out, lse = wide_attention(q, k, v, mask, bias, sinks, alibi_slopes, options)
@@ -118,7 +119,7 @@ def terms(
     alibi_slopes: Tensor | None, *numbers: Any,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Results are means of v; lse errs as scores do, in float32."""
-    out, lse = wide_attention(q, k, v.abs(), mask, bias, sinks, alibi_slopes, numbers)  # type: ignore[arg-type]
+    out, lse = wide_attention(q, k, v.abs(), mask, bias, sinks, alibi_slopes, tuple(numbers[:5]))
     return out, 1.0 + lse.abs()
 
 
@@ -149,7 +150,7 @@ def backward(
     dq, dk, dv, dsinks = _gradients(run, given, dout.to(wide))
     assert dq is not None and dk is not None and dv is not None  # noqa: S101, PT018 - for the type checker
     results = tuple(as_heads(found, q.dtype) for found in (dq, dk, dv))
-    return (*results, q.new_empty(0, dtype=wide) if dsinks is None else dsinks)  # type: ignore[return-value]
+    return (*results, q.new_empty(0, dtype=wide) if dsinks is None else dsinks)
 
 
 def backward_terms(
@@ -162,7 +163,7 @@ def backward_terms(
     *options, _ = numbers
     heads, kv_heads = q.shape[1], k.shape[1]
     every_k, every_v = every_head(k, heads), every_head(v, heads)
-    s = scores(q, every_k, mask, bias, alibi_slopes, tuple(options))  # type: ignore[arg-type]
+    s = scores(q, every_k, mask, bias, alibi_slopes, tuple(options))
     p, found = softmax(s, sinks)
     size = dout.abs()
     dp = torch.matmul(size, every_v.abs().transpose(-1, -2))

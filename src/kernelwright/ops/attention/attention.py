@@ -28,6 +28,7 @@ def attention(
     window: tuple[int, int] = (-1, -1),
     softcap: float = 0.0,
     return_lse: bool = False,
+    deterministic: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """`softmax(q @ k.T * scale) @ v` for each head, without the scores ever being in memory.
 
@@ -43,6 +44,7 @@ def attention(
     window        how many keys before and behind its place a query sees; -1 for all
     softcap       not 0: scores become softcap * tanh(score / softcap)
     return_lse    also the logarithm of each row's sum, float32 [batch, heads, queries]
+    deterministic   gradients have the same bits each time
 
     Returns [batch, heads, queries, d_v]; in memory a row has all heads, so that .transpose(1, 2) is contiguous.
     A row that sees no key is zero. Differentiable in q, k, v and sinks.
@@ -55,7 +57,7 @@ def attention(
     number = q.shape[-1] ** -0.5 if scale is None and q.dim() else scale
     out, lse = calls.attention.default(
         q, k, v, mask if whole else None, None if whole else mask, sinks, alibi_slopes, float(number or 0.0), causal,
-        window[0], window[1], softcap,
+        window[0], window[1], softcap, deterministic,
     )  # fmt: skip
     return (out, lse) if return_lse else out
 
@@ -76,7 +78,7 @@ def _fake_backward(dout: Tensor, q: Tensor, k: Tensor, v: Tensor, *rest: Any) ->
 
 
 _SCORES = "Tensor? mask, Tensor? bias, Tensor? sinks, Tensor? alibi_slopes"
-_OPTIONS = "float scale, bool causal, int window_left, int window_right, float softcap"
+_OPTIONS = "float scale, bool causal, int window_left, int window_right, float softcap, bool deterministic"
 
 OP = Op(
     name="attention",
@@ -95,8 +97,8 @@ OP = Op(
         ),
         Overload(
             name="backward",
-            schema=f"(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, {_SCORES}, {_OPTIONS}, "
-            "bool deterministic) -> (Tensor, Tensor, Tensor, Tensor)",
+            schema=f"(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, {_SCORES}, {_OPTIONS}) "
+            "-> (Tensor, Tensor, Tensor, Tensor)",
             bind=kernels.bind_backward,
             fake=_fake_backward,
             reference=reference.backward,
