@@ -40,6 +40,16 @@ KW_API kw_status kw_attention_decode_tensors(void* stream, const kw_tensor* out,
                                              int32_t causal, int64_t window_left, int64_t window_right,
                                              int32_t interleaved, int64_t splits, double scale, double softcap);
 
+/*
+ * The same of arrays without gaps: q [batch, heads, queries, d], k [batch, kv_heads, rows, d], v [batch, kv_heads,
+ * rows, d_v], out like q with d_v, lse [batch, heads, queries] or NULL, lengths [batch] or NULL. dtype is theirs.
+ */
+KW_API kw_status kw_attention_decode(int32_t device, void* stream, void* out, float* lse, const void* q, const void* k,
+                                     const void* v, const int32_t* lengths, void* workspace, int64_t workspace_bytes,
+                                     int64_t batch, int64_t heads, int64_t kv_heads, int64_t queries, int64_t rows,
+                                     int64_t d, int64_t d_v, int32_t dtype, int32_t causal, int64_t splits,
+                                     double scale);
+
 /* Bytes of scratch memory that such a call wants; `rows` are those that a cache has room for. */
 KW_API kw_status kw_attention_decode_workspace(int32_t device, int64_t batch, int64_t heads, int64_t kv_heads,
                                                int64_t queries, int64_t rows, int64_t d, int64_t d_v, int64_t splits,

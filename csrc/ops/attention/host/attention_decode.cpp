@@ -100,8 +100,62 @@ kw_status launch_decode(const char* name, int32_t device, void* stream, const De
   return launch(context, merge_kernels[a.of.dtype - KW_FLOAT16], merge, stream, &p, sizeof p);
 }
 
+kw_status run_decode(const char* name, int32_t device, void* stream, const Decode& a) {
+  if (a.of.batch == 0 || a.of.heads == 0 || (a.of.queries == 0 && a.new_rows == 0)) return KW_OK;
+  if (device == KW_CPU) return cpu::attention_decode(a);
+  return launch_decode(name, device, stream, a);
+}
+
+kw_status check_splits(const char* name, int64_t splits) {
+  if (splits < 0)
+    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: splits is %lld; it must be 0 or more", name, (long long)splits);
+  return KW_OK;
+}
+
+kw_status dense(const char* name, const char* argument, const void* data, int32_t dtype, int64_t batch, int64_t heads,
+                int64_t rows, int64_t d, HeadTensor* to) {
+  int64_t count = 0;
+  const bool fits = !__builtin_mul_overflow(batch, heads, &count) && !__builtin_mul_overflow(count, rows, &count) &&
+                    !__builtin_mul_overflow(count, d, &count) && count <= kMaxElements;
+  if (!fits) return fail(KW_ERROR_INVALID_ARGUMENT, "%s: no memory holds such a %s", name, argument);
+  if (count > 0) KW_TRY(check_pointer(name, argument, data, size_of(dtype)));
+  *to = {const_cast<void*>(data), heads * rows * d, rows * d, d};
+  return KW_OK;
+}
+
 }  // namespace
 }  // namespace kw
+
+KW_API kw_status kw_attention_decode(int32_t device, void* stream, void* out, float* lse, const void* q, const void* k,
+                                     const void* v, const int32_t* lengths, void* workspace, int64_t workspace_bytes,
+                                     int64_t batch, int64_t heads, int64_t kv_heads, int64_t queries, int64_t rows,
+                                     int64_t d, int64_t d_v, int32_t dtype, int32_t causal, int64_t splits,
+                                     double scale) {
+  constexpr const char* kName = "kw_attention_decode";
+  kw::Decode a{};
+  kw::Attention& of = a.of;
+  const struct {
+    const char* name;
+    int64_t size;
+  } sizes[] = {{"batch", batch}, {"heads", heads}, {"kv_heads", kv_heads}, {"queries", queries}, {"rows", rows}};
+  KW_TRY(kw::check_device(kName, device));
+  for (const auto& one : sizes) KW_TRY(kw::check_size(kName, one.name, one.size));
+  KW_TRY(kw::check_splits(kName, splits));
+  of.batch = batch, of.heads = heads, of.kv_heads = kv_heads, of.queries = queries, of.keys = rows, of.d = d,
+  of.d_v = d_v;
+  of.total_q = queries, of.total_k = rows, of.dtype = dtype, of.lse = lse;
+  KW_TRY(kw::attention_checks::check_numbers(kName, {causal, -1, -1, scale, 0.0, 0, 0}, &of));
+  KW_TRY(kw::dense(kName, "q", q, dtype, batch, heads, queries, d, &of.q));
+  KW_TRY(kw::dense(kName, "k", k, dtype, batch, kv_heads, rows, d, &of.k));
+  KW_TRY(kw::dense(kName, "v", v, dtype, batch, kv_heads, rows, d_v, &of.v));
+  KW_TRY(kw::dense(kName, "out", out, dtype, batch, heads, queries, d_v, &of.out));
+  if (lse != nullptr) KW_TRY(kw::check_pointer(kName, "lse", lse, 4));
+  if (lengths != nullptr) KW_TRY(kw::check_pointer(kName, "lengths", lengths, 4));
+  of.lse_head = queries, of.lse_batch = heads * queries;
+  a.lengths = lengths, a.caches = batch, a.page_rows = rows, a.splits = splits;
+  a.workspace = workspace, a.workspace_bytes = workspace_bytes;
+  return kw::run_decode(kName, device, stream, a);
+}
 
 KW_API kw_status kw_attention_decode_tensors(void* stream, const kw_tensor* out, const kw_tensor* lse,
                                              const kw_tensor* q, const kw_tensor* k, const kw_tensor* v,
@@ -118,14 +172,11 @@ KW_API kw_status kw_attention_decode_tensors(void* stream, const kw_tensor* out,
   int32_t device = KW_CPU;
   KW_TRY(kw::decode_checks::read(kName, from, &a, &device));
   KW_TRY(kw::attention_checks::check_numbers(kName, {causal, window_left, window_right, scale, softcap, 0, 0}, &a.of));
-  if (splits < 0)
-    return kw::fail(KW_ERROR_INVALID_ARGUMENT, "%s: splits is %lld; it must be 0 or more", kName, (long long)splits);
+  KW_TRY(kw::check_splits(kName, splits));
   a.interleaved = interleaved != 0, a.splits = splits;
   a.moves = a.of.window_left >= 0 || a.of.window_right >= 0;
   a.workspace = workspace, a.workspace_bytes = workspace_bytes;
-  if (a.of.batch == 0 || a.of.heads == 0 || (a.of.queries == 0 && a.new_rows == 0)) return KW_OK;
-  if (device == KW_CPU) return kw::cpu::attention_decode(a);
-  return kw::launch_decode(kName, device, stream, a);
+  return kw::run_decode(kName, device, stream, a);
 }
 
 KW_API kw_status kw_attention_decode_workspace(int32_t device, int64_t batch, int64_t heads, int64_t kv_heads,
