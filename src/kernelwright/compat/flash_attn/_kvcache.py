@@ -61,4 +61,5 @@ def flash_attn_with_kvcache(
         sin=rotary_sin, interleaved=rotary_interleaved, alibi_slopes=alibi_slopes, scale=softmax_scale, causal=causal,
         window=checks.window_of(_NAME, window_size), softcap=softcap, splits=num_splits, return_lse=True,
     )  # fmt: skip
-    return (out.transpose(1, 2), lse) if return_softmax_lse else out.transpose(1, 2)
+    out = out.transpose(1, 2).contiguous()
+    return (out, lse) if return_softmax_lse else out

@@ -37,8 +37,11 @@ _FORMS: tuple[tuple[str, tuple[int, ...], Mapping[str, Any]], ...] = (
     ("default", (2, 2, 3, 31), {"kv_heads": 1, "rows": 65, "d_v": 17, "slopes": True, "causal": True}),
     ("default", (3, 4, 1, 64), {"kv_heads": 2, "rows": 90, "index": 5, "lengths": True}),
     ("default", (1, 2, 1, 64), {"kv_heads": 2, "rows": 600, "splits": 3, "sinks": True}),
+    ("default", (2, 4, 2, 20), {"kv_heads": 2, "rows": 9, "lengths": True}),
+    ("default", (2, 4, 1, 64), {"kv_heads": 2, "rows": 64}),
     ("default", (0, 2, 1, 64), {"kv_heads": 2, "rows": 8}),
     ("default", (2, 2, 1, 64), {"kv_heads": 2, "rows": 0, "sinks": True}),
+    ("append", (2, 4, 2, 20), {"kv_heads": 2, "rows": 9, "new": 2, "causal": True, "rope": 6}),
     ("append", (2, 4, 1, 64), {"kv_heads": 2, "rows": 140, "new": 1, "causal": True}),
     ("append", (2, 4, 3, 128), {"kv_heads": 2, "rows": 200, "new": 3, "causal": True, "rope": 64}),
     ("append", (2, 4, 2, 96), {"kv_heads": 4, "rows": 130, "page": 8, "new": 2, "causal": True, "rope": 20, "interleaved": True}),
@@ -46,6 +49,7 @@ _FORMS: tuple[tuple[str, tuple[int, ...], Mapping[str, Any]], ...] = (
     ("append", (2, 2, 2, 40), {"kv_heads": 2, "rows": 66, "new": 7, "window": (3, 0), "rope": 20, "d_v": 24}),
 )  # fmt: skip
 CASES = tuple(Case(o, shape, dtype, more) for o, shape, more in _FORMS for dtype in ("bfloat16", "float16", "float32"))
+ROLES = {"small": (2, 4, 2, 20), "aligned": (2, 4, 1, 64)}
 BENCHMARKS = tuple(
     Case("default", (batch, heads, 1, 128), "bfloat16", {"kv_heads": kv_heads, "rows": rows})
     for batch, heads, kv_heads, rows in (

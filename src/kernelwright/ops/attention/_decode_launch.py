@@ -98,7 +98,7 @@ def _made(q: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     import torch
 
     wide = wide_type(q)
-    return dense.of_heads(q, v.shape[3]), q.new_empty(q.shape[:3], dtype=wide if q.dtype == torch.float64 else torch.float32)
+    return q.new_empty((*q.shape[:3], v.shape[3])), q.new_empty(q.shape[:3], dtype=wide if q.dtype == torch.float64 else torch.float32)
 
 
 def fake(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kernelwright.ops._tensors import settled
 from kernelwright.ops.attention import _reference as reference
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def decode(
     wide = reference.wide_type(q)
     out = torch.cat(outs) if outs else q.new_empty((0, *q.shape[1:3], v.shape[3]), dtype=wide)
     lse = torch.cat(lses) if lses else q.new_empty((0, *q.shape[1:3]), dtype=wide)
-    return reference.as_heads(out, q.dtype), lse.contiguous()
+    return settled(out, q.dtype), lse.contiguous()
 
 
 def append(
@@ -94,20 +95,24 @@ def append(
         wide_q, k, v, lengths, block_table, batch_index, sinks, alibi_slopes, scale, causal, window_left, window_right,
         softcap, splits, new_rows,
     )  # fmt: skip
-    return reference.as_heads(out, q.dtype), lse
+    return settled(out, q.dtype), lse
 
 
-def _terms(q: Tensor, v: Tensor, lse: Tensor) -> tuple[Tensor, Tensor]:
+def _terms(q: Tensor, d_v: int, largest: Any, lse: Tensor) -> tuple[Tensor, Tensor]:
     """Results are means of v, and lse errs as scores do."""
-    return v.abs().amax().expand(*q.shape[:3], v.shape[3]) if v.numel() else v.new_zeros(()), 1.0 + lse.abs()
+    return q.new_ones((*q.shape[:3], d_v)) * largest, 1.0 + lse.abs()
+
+
+def _largest(*tensors: Tensor) -> Any:
+    return max((t.abs().max() for t in tensors if t.numel()), default=0.0)
 
 
 def terms(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-    return _terms(q, v, decode(q, k, v, *rest)[1])
+    return _terms(q, v.shape[3], _largest(v), decode(q, k, v, *rest)[1])
 
 
 def terms_of_append(q: Tensor, k: Tensor, v: Tensor, k_new: Tensor, v_new: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-    import torch
-
     lse = append(q, k.clone(), v.clone(), k_new, v_new, *rest)[1]
-    return _terms(q, torch.cat([v.flatten(), v_new.flatten()]).view(-1, 1).expand(-1, v.shape[3]), lse)
+    out, size = _terms(q, v.shape[3], _largest(v, v_new), lse)
+    # Rows that were turned are rounded to their type before they are multiplied, and lse is of float32.
+    return out, size if rest[3] is None else 1000.0 * size

@@ -103,6 +103,7 @@ OP = Op(
         ),
     ),
     cases=cases.CASES,
+    roles=cases.ROLES,
     benchmarks=cases.BENCHMARKS,
     make=cases.make,
     bytes=cases.traffic,
