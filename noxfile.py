@@ -23,8 +23,10 @@ def toolchain(session: nox.Session, verb: str) -> None:
 
     Not by session.run, which kills its child half a second after an interrupt, and whose failures all end with 1.
     """
-    start = str(TREE / "toolchain" / "start.py")  # -I: nothing is imported that lies where somebody stands
-    command = [sys.executable, "-I", start, str(TREE), "toolchain", verb, *session.posargs]
+    start = str(
+        TREE / "toolchain" / "kernelwright_toolchain" / "start.py"
+    )  # -I: nothing is imported that lies where somebody stands
+    command = [sys.executable, "-I", start, str(TREE), "kernelwright_toolchain", verb, *session.posargs]
     env = {**os.environ, "KW_PARENT": str(os.getpid())}
     child = subprocess.Popen(command, env=env)
     code = None

@@ -3,8 +3,9 @@
 # alone whose bytes would be the same.
 
 # With -I nothing is imported that only happens to lie somewhere; the tree is then named.
-set(kw_device_command "${KW_PYTHON_COMMAND}" -I "${PROJECT_SOURCE_DIR}/toolchain/start.py" "${PROJECT_SOURCE_DIR}")
-list(APPEND kw_device_command toolchain device --out "${KW_PACKAGE}")
+set(kw_start "${PROJECT_SOURCE_DIR}/toolchain/kernelwright_toolchain/start.py")
+set(kw_device_command "${KW_PYTHON_COMMAND}" -I "${kw_start}" "${PROJECT_SOURCE_DIR}")
+list(APPEND kw_device_command kernelwright_toolchain device --out "${KW_PACKAGE}")
 list(APPEND kw_device_command --provider "${KW_PROVIDER}")
 foreach(option TARGET TOOLKIT ARCHS OPS LABEL)
   if(KW_${option})

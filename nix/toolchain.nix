@@ -92,7 +92,7 @@ checked {
     python
   ];
 
-  # What toolchain/providers/nix.py reads, and what nvcc's and CMake's users expect to find set.
+  # What toolchain/kernelwright_toolchain/providers/nix.py reads, and what nvcc's and CMake's users expect to find set.
   variables = {
     KW_NIX_TARGET = target.name;
     CUDACXX = "${lib.getBin nvcc}/bin/nvcc";

@@ -25,10 +25,10 @@ sys.path.insert(0, str(ROOT / "tests/toolchain"))  # for emulation
 
 from emulation import emulator
 
-from toolchain.abi import header_directories
-from toolchain.errors import ToolMissing
-from toolchain.request import find_ops
-from toolchain.targets import load
+from kernelwright_toolchain.abi import header_directories
+from kernelwright_toolchain.errors import ToolMissing
+from kernelwright_toolchain.request import find_ops
+from kernelwright_toolchain.targets import load
 
 ARCH = "90"
 ALLOWED = re.compile(r"lib(c|m|dl|pthread)\.so\.\d+|ld-linux-(x86-64|aarch64)\.so\.\d+")

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright_toolchain.errors import ToolMissing
 from tests.cpp.test_cpp import ARCH, ROOT, compiler_options, done, run
-from toolchain.errors import ToolMissing
 
 pytestmark = pytest.mark.slow
 

@@ -100,8 +100,8 @@ def test_the_program_on_the_page_of_the_c_library(package: Path, cmake: str, tmp
 
 def test_the_options_of_the_build():
     """The page's table names exactly what `./kw build --` takes."""
-    from toolchain import targets
-    from toolchain.building.options import add_arguments
+    from kernelwright_toolchain import targets
+    from kernelwright_toolchain.building.options import add_arguments
 
     parser = argparse.ArgumentParser(add_help=False)
     add_arguments(parser, targets.load())

@@ -18,9 +18,9 @@ from kernelwright import _files
 from kernelwright.doctor.xray import _elf, _fatbin, _host, _images, _unpack
 from kernelwright.doctor.xray._view import Damaged, View
 from kernelwright.doctor.xray.facts import examine
+from kernelwright_toolchain.wheel import elf as built
 from tests.doctor.cuda_files import Image, Library, container, cubin, ptx, ptx_file, sass, wheel
 from tests.doctor.made_up import WORKSTATION
-from toolchain.wheel import elf as built
 
 NVCC = Path(__file__).parent / "cuda_files_of_nvcc"
 HOME = "/ho" + "me/ada"

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from kernelwright import __main__ as program
-from kernelwright.doctor.xray import _asked, _torch
+from kernelwright.doctor.xray import _asked, _siblings, _torch
 from kernelwright.doctor.xray._place import Torch, UnknownTarget
 from tests.doctor.cuda_files import Library, container, ptx, sass, wheel
 
@@ -105,6 +105,40 @@ def test_which_file(tmp_path, capsys):
     code, printed, _ = asked(capsys, "--gpu", "rtx5090", path)
     assert (code, printed[0]) == (1, "which file: on rtx5090 lib_cuda128.so (sm_120) runs; not lib_cuda118.so")
     assert "12.0  RTX 50, RTX PRO 6000                                 runs (sm_120), in 1 of 2 files" in printed
+
+
+def test_the_file_that_torch_takes(tmp_path, capsys):
+    """Of builds for several CUDA releases a package loads the one of torch's; what the others lack is nobody's trouble."""
+    new = {"fat": container(*sass("80", "120")), "needed": ("libcudart.so.13",), "versions": LIBC}
+    files = {
+        "p/lib_cuda118.so": Library(fat=container(*sass("80")), versions=LIBC).bytes(),
+        "p/lib_cuda128.so": Library(fat=container(*sass("80", "120")), versions=LIBC).bytes(),
+        "p/lib_cuda130.so": Library(**new).bytes(),
+    }
+    path = wheel(tmp_path / "p-1-py3-none-any.whl", files)
+    code, printed, _ = asked(capsys, "--gpu", "rtx5090", "--torch", "2.9+cu128", path)
+    expected = "yes: it runs on rtx5090, torch 2.9+cu128 (sm_120), by lib_cuda128.so"
+    assert (code, printed[0]) == (0, expected)
+    assert not any("fails" in line for line in printed)
+    _, printed, _ = asked(
+        capsys, "--gpu", "rtx5090", "--torch", "2.9+cu126", path
+    )  # which of them it loads is not known
+    assert printed[0].startswith("which file:")
+
+
+@pytest.mark.parametrize(
+    ("names", "left"),
+    [
+        (["libx_cuda118.so", "libx_cuda128.so"], ["libx_cuda118.so"]),
+        (["x.cu12.8.so", "x.cu12.6.so", "y.cu12.6.so"], ["x.cu12.6.so"]),
+        (["libx_cuda128.so"], []),
+        (["libx_cuda118.so", "libx_cuda1280.so"], []),
+        (["liba.so", "libb.so"], []),
+    ],
+)
+def test_builds_for_other_releases(names, left):
+    assert _siblings.not_taken(names, _asked.torch_of("2.9+cu128")) == set(left)
+    assert not _siblings.not_taken(names, _asked.torch_of("2.9"))
 
 
 def test_modules_for_other_gpus_are_no_failure(tmp_path, capsys):

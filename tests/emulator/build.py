@@ -16,10 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from kernelwright_toolchain.device.compiler import source_of
+from kernelwright_toolchain.device.sources import is_device_code
+from kernelwright_toolchain.targets import load
 from tests.emulator.translate import translate
-from toolchain.device.compiler import source_of
-from toolchain.device.sources import is_device_code
-from toolchain.targets import ROOT, load
+from tests.tree import ROOT
 
 HERE = Path(__file__).parent
 CSRC = ROOT / "csrc"

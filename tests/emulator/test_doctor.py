@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from kernelwright import ops
+from kernelwright_toolchain.device.compiler import source_of
 from tests.emulator import build
-from toolchain.device.compiler import source_of
-from toolchain.targets import ROOT
+from tests.tree import ROOT
 
 DEVICES = {"sm_90a": "9.0/132/50", "sm_80": "8.0/108/40"}
 

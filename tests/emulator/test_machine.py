@@ -12,7 +12,7 @@ import pytest
 
 from tests.emulator import build
 from tests.emulator.machine import KERNELS, SOURCES, THREADS, kernels
-from toolchain.targets import ROOT
+from tests.tree import ROOT
 
 pytestmark = pytest.mark.slow
 CODE = "sm_90a"

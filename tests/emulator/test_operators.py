@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.emulator import build
-from toolchain.targets import ROOT
+from tests.tree import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.torch]
 

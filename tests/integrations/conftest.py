@@ -60,10 +60,11 @@ def seed(device) -> int:
 
 
 @pytest.fixture
-def under(bnb):
-    """kernelwright under bitsandbytes, for one test."""
-    from kernelwright.integrations import bitsandbytes
+def under(bnb, monkeypatch):
+    """kernelwright under bitsandbytes, for one test; its layers' codes stay in order, whatever is faster here."""
+    from kernelwright.integrations import _bitsandbytes_order, bitsandbytes
 
+    monkeypatch.setattr(_bitsandbytes_order, "reordered_is_faster", lambda _: False)
     yield bitsandbytes
     bitsandbytes.disable()
 

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import copy
+import functools
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -86,7 +88,16 @@ def test_whose_kernel_runs(bnb, under, seed, device):
     from kernelwright.integrations import _bitsandbytes_kernels as kernels
 
     calls = []
-    recorded = {name: (lambda *a, f=f, n=name: (calls.append(n), f(*a))[1]) for name, f in kernels.KERNELS.items()}
+
+    def noted(name, kernel):
+        @functools.wraps(kernel)  # enable() compares its arguments with the operator's
+        def note(*args):
+            calls.append(name)
+            return kernel(*args)
+
+        return note
+
+    recorded = {name: noted(name, kernel) for name, kernel in kernels.KERNELS.items()}
     layer = bnb.nn.LinearNF4(64, 64).to(device)
     x = torch.randn(2, 64, requires_grad=True)
 
@@ -248,10 +259,109 @@ print(under.enabled())
 
 @pytest.mark.parametrize(("value", "disabled", "said"), [("1", "", "True"), ("", "", "False"), ("1", "1", "False")])
 def test_the_variable(bnb, value, disabled, said):
-    import os
-
     environment = os.environ | {"KERNELWRIGHT_BITSANDBYTES": value, "KERNELWRIGHT_DISABLE": disabled}
     done = subprocess.run(
         [sys.executable, "-c", VARIABLE], env=environment, capture_output=True, text=True, check=False
     )
     assert done.stdout.strip() == said, done.stderr
+
+
+OTHER_RELEASE = """
+import sys, warnings
+import torch
+if sys.argv[1] == "older":
+    # The operator that a release before 0.50 lacks, or one with another argument in it.
+    define = torch.library.define
+    def without(name, schema, *args, **kwargs):
+        if name == "bitsandbytes::gemm_4bit":
+            schema = schema.replace(", int blocksize", ", int blocksize, int more")
+        return define(name, schema, *args, **kwargs)
+    torch.library.define = without
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    import bitsandbytes
+from kernelwright.integrations import bitsandbytes as under
+print(under.enabled(), [str(one.message) for one in said if "kernels, although" in str(one.message)])
+packed, state = bitsandbytes.functional.quantize_4bit(torch.randn(64, 64))
+assert bitsandbytes.functional.dequantize_4bit(packed, state).shape == (64, 64)
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "release", "said"),
+    [("1", "older", "no operator gemm_4bit, or with other arguments"), ("2", "this", "is neither yes")],
+)
+@pytest.mark.parametrize("strict", [False, True])
+def test_the_variable_never_ends_its_import(bnb, value, release, said, strict):
+    """Another release, a value that means nothing, warnings as errors: bitsandbytes works on, and it is said why."""
+    arguments = ["-W", "error::RuntimeWarning"] * strict
+    done = subprocess.run(
+        [sys.executable, *arguments, "-c", OTHER_RELEASE, release],
+        env=os.environ | {"KERNELWRIGHT_BITSANDBYTES": value},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("False"), done.stdout
+    assert said in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("double", [False, True])
+def test_scales_of_another_type(bnb, under, seed, dtype, double, device):
+    """A program that makes everything of its default type converts scales too; they are converted back."""
+    weight, x = torch.randn(96, 128), torch.randn(3, 128)
+    packed, state = bnb.functional.quantize_4bit(weight, quant_type="nf4", compress_statistics=double)
+    where = state.state2 if double else state
+    where.absmax = where.absmax.to(dtype)
+    if double:
+        where.code, state.offset = where.code.to(dtype), state.offset.to(dtype)
+    scales = where.absmax.float()
+    if double:
+        scales = where.code.float()[state.absmax.int()] * scales.repeat_interleave(256)[: state.absmax.numel()]
+        scales = scales + state.offset.float()
+    codes = torch.stack((packed.view(-1) >> 4, packed.view(-1) & 15), 1).view(-1).long()
+    wide = (state.code[codes] * scales.repeat_interleave(64)).view(96, 128)
+    under.enable()
+    torch.testing.assert_close(bnb.matmul_4bit(x, packed, state), x @ wide.t(), rtol=1e-5, atol=1e-4)
+    op = torch.ops.bitsandbytes.gemm_4bit.default
+    nested = (None, state.absmax, where.code, state.offset) if double else ()
+    y = op(x, packed, [96, 128], where.absmax, 64, "nf4", *nested)
+    torch.testing.assert_close(y, x @ wide.t(), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("quant_type", TYPES)
+def test_gemv(bnb, under, seed, quant_type, device):
+    """Its function for one row, with the values of the type as a tensor instead of its name."""
+    weight, x = torch.randn(96, 128), torch.randn(1, 128)
+    packed, state = bnb.functional.quantize_4bit(weight, quant_type=quant_type, compress_statistics=True)
+    wide = bnb.functional.dequantize_4bit(packed, state)
+    if device == "cpu" and bnb.functional.has_avx512bf16():
+        pytest.skip("its layers reorder their codes on this CPU, and its kernel for those stays")
+    under.enable()
+    for _ in range(2):
+        torch.testing.assert_close(bnb.functional.gemv_4bit(x, packed, state=state), x @ wide.t(), rtol=1e-5, atol=1e-4)
+    out = torch.empty(1, 96)
+    assert bnb.functional.gemv_4bit(x, packed, out=out, state=state) is out
+    torch.testing.assert_close(out, x @ wide.t(), rtol=1e-5, atol=1e-4)
+
+
+def test_its_order_where_that_is_faster(bnb, under, seed, monkeypatch):
+    """Decided by measurement before the first layer is reordered; products of such a layer are bitsandbytes' own."""
+    from kernelwright.integrations import _bitsandbytes_order as order
+
+    if not bnb.functional.has_avx512bf16():
+        pytest.skip("bitsandbytes reorders codes on CPUs with AVX512-BF16 alone")
+    monkeypatch.setattr(order, "reordered_is_faster", lambda _: True)
+    layer = bnb.nn.LinearNF4(64, 64, bias=False, compute_dtype=torch.bfloat16)
+    layer.weight.data = layer.weight.data.bfloat16()
+    layer = layer.to("cpu").eval()
+    wide = bnb.functional.dequantize_4bit(layer.weight.data, layer.weight.quant_state)
+    under.enable()
+    with torch.no_grad():
+        y = layer(torch.eye(64, dtype=torch.bfloat16))
+    assert layer.weight.quant_state.packing_format_for_cpu
+    torch.testing.assert_close(y.t(), wide, rtol=2**-6, atol=2**-6)
+    monkeypatch.undo()
+    assert order._ratio(4, bnb.functional._convert_weight_packed_for_cpu) > 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tests.layout.rules_documents import ERRORS, LAUNCHER
+
 SPDX = "# SPDX-License-Identifier: MIT\n"
 C_SPDX = "// SPDX-License-Identifier: MIT\n"
 ARCH = "sm" + "_89"
@@ -53,15 +55,15 @@ VALUES = [
     number("kw", "GLIBC = '2.28'\n", "2.28"),
     number("CMakeLists.txt", "set(T x86_64-linux-gnu)\n", "the triple of linux-x86_64"),
     number("src/kernelwright/a.py", "TAG = 'manylinux_2_31_x86_64'\n", "a platform tag"),
-    number("toolchain/workflows/a.yml.in", "GCC: 12.4.0\n", "the locked GCC"),
+    number("toolchain/kernelwright_toolchain/workflows/a.yml.in", "GCC: 12.4.0\n", "the locked GCC"),
     Plant(
-        "launchers_and_kernels_agree",
+        "shared_numbers_are_in_geometry",
         {
-            "csrc/ops/x/host/a.h": "// As in csrc/ops/x/device/a_*.cuh.\nconstexpr int64_t kA = int64_t{2} << 3;\n",
-            "csrc/ops/x/device/a_b.cuh": "constexpr u32 kB = 8u;\nconstexpr u32 kA = kB * 4;\n",
+            "csrc/ops/x/host/a.h": "constexpr int64_t kA = 16;\n",
+            "csrc/ops/x/device/a.cuh": "constexpr u32 kA = 8u * 2;\n",
         },
-        "csrc/ops/x/host/a.h: kA is 16, in csrc/ops/x/device/a_b.cuh it is 32",
-        {"csrc/ops/x/device/a_b.cuh": "constexpr u32 kB = 8u;\nconstexpr u32 kA = kB * 2;\n"},
+        "csrc/ops/x/host/a.h: kA stands in csrc/ops/x/device/a.cuh too",
+        {"csrc/ops/x/device/a.cuh": "constexpr u32 kB = 16;\n"},
     ),
 ]
 
@@ -155,7 +157,9 @@ PYTHON = [
         "the_toolchain_runs_on_a_bare_python",
         {"toolchain/a.py": "import json\nimport nox\n"},
         "toolchain/a.py:2: imports nox",
-        {"toolchain/a.py": "from toolchain import b\nif TYPE_CHECKING:\n    import nox\ndef f():\n    import nox\n"},
+        {
+            "toolchain/a.py": "from kernelwright_toolchain import b\nif TYPE_CHECKING:\n    import nox\ndef f():\n    import nox\n"
+        },
     ),
     Plant(
         "installs_are_by_hash",
@@ -173,9 +177,9 @@ PYTHON = [
     ),
     Plant(
         "the_package_does_not_know_the_toolchain",
-        {"src/a.py": "def f():\n    from toolchain.targets import load\n"},
-        "src/a.py:2: imports toolchain.targets",
-        {"src/a.py": "from . import toolchain\n"},
+        {"src/a.py": "def f():\n    from kernelwright_toolchain.targets import load\n"},
+        "src/a.py:2: imports kernelwright_toolchain.targets",
+        {"src/a.py": "from . import kernelwright_toolchain\n"},
     ),
 ]
 
@@ -226,42 +230,42 @@ RAISES = "def f():\n    raise TableError('x')\nx = {18: BusyError}\n"
 BASE_H = "enum {\n  KW_OK = 0,\n  KW_ERROR_CUDA = 9,\n};\n"
 PAGE = "| 2 | `KwError` | | |\n| 10 | `TableError` | | |\n| 18 | `BusyError` | | |\n| 9 | `KW_ERROR_CUDA` | | |\n"
 EXCEPTION = 'class CudaError(Exception):\n    status = "KW_ERROR_CUDA"\n'
-DOCUMENTED = {"toolchain/errors.py": ERRORS_PY, "csrc/include/kernelwright/base.h": BASE_H}
+DOCUMENTED = {ERRORS: ERRORS_PY, "csrc/include/kernelwright/base.h": BASE_H}
 
 DOCUMENTS = [
     Plant(
         "exit_codes_are_distinct",
-        {"toolchain/errors.py": ERRORS_PY.replace("18", "10")},
+        {ERRORS: ERRORS_PY.replace("18", "10")},
         "BusyError and TableError both end with 10",
-        {"toolchain/errors.py": ERRORS_PY},
+        {ERRORS: ERRORS_PY},
     ),
     Plant(
         "exit_codes_are_distinct",
-        {"toolchain/errors.py": ERRORS_PY.replace("    exit_code = 18", "    pass")},
+        {ERRORS: ERRORS_PY.replace("    exit_code = 18", "    pass")},
         "BusyError has no exit_code",
-        {"toolchain/errors.py": ERRORS_PY},
+        {ERRORS: ERRORS_PY},
     ),
     Plant(
         "exit_codes_are_distinct",
-        {"toolchain/errors.py": ERRORS_PY.replace("18", "1")},
+        {ERRORS: ERRORS_PY.replace("18", "1")},
         "BusyError: 1 is Python's own",
-        {"toolchain/errors.py": ERRORS_PY},
+        {ERRORS: ERRORS_PY},
     ),
     Plant(
         "exit_codes_are_distinct",
-        {"toolchain/errors.py": ERRORS_PY, "toolchain/a/read.py": "class ReadError(KwError):\n    exit_code = 10\n"},
+        {ERRORS: ERRORS_PY, "toolchain/a/read.py": "class ReadError(KwError):\n    exit_code = 10\n"},
         "ReadError and TableError both end with 10",
         {"toolchain/a/read.py": "class ReadError(KwError):\n    exit_code = 11\n"},
     ),
     Plant(
         "the_launcher_ends_as_the_toolchain_does",
-        {"toolchain/errors.py": ERRORS_PY, "kw": 'EXIT = {"TableError": 10, "BusyError": 17}\n'},
-        "kw: BusyError is 18 in the toolchain, not 17",
-        {"kw": 'EXIT = {"TableError": 10, "BusyError": 18}\n'},
+        {ERRORS: ERRORS_PY, LAUNCHER: 'EXIT = {"TableError": 10, "BusyError": 17}\n'},
+        f"{LAUNCHER}: BusyError is 18 in the toolchain, not 17",
+        {LAUNCHER: 'EXIT = {"TableError": 10, "BusyError": 18}\n'},
     ),
     Plant(
         "error_classes_are_used",
-        {"toolchain/errors.py": ERRORS_PY, "toolchain/a.py": RAISES.replace("BusyError", "0")},
+        {ERRORS: ERRORS_PY, "toolchain/a.py": RAISES.replace("BusyError", "0")},
         "nothing raises BusyError",
         {"toolchain/a.py": RAISES},
     ),

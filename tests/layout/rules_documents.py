@@ -10,7 +10,8 @@ from pathlib import Path, PurePosixPath
 
 from tests.layout.tree import Tree
 
-ERRORS = "toolchain/errors.py"
+ERRORS = "toolchain/kernelwright_toolchain/errors.py"
+LAUNCHER = "toolchain/kernelwright_toolchain/launcher.py"
 BASE = "csrc/include/kernelwright/base.h"
 EXCEPTIONS = "src/kernelwright/errors.py"
 ENVIRONMENT = "src/kernelwright/_environment.py"
@@ -64,14 +65,14 @@ def exit_codes_are_distinct(tree: Tree) -> Iterator[str]:
 
 
 def the_launcher_ends_as_the_toolchain_does(tree: Tree) -> Iterator[str]:
-    """`kw` is one file and spells the codes again; who looks one up must find what it means there."""
-    if "kw" not in tree.files or ERRORS not in tree.files:
+    """The launcher imports nothing and spells the codes again; who looks one up must find what it means there."""
+    if LAUNCHER not in tree.files or ERRORS not in tree.files:
         return
     known = {name: code for _, name, code in _fatal(tree)}
-    table = re.search(r"^EXIT = \{([^}]*)\}", tree.text("kw"), re.MULTILINE)
+    table = re.search(r"^EXIT = \{([^}]*)\}", tree.text(LAUNCHER), re.MULTILINE)
     for name, code in re.findall(r'"(\w+)": (\d+)', table[1] if table else ""):
         if known.get(name) != int(code):
-            yield f"kw: {name} is {known.get(name)} in the toolchain, not {code}"
+            yield f"{LAUNCHER}: {name} is {known.get(name)} in the toolchain, not {code}"
 
 
 def _raised(module: ast.Module) -> Iterator[str]:

@@ -90,7 +90,7 @@ def variables_are_few(tree: Tree) -> Iterator[str]:
 
 def the_toolchain_runs_on_a_bare_python(tree: Tree) -> Iterator[str]:
     """It is what fetches everything else, so at import it may need the standard library only."""
-    allowed = sys.stdlib_module_names | {"toolchain"}
+    allowed = sys.stdlib_module_names | {"kernelwright_toolchain"}
     for path, module in tree.python("toolchain", "kw"):
         for node in _at_import(module.body):
             for name in _imported(node):
@@ -103,7 +103,7 @@ def the_package_does_not_know_the_toolchain(tree: Tree) -> Iterator[str]:
     for path, module in tree.python("src"):
         for node in ast.walk(module):
             for name in _imported(node):
-                if name.partition(".")[0] in {"toolchain", "tests", "benchmarks"}:
+                if name.partition(".")[0] in {"kernelwright_toolchain", "tests", "benchmarks"}:
                     yield f"{path}:{node.lineno}: imports {name}, which no wheel holds"  # type: ignore[attr-defined]
 
 

@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Numbers that targets.toml alone may spell, and those that stand in two places and must agree."""
+"""Numbers that targets.toml alone may spell, and those that would stand in two places."""
 
 from __future__ import annotations
 
-import ast
-import operator
 import re
 from collections.abc import Iterator
-from fnmatch import fnmatch
 
+from kernelwright_toolchain import targets
 from tests.layout.tree import Tree
-from toolchain import targets
 
 # Where no such number may stand. Documents, tests, locks, recorded results and generated files (.github) may name them.
 ROOMS = (
@@ -74,51 +71,18 @@ def numbers_live_in_the_table(tree: Tree) -> Iterator[str]:
                 yield f"{place}: {found!r} is {values[found]}; targets.toml alone spells it"
 
 
-_CONSTANT = re.compile(r"^(?:inline )?constexpr \w+ (k\w+) = ((?:[^;{]|int64_t\{\w+\})+);", re.MULTILINE)
-_SHARED = re.compile(r"^// As in (csrc/ops/.*)\n((?:(?!// ).+\n)*)", re.MULTILINE)
-_OPERATORS = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.floordiv,
-    ast.LShift: operator.lshift, ast.RShift: operator.rshift,
-}  # fmt: skip
+_CONSTANT = re.compile(r"^(?:inline )?constexpr \w+ (k\w+) = ", re.MULTILINE)
+_HOST = re.compile(r"(csrc/ops/\w+/)(?:host|cpu|api)/")
 
 
-def _number(expression: str, known: dict[str, str]) -> int | None:
-    """Of an expression of whole numbers and of constants that stand in `known`; None of any other."""
-
-    def value(node: ast.expr) -> int:
-        if isinstance(node, ast.Constant) and isinstance(node.value, int):
-            return node.value
-        if isinstance(node, ast.Name):
-            return value(parsed(known[node.id]))
-        if isinstance(node, ast.BinOp):
-            return int(_OPERATORS[type(node.op)](value(node.left), value(node.right)))
-        raise KeyError(ast.dump(node))
-
-    def parsed(text: str) -> ast.expr:
-        return ast.parse(re.sub(r"int64_t\{(\w+)\}|\b(\d\w*?)u\b", r"\1\2", text), mode="eval").body
-
-    try:
-        return value(parsed(expression))
-    except (KeyError, SyntaxError):
-        return None
-
-
-def launchers_and_kernels_agree(tree: Tree) -> Iterator[str]:
-    """A launcher plans with numbers of its kernels that no header of both has; one changed alone gives wrong launches."""
-    constants_of = {path: dict(_CONSTANT.findall(tree.text(path))) for path in tree.under("csrc/ops", "csrc/device")}
-    kernels = {path: of for path, of in constants_of.items() if not re.match(r"csrc/ops/\w+/(host|cpu|api)/", path)}
-    for path, own in constants_of.items():
-        if path in kernels:
+def shared_numbers_are_in_geometry(tree: Tree) -> Iterator[str]:
+    """A number by which a launcher plans and a kernel runs, written twice: one changed alone gives wrong launches."""
+    constants = {path: set(_CONSTANT.findall(tree.text(path))) for path in tree.under("csrc/ops")}
+    for path, own in constants.items():
+        family = _HOST.match(path)
+        if family is None:
             continue
-        family = "/".join(path.split("/")[:3])
-        of_kernels = {kernel: of for kernel, of in kernels.items() if kernel.startswith(f"{family}/")}
-        every = {name: text for of in of_kernels.values() for name, text in of.items()}
-        for where, block in _SHARED.findall(tree.text(path)):
-            patterns = re.findall(r"[\w*]+\.cuh?", where)
-            for name, text in _CONSTANT.findall(block):
-                for kernel, constants in of_kernels.items():
-                    if name not in constants or not any(fnmatch(kernel.rpartition("/")[2], p) for p in patterns):
-                        continue
-                    ours, theirs = _number(text, own), _number(constants[name], every)
-                    if ours is not None and theirs is not None and ours != theirs:
-                        yield f"{path}: {name} is {ours}, in {kernel} it is {theirs}"
+        for other, of in constants.items():
+            if other.startswith(family[1]) and not _HOST.match(other):
+                for name in sorted(own & of):
+                    yield f"{path}: {name} stands in {other} too; {family[1]}geometry.h is for both"

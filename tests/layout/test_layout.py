@@ -78,8 +78,8 @@ def test_every_rule_has_a_plant_and_a_reason():
 
 def test_rules_look_at_this_project_and_not_at_nothing(project: Tree):
     assert "targets.toml" in project.files
-    assert "toolchain/targets/read.py" in project.sources()
-    assert {path for path, _ in project.python("toolchain")} >= {"toolchain/errors.py"}
+    assert "toolchain/kernelwright_toolchain/targets/read.py" in project.sources()
+    assert {path for path, _ in project.python("toolchain")} >= {"toolchain/kernelwright_toolchain/errors.py"}
 
 
 def test_a_tree_without_git_has_the_same_files(project: Tree, tmp_path: Path):

@@ -20,7 +20,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "toolchain")]  # for flake_support,
 import standin_support as standin
 from flake_support import Flake
 
-from toolchain.exact import wheel as wheels
+from kernelwright_toolchain.exact import wheel as wheels
 
 pytestmark = [
     pytest.mark.slow,

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # for flake_support
 
 from flake_support import ROOT, Flake
 
-from toolchain import source, targets
+from kernelwright_toolchain import source, targets
 
 pytestmark = pytest.mark.skipif(
     not shutil.which("nix"), reason="Nix is not installed (Debian's nix-bin or any Nix 2.8 or newer); nothing evaluated"

@@ -62,7 +62,7 @@ def test_same_bits_with_any_number_of_threads(op, overload):
 @pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)
 def test_vmap(op, overload):
     """Over a new first dimension of the first argument: right as a loop is, or refused; never a wrong number."""
-    case = next(c for c in op.cases if c.overload == overload.name and c.shape == (3, 33))
+    case = op.cases_for("small", overload.name)[0]
     args = op.make(case, "cpu", tensors.generator(6, "cpu"))
     call = tensors.target(op, overload.name)
     batch = torch.stack([args[0], args[0] * 2, -args[0]])
@@ -89,7 +89,7 @@ def test_dispatch_modes_see_calls(op, overload, device):
             seen.append(function)
             return function(*args, **(kwargs or {}))
 
-    case = next(c for c in op.cases if c.overload == overload.name and c.shape == (3, 33))
+    case = op.cases_for("small", overload.name)[0]
     call = tensors.target(op, overload.name)
     expected = results(op, overload, case, device)
     with Watch():
@@ -102,7 +102,7 @@ def test_dispatch_modes_see_calls(op, overload, device):
 @pytest.mark.parametrize(("op", "overload"), [(o, v) for o, v in OVERLOADS if v.backward], ids=case_id)
 def test_functional_gradients_are_refused(op, overload):
     """torch has no way for an operator written in Python to give them; its own words about it help nobody."""
-    case = next(c for c in op.cases if c.overload == overload.name and c.shape == (3, 33) and c.dtype == "float32")
+    case = op.cases_for("small", overload.name, "float32")[0]
     args = op.make(case, "cpu", tensors.generator(7, "cpu"))
 
     def loss(x):

@@ -77,7 +77,7 @@ def test_each_argument_in_a_layout_of_its_own(op, overload, device, seed, monkey
 @pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)
 def test_values_at_the_edges(op, overload, device, monkeypatch):
     """Zeros, infinities, NaN, the largest float16, and numbers whose square is below float16 and near float32's least."""
-    cases = [c for c in op.cases if c.overload == overload.name and c.shape == (3, 64)]
+    cases = op.cases_for("aligned", overload.name)
     for dtype, case in {c.dtype: c for c in reversed(cases)}.items():  # the first of each type
         for value in (0.0, torch.inf, -torch.inf, torch.nan, 65504.0, 2.0**-14, 1e-20):
             for everywhere in (True, False):
@@ -91,7 +91,7 @@ def test_values_at_the_edges(op, overload, device, monkeypatch):
 
 @pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)
 def test_double_is_the_reference(op, overload, device, monkeypatch):
-    case = next(c for c in op.cases if c.overload == overload.name and c.shape == (3, 33))
+    case = op.cases_for("small", overload.name)[0]
     args = tensors.changed(op, overload.name, op.make(case, device, tensors.generator(2, device)), tensors.wide)
     args = [torch.float64 if isinstance(a, torch.dtype) else a for a in args]
     expected, _ = expectation(op, overload.name, args)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -67,6 +68,23 @@ def test_overloads_and_cases_fit_together(op):
         assert not (writes and overload.backward), (
             "torch registers no gradients for a schema that writes to its arguments"
         )
+
+
+@each
+def test_every_role_is_there(op):
+    """Tests of all operators ask for them; one without "aligned" was tested at no edge of its values."""
+    for overload in op.overloads:
+        assert op.cases_for("small", overload.name)
+        kinds = {case.dtype for case in op.cases if case.overload == overload.name}
+        assert {case.dtype for case in op.cases_for("aligned", overload.name)} == kinds
+
+
+def test_a_role_that_is_missing_is_named():
+    op = replace(ops.record("rms_norm"), cases=())
+    with pytest.raises(
+        LookupError, match=r"rms_norm.default has no case with the shape \(3, 33\), which is its role 'small'"
+    ):
+        op.cases_for("small", "default")
 
 
 def test_bytes_and_flops_of_a_known_case():

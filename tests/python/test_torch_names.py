@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from tests.layout.torch_names import NAMES, members, rows
-from toolchain.targets import ROOT
+from tests.tree import ROOT
 
 pytestmark = pytest.mark.torch
 

@@ -14,10 +14,10 @@ sys.path.insert(0, str(Path(__file__).parent))  # for device_support, machine_su
 
 from machine_support import ENVIRONMENTS
 
-from toolchain import targets
-from toolchain.__main__ import PARENT_ENDED, SIGNALS
-from toolchain.device import Nvcc, Nvrtc
-from toolchain.targets import ROOT
+from kernelwright_toolchain import targets
+from kernelwright_toolchain.__main__ import PARENT_ENDED, SIGNALS
+from kernelwright_toolchain.device import Nvcc, Nvrtc
+from tests.tree import ROOT
 
 REFERENCE = "cu122"
 

@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from toolchain.device import Compiled, Job
+from kernelwright_toolchain.device import Compiled, Job
 
 if TYPE_CHECKING:
     from pathlib import Path

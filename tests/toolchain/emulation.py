@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.targets import Target
+from kernelwright_toolchain.targets import Target
 
 
 def emulator(target: Target) -> list[str]:

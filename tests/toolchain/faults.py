@@ -28,10 +28,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from toolchain import orphans, source
-from toolchain.device.compiler import source_of
-from toolchain.request import find_ops
-from toolchain.targets import ROOT
+from kernelwright_toolchain import orphans, source
+from kernelwright_toolchain.device.compiler import source_of
+from kernelwright_toolchain.request import find_ops
+from tests.tree import ROOT
 
 MORE = ("noxfile.py",)
 STATE = ("tools/*", "nox-*", "cache/zig", "cache/virtualenv")

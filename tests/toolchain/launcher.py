@@ -15,14 +15,16 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.tree import ROOT
+
+CODE = Path("toolchain/kernelwright_toolchain/launcher.py")
 SHOUT = """import os, sys
 odd = [name for name in os.environ if name.startswith(("NOX", "PYTHON")) and name != "PYTHONPATH"]
 print("NOX", sys.argv[1:], os.getcwd(), os.environ["KW_CALLED_FROM"], *odd)
 """
 
 
-def load(path: Path = ROOT / "kw") -> ModuleType:
+def load(path: Path = ROOT / CODE) -> ModuleType:
     loader = SourceFileLoader("kw_under_test", str(path))
     spec = importlib.util.spec_from_loader(loader.name, loader)
     assert spec is not None
@@ -52,13 +54,17 @@ def make_wheel(directory: Path, name: str, files: dict[str, str], version: str =
 
 
 class Tree:
-    """A copy of kw with a stand-in for nox that prints what it is told."""
+    """A copy of kw and its code with a stand-in for nox that prints what it is told."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.wheels = root / "tree", root / "wheels"
         (self.root / "locks").mkdir(parents=True)
         self.wheels.mkdir()
         shutil.copy(ROOT / "kw", self.root / "kw")
+        self.code = self.root / CODE
+        self.code.parent.mkdir(parents=True)
+        for name in ("__init__.py", CODE.name):
+            shutil.copy(ROOT / CODE.parent / name, self.code.parent)
         wheel = make_wheel(self.wheels, "nox", {"nox/__init__.py": "", "nox/__main__.py": SHOUT})
         self.lock(hashlib.sha256(wheel.read_bytes()).hexdigest())
 

@@ -19,12 +19,12 @@ from pathlib import Path
 
 import pytest
 
-from toolchain import source, targets
-from toolchain.errors import KwError
-from toolchain.locking import conda as lock
-from toolchain.providers import host, system
-from toolchain.targets import ROOT
-from toolchain.wheel.recipe import ENVIRONMENTS
+from kernelwright_toolchain import source, targets
+from kernelwright_toolchain.errors import KwError
+from kernelwright_toolchain.locking import conda as lock
+from kernelwright_toolchain.providers import host, system
+from kernelwright_toolchain.wheel.recipe import ENVIRONMENTS
+from tests.tree import ROOT
 
 TABLE = targets.load()
 STORE = 'STORE = Path("/nix/store")'
@@ -62,7 +62,7 @@ def tree(place: Path, made: Prefix, store: Path | None = None) -> Path:
     (place / "targets.toml").write_text(
         re.sub(r'^sysroot = "[\d.]+"', f'sysroot = "{sysroot}"', text, flags=re.MULTILINE)
     )
-    code = place / "toolchain" / "providers" / "environment.py"
+    code = place / "toolchain" / "kernelwright_toolchain" / "providers" / "environment.py"
     text = code.read_text(encoding="utf-8")
     assert STORE in text
     code.write_text(text.replace(STORE, f'STORE = Path("{store or made.place}")'), encoding="utf-8")

@@ -10,8 +10,8 @@ import subprocess
 
 import pytest
 
-from toolchain.abi import AbiError, header_directories, read_headers, signatures, umbrella
-from toolchain.targets import ROOT
+from kernelwright_toolchain.abi import AbiError, header_directories, read_headers, signatures, umbrella
+from tests.tree import ROOT
 
 HEADERS = header_directories(ROOT)
 

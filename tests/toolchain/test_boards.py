@@ -18,12 +18,13 @@ from pathlib import Path
 import pytest
 from emulation import emulator
 
-from toolchain import pep517
-from toolchain.exact import conditions, rebuild, wheel
-from toolchain.providers import host
-from toolchain.targets import ROOT, Target, load
-from toolchain.wheel import elf, gates
-from toolchain.wheel.recipe import settings
+from kernelwright_toolchain import pep517
+from kernelwright_toolchain.exact import conditions, rebuild, wheel
+from kernelwright_toolchain.providers import host
+from kernelwright_toolchain.targets import Target, load
+from kernelwright_toolchain.wheel import elf, gates
+from kernelwright_toolchain.wheel.recipe import settings
+from tests.tree import ROOT
 
 pytestmark = pytest.mark.slow
 

@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 from device_support import FakeCompiler
 
-from toolchain import families
-from toolchain.building import budgets
-from toolchain.commands import objects
-from toolchain.device import build_images
-from toolchain.errors import GateError, TableError
-from toolchain.providers import host
-from toolchain.request import resolve
-from toolchain.targets import ROOT
-from toolchain.wheel import archive, shares
-from toolchain.wheel.shares import Share
+from kernelwright_toolchain import families
+from kernelwright_toolchain.building import budgets
+from kernelwright_toolchain.commands import objects
+from kernelwright_toolchain.device import build_images
+from kernelwright_toolchain.errors import GateError, TableError
+from kernelwright_toolchain.providers import host
+from kernelwright_toolchain.request import resolve
+from kernelwright_toolchain.wheel import archive, shares
+from kernelwright_toolchain.wheel.shares import Share
+from tests.tree import ROOT
 
 TOOLS = host.HostTools(Path("python"), (), (), None)
 

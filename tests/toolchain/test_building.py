@@ -12,17 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from toolchain import pep517, targets
-from toolchain.building import Options, build, options, stamp
-from toolchain.building import run as module
-from toolchain.building.package import _failure, build_wheel
-from toolchain.building.table import table as as_table
-from toolchain.commands import build as verb
-from toolchain.device import Built
-from toolchain.errors import CompileError, GateError, ProvisionError, RequestError, ToolMissing
-from toolchain.providers import host, nvrtc, system
-from toolchain.request import resolve
-from toolchain.testing import torch
+from kernelwright_toolchain import pep517, targets
+from kernelwright_toolchain.building import Options, build, options, stamp
+from kernelwright_toolchain.building import run as module
+from kernelwright_toolchain.building.package import _failure, build_wheel
+from kernelwright_toolchain.building.table import table as as_table
+from kernelwright_toolchain.commands import build as verb
+from kernelwright_toolchain.device import Built
+from kernelwright_toolchain.errors import CompileError, GateError, ProvisionError, RequestError, ToolMissing
+from kernelwright_toolchain.providers import host, nvrtc, system
+from kernelwright_toolchain.request import resolve
+from kernelwright_toolchain.testing import torch
+from tests.tree import ROOT, Beside, Project, serve
 
 TABLE = targets.load()
 ROWS = (
@@ -60,7 +61,9 @@ def test_the_verb_says_what_was_made_how_and_where_it_lies(tmp_path, monkeypatch
     wheel.parent.mkdir()
     wheel.write_bytes(bytes(12345))
     made = stamp.Stamp("0", wheel.name, "ab" * 32, "kernelwright 1\nrms_norm   2 %\nSUCCESS", ROWS, STEP, 5.0)
-    monkeypatch.setattr(verb, "ROOT", tmp_path)
+    serve(monkeypatch, Project(tmp_path))
+    (tmp_path / "csrc/ops/toy").mkdir(parents=True)
+    (tmp_path / "csrc/ops/toy/a.cu").touch()
     monkeypatch.setattr(verb, "build", lambda *_: module.Outcome(wheel, made, fresh))
     monkeypatch.setattr(verb.recorded, "check", lambda path, _: f"{path.name} is as recorded")
     words = argparse.ArgumentParser()
@@ -93,7 +96,7 @@ def test_what_packing_takes_is_measured_in_its_own_process(tmp_path):
 @pytest.fixture
 def tree(tmp_path, monkeypatch):
     """A tree of three inputs."""
-    monkeypatch.setattr(stamp, "ROOT", tmp_path)
+    serve(monkeypatch, Project(tmp_path))
     for name in ("csrc/ops/toy/a.cu", "toolchain/x.py", "targets.toml", "toolchain/__pycache__/x.pyc"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
@@ -126,8 +129,7 @@ def test_a_stamp_is_read_back_and_a_broken_one_is_none(tmp_path):
 
 
 def test_nothing_is_done_twice_unless_input_or_wheel_changed(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "STATE", tmp_path / ".kw")
-    monkeypatch.setattr(module, "DIST", tmp_path / "dist")
+    serve(monkeypatch, Beside(ROOT, tmp_path))
     (tmp_path / "dist").mkdir()
     wheel, inputs, made, published = tmp_path / "dist" / "k.whl", ["0"], [], []
 
@@ -157,6 +159,9 @@ def test_nothing_is_done_twice_unless_input_or_wheel_changed(tmp_path, monkeypat
 def test_a_wheel_whose_sources_changed_while_it_was_built_is_not_kept(tree, monkeypatch):
     """Its statement is written at the end, and would name files that nothing was compiled from."""
     edited = tree / "csrc/ops/toy/a.cu"
+    for folder in ("csrc/ops/toy", "csrc/core"):
+        (tree / folder).mkdir(exist_ok=True)
+        (tree / folder / "family.toml").write_text("budget = 1\n")
     wheel = tree / "dist" / "k.whl"
     wheel.parent.mkdir()
 
@@ -165,8 +170,6 @@ def test_a_wheel_whose_sources_changed_while_it_was_built_is_not_kept(tree, monk
         edited.write_text("edited in the middle")
         return wheel, STEP
 
-    monkeypatch.setattr(module, "ROOT", tree)
-    monkeypatch.setattr(module, "DIST", wheel.parent)
     monkeypatch.setattr(module, "build_wheel", work)
     monkeypatch.setattr(module, "compiled", lambda *_, **__: Built((), 1.0, ""))
     monkeypatch.setattr(module.sass, "check", lambda *_: None)
@@ -182,7 +185,7 @@ def test_a_clean_build_takes_nothing_from_a_cache_that_others_share(tmp_path, mo
     cached = tmp_path / "cache" / "images" / "0"
     cached.mkdir(parents=True)
     monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(module, "STATE", tmp_path / ".kw")
+    serve(monkeypatch, Beside(ROOT, tmp_path))
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     monkeypatch.setattr(host, "tools", lambda *_: host.HostTools(Path(sys.executable), (), (), None))
     monkeypatch.setattr(module.providers, "device_compiler", lambda *_: "a compiler")
@@ -192,7 +195,7 @@ def test_a_clean_build_takes_nothing_from_a_cache_that_others_share(tmp_path, mo
         asked.append(afresh)
         raise CompileError("far enough")
 
-    monkeypatch.setattr("toolchain.device.build.build_images", built)
+    monkeypatch.setattr("kernelwright_toolchain.device.build.build_images", built)
     with pytest.raises(CompileError, match="far enough"):
         build(Options(target="linux-x86_64", clean=clean), TABLE)
     assert (asked, cached.is_dir()) == ([clean], True)
@@ -202,7 +205,7 @@ def test_a_number_of_jobs_that_makes_no_sense_is_refused_before_anything_is_fetc
     def fetched(*_: object) -> None:
         raise AssertionError("something was about to be fetched")
 
-    monkeypatch.setattr(module, "STATE", tmp_path / ".kw")
+    serve(monkeypatch, Beside(ROOT, tmp_path))
     monkeypatch.setattr(module, "_build", fetched)
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     with pytest.raises(RequestError, match="-j 0 makes no sense"):

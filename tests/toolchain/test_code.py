@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from toolchain.building import sass
-from toolchain.cubin import Cubin
-from toolchain.cubin.code import multiplies, read_code
-from toolchain.errors import GateError
+from kernelwright_toolchain.building import sass
+from kernelwright_toolchain.cubin import Cubin
+from kernelwright_toolchain.cubin.code import multiplies, read_code
+from kernelwright_toolchain.errors import GateError
 
 INSTRUCTIONS = {
     "HGMMA": (0x03E000000C1879F0, 0x000FE20008700818),

@@ -9,12 +9,12 @@ import pytest
 import tiny
 from device_support import Made
 
-from toolchain.errors import RequestError, ToolMissing
-from toolchain.exact import compare, image, library, sass, wheel
-from toolchain.exact.verify import verify
-from toolchain.exact.wheel import false_claims
-from toolchain.providers import environment
-from toolchain.targets import ROOT
+from kernelwright_toolchain.errors import RequestError, ToolMissing
+from kernelwright_toolchain.exact import compare, image, library, sass, wheel
+from kernelwright_toolchain.exact.verify import verify
+from kernelwright_toolchain.exact.wheel import false_claims
+from kernelwright_toolchain.providers import environment
+from tests.tree import ROOT
 
 CODE = "int kw_add(int a) { return a * 3 + 1; }\nint kw_other(int a) { return a - 5; }\n"
 HEAD = ".version 8.2\n.target sm_90\n"

@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import pytest
 from device_support import Made, log_of
 
-from toolchain import targets
-from toolchain.commands import compilers as verb
-from toolchain.device import Compiled, Job
-from toolchain.device.image import Image, finish
-from toolchain.exact import compilers, sass
-from toolchain.targets import ROOT
+from kernelwright_toolchain import targets
+from kernelwright_toolchain.commands import compilers as verb
+from kernelwright_toolchain.device import Compiled, Job
+from kernelwright_toolchain.device.image import Image, finish
+from kernelwright_toolchain.exact import compilers, sass
+from tests.tree import ROOT
 
 CODE = targets.load().codes["sm_89"]
 FIRST = ["MOV R1, c[0x0][0x28]", "@!P0 FFMA R0, R1, R1, R2", "{ IMAD R4, R1, R1, R2", "EXIT"]

@@ -16,10 +16,10 @@ import sys
 
 import pytest
 
-from toolchain import targets
-from toolchain.errors import ProvisionError, RequestError, TableError, ToolMissing
-from toolchain.locking import conda, conda_tool
-from toolchain.targets import ROOT
+from kernelwright_toolchain import targets
+from kernelwright_toolchain.errors import ProvisionError, RequestError, TableError, ToolMissing
+from kernelwright_toolchain.locking import conda, conda_tool
+from tests.tree import ROOT, Project, serve
 
 FILES = (conda.ENVIRONMENT, conda.VIRTUAL, conda.LOCK)
 
@@ -56,8 +56,8 @@ def says(conda_lock, tree):
         text = (tree / name).read_text()
         assert old in text
         (tree / name).write_text(text.replace(old, new, count))
-        command = [conda_lock, "-m", "toolchain.locking.conda_check", str(tree)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        command = [conda_lock, "-m", "kernelwright_toolchain.locking.conda_check", str(tree)]
+        done = subprocess.run(command, cwd=ROOT / "toolchain", capture_output=True, text=True, check=False)
         return done.stdout.split() and done.stdout.splitlines() if done.returncode == 0 else [done.stderr]
 
     return ask
@@ -164,7 +164,7 @@ class Solver:
     def __init__(self, monkeypatch, tmp_path):
         self.code, self.asked = 0, []
         monkeypatch.setattr(conda_tool, "_run", self.run)
-        monkeypatch.setattr(conda_tool, "ROOT", tmp_path)
+        serve(monkeypatch, Project(tmp_path))
         self.folder = tmp_path / "bin"
         self.folder.mkdir()
         monkeypatch.setenv("PATH", str(self.folder))
@@ -284,7 +284,7 @@ def answering(conda_lock, tree, monkeypatch):
     program.write_text(ANSWERS.format(python=conda_lock, lock=str(ROOT / conda.LOCK)))
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tree / 'bin'}:/usr/bin:/bin")
-    monkeypatch.setattr(conda_tool, "ROOT", tree)
+    serve(monkeypatch, Project(tree))
     monkeypatch.setattr(conda_tool.environment, "ready", lambda _: conda_lock)
     return tree
 
@@ -313,7 +313,7 @@ def test_a_channel_that_cannot_be_reached_is_told_in_the_solvers_words(answering
 
 
 def test_unknown_locks_are_named(capsys):
-    from toolchain.commands import lock
+    from kernelwright_toolchain.commands import lock
 
     with pytest.raises(RequestError, match=r"no such lock: locks/none\.txt; there are .*conda-lock\.yml"):
         lock.run(_options(["locks/none.txt"]))

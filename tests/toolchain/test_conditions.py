@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from toolchain.exact import conditions
-from toolchain.exact.conditions import Python
+from kernelwright_toolchain.exact import conditions
+from kernelwright_toolchain.exact.conditions import Python
 
 MINE = Python("/mine/python3", "3.11.2", "cpython-311", "1.2.13")
 NEWER = Python("", "3.13.5", "cpython-313", "1.2.13")

@@ -9,7 +9,7 @@ import struct
 import pytest
 from device_support import Made, record
 
-from toolchain.cubin import CubinError, bare, check, read, read_ptx
+from kernelwright_toolchain.cubin import CubinError, bare, check, read, read_ptx
 
 COMPAT_A = b"\x02\x09\x01\x00"
 COMPAT_PLAIN = b"\x02\x09\x00\x00"

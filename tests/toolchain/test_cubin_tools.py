@@ -9,12 +9,12 @@ import subprocess
 import pytest
 from device_support import tree
 
-from toolchain.cubin import check
-from toolchain.cubin.elf import Elf
-from toolchain.device import Job
-from toolchain.device.log import spills
-from toolchain.exact import sass
-from toolchain.targets import Version
+from kernelwright_toolchain.cubin import check
+from kernelwright_toolchain.cubin.elf import Elf
+from kernelwright_toolchain.device import Job
+from kernelwright_toolchain.device.log import spills
+from kernelwright_toolchain.exact import sass
+from kernelwright_toolchain.targets import Version
 
 SOURCE = r"""
 __device__ __noinline__ float gather(const float* p, int n) {

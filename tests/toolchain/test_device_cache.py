@@ -9,13 +9,13 @@ import os
 import pytest
 from device_support import FakeCompiler, tree
 
-from toolchain.device import build_images
-from toolchain.device.cache import Cache, _seal, key_of
-from toolchain.device.compiler import Job
-from toolchain.device.environment import cache_dir
-from toolchain.device.progress import Progress
-from toolchain.device.sources import read_sources
-from toolchain.request import resolve
+from kernelwright_toolchain.device import build_images
+from kernelwright_toolchain.device.cache import Cache, _seal, key_of
+from kernelwright_toolchain.device.compiler import Job
+from kernelwright_toolchain.device.environment import cache_dir
+from kernelwright_toolchain.device.progress import Progress
+from kernelwright_toolchain.device.sources import read_sources
+from kernelwright_toolchain.request import resolve
 
 
 @pytest.fixture

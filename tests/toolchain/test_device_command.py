@@ -18,13 +18,13 @@ from pathlib import Path
 import pytest
 from device_support import FakeCompiler, tree
 
-from toolchain import __main__ as command_line
-from toolchain.commands import device
-from toolchain.device import build_images
-from toolchain.device.progress import Progress
-from toolchain.errors import CompileError, KwError, ProvisionError
-from toolchain.request import resolve
-from toolchain.targets import ROOT
+from kernelwright_toolchain import __main__ as command_line
+from kernelwright_toolchain.commands import device
+from kernelwright_toolchain.device import build_images
+from kernelwright_toolchain.device.progress import Progress
+from kernelwright_toolchain.errors import CompileError, KwError, ProvisionError
+from kernelwright_toolchain.request import resolve
+from tests.tree import ROOT
 
 FILES = {
     "include/kernelwright/kernelwright.h",
@@ -207,10 +207,10 @@ def test_an_interrupt_is_no_traceback(monkeypatch, capsys):
 
 
 def test_every_error_has_an_exit_code_of_its_own():
-    import toolchain.abi
-    import toolchain.cubin  # noqa: F401
+    import kernelwright_toolchain.abi
+    import kernelwright_toolchain.cubin  # noqa: F401
 
-    codes = [one.exit_code for one in KwError.__subclasses__() if one.__module__.startswith("toolchain.")]
+    codes = [one.exit_code for one in KwError.__subclasses__() if one.__module__.startswith("kernelwright_toolchain.")]
     assert len(codes) == len(set(codes))
     assert KwError.exit_code not in codes
 
@@ -227,10 +227,10 @@ esac
 INTERRUPTED = """
 import signal, sys
 from pathlib import Path
-from toolchain import __main__, targets
-from toolchain.commands import device
-from toolchain.device import Nvcc, build_images
-from toolchain.request import resolve
+from kernelwright_toolchain import __main__, targets
+from kernelwright_toolchain.commands import device
+from kernelwright_toolchain.device import Nvcc, build_images
+from kernelwright_toolchain.request import resolve
 
 root = Path(sys.argv[1])
 request = resolve(targets.load(), machine="x86_64", root=root, archs="80;86;89")
@@ -250,7 +250,7 @@ def test_an_interrupted_build_leaves_no_process_and_no_file(root, tmp_path, sent
         (root / name).chmod(0o755)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    environment = {**os.environ, "TMPDIR": str(scratch), "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "TMPDIR": str(scratch), "PYTHONPATH": str(ROOT / "toolchain")}
     child = subprocess.Popen([sys.executable, "-c", INTERRUPTED, str(root)], env=environment, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 120
     while not (tmp_path / "begun").exists():

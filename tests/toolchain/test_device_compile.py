@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from device_support import tree
 
-from toolchain.cubin import check
-from toolchain.device import Job, Nvcc, Nvrtc, child
-from toolchain.device.log import spills
-from toolchain.errors import CompileError, ToolMissing
-from toolchain.targets import ROOT
+from kernelwright_toolchain.cubin import check
+from kernelwright_toolchain.device import Job, Nvcc, Nvrtc, child
+from kernelwright_toolchain.device.log import spills
+from kernelwright_toolchain.errors import CompileError, ToolMissing
+from tests.tree import ROOT
 
 PLAIN = 'extern "C" __global__ void plain_k(float* p) { p[threadIdx.x] *= 2.0f; }\n'
 HEADER = "#pragma once\ninline __device__ float scaled(float x) { return x * 3.0f; }\n"
@@ -195,7 +195,7 @@ def test_a_crash_is_told_as_one(tmp_path):
 PEAK = """
 import sys
 from pathlib import Path
-from toolchain.device import child
+from kernelwright_toolchain.device import child
 ours = b'x' * (600 << 20)  # which is not the child's
 held = "import sys; x = b'x' * (300 << 20); sys.exit(len(x) & 7)"
 under = f"import subprocess, sys; sys.exit(subprocess.run([sys.executable, '-c', {held!r}]).returncode)"
@@ -206,6 +206,8 @@ for program in (held, under):
 
 
 def test_the_peak_of_a_child_is_measured(tmp_path):
-    done = subprocess.run([sys.executable, "-c", PEAK, str(tmp_path)], cwd=ROOT, capture_output=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK, str(tmp_path)], cwd=ROOT / "toolchain", capture_output=True, check=True
+    )
     for peak in done.stdout.split():
         assert 300 << 20 < int(peak) < 400 << 20

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from device_support import FakeCompiler, Made, log_of, tree
 
-from toolchain.device import Compiled, Job, Nvcc, Nvrtc, build_images, child
-from toolchain.device.compiler import check_options
-from toolchain.device.image import finish
-from toolchain.errors import CompileError, DeterminismError
-from toolchain.files import digest_of, remembered
-from toolchain.request import resolve
+from kernelwright_toolchain.device import Compiled, Job, Nvcc, Nvrtc, build_images, child
+from kernelwright_toolchain.device.compiler import check_options
+from kernelwright_toolchain.device.image import finish
+from kernelwright_toolchain.errors import CompileError, DeterminismError
+from kernelwright_toolchain.files import digest_of, remembered
+from kernelwright_toolchain.request import resolve
 
 SOURCE = r"""
 #include "parts.cuh"

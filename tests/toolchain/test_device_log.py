@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from toolchain.device.log import Spills, spills, warnings
+from kernelwright_toolchain.device.log import Spills, spills, warnings
 
 NVRTC = """ptxas info    : 304 bytes gmem
 ptxas info    : Compiling entry function 'k_spill' for 'sm_80'

@@ -8,9 +8,9 @@ import re
 
 import pytest
 
-from toolchain import targets
-from toolchain.errors import RequestError
-from toolchain.request import Request, find_ops, label, resolve
+from kernelwright_toolchain import targets
+from kernelwright_toolchain.errors import RequestError
+from kernelwright_toolchain.request import Request, find_ops, label, resolve
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ import time
 
 import pytest
 
-from toolchain.device.environment import JobLimit, job_limit
-from toolchain.device.memory import Budget, available
-from toolchain.device.schedule import MARGIN, SHARE, UNKNOWN_PEAK, Task, describe, run_all
-from toolchain.errors import RequestError
+from kernelwright_toolchain.device.environment import JobLimit, job_limit
+from kernelwright_toolchain.device.memory import Budget, available
+from kernelwright_toolchain.device.schedule import MARGIN, SHARE, UNKNOWN_PEAK, Task, describe, run_all
+from kernelwright_toolchain.errors import RequestError
 
 GB = 1 << 30
 V1_NONE = 9223372036854771712

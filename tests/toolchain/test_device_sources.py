@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from device_support import tree
 
-from toolchain.device.sources import read_sources
-from toolchain.errors import DeterminismError
+from kernelwright_toolchain.device.sources import read_sources
+from kernelwright_toolchain.errors import DeterminismError
 
 FINE = {
     "function static": "inline int f() { static int y; return y; }",

@@ -7,12 +7,12 @@ from __future__ import annotations
 import pytest
 from device_support import tree
 
-from toolchain.cubin.code import code_of
-from toolchain.device import Job
-from toolchain.device.image import finish
-from toolchain.device.log import serialized
-from toolchain.errors import CompileError
-from toolchain.exact import sass
+from kernelwright_toolchain.cubin.code import code_of
+from kernelwright_toolchain.device import Job
+from kernelwright_toolchain.device.image import finish
+from kernelwright_toolchain.device.log import serialized
+from kernelwright_toolchain.errors import CompileError
+from kernelwright_toolchain.exact import sass
 
 # Three products on their way together; with KW_TOUCHED their sum is changed meanwhile.
 SOURCE = r"""

@@ -8,7 +8,7 @@ import re
 import pytest
 import standin_support as standin
 
-from toolchain.exact import wheel as wheels
+from kernelwright_toolchain.exact import wheel as wheels
 
 pytestmark = pytest.mark.slow
 

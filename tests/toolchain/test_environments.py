@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 from machine_support import Folder, Machine, says
 
-from toolchain import pep517, providers, targets
-from toolchain.errors import RequestError, ToolMismatch, ToolMissing
-from toolchain.exact import conditions, rebuild
-from toolchain.locking import conda as lock
-from toolchain.providers import environment, host, nvrtc, system
-from toolchain.testing import environment as testing
-from toolchain.wheel import archive
-from toolchain.wheel.libdeflate import Libdeflate
+from kernelwright_toolchain import pep517, providers, targets
+from kernelwright_toolchain.errors import RequestError, ToolMismatch, ToolMissing
+from kernelwright_toolchain.exact import conditions, rebuild
+from kernelwright_toolchain.locking import conda as lock
+from kernelwright_toolchain.providers import environment, host, nvrtc, system
+from kernelwright_toolchain.testing import environment as testing
+from kernelwright_toolchain.wheel import archive
+from kernelwright_toolchain.wheel.libdeflate import Libdeflate
+from tests.tree import ROOT
 
 LOCKED = [package for package in lock.locked() if package.platform == "linux-64"]
 
@@ -237,7 +238,7 @@ def test_a_target_of_another_machine_is_refused(place, table):
 def test_a_build_is_repeated_inside_its_environment_by_the_tools_there(place):
     name = provider(place)
     python = conditions.Python("python3", "", "", "")
-    assert rebuild.provision(targets.ROOT, {"provider": name}, python) == []
+    assert rebuild.provision(ROOT, {"provider": name}, python) == []
     assert host.only_python(name) == environment.require(name).python
     assert host.only_python("pip") is None
     place.monkeypatch.setenv("NIX_CFLAGS_COMPILE", "-isystem /nix/store/x")

@@ -15,16 +15,16 @@ import pytest
 import tiny
 from device_support import Made, record, tree
 
-from toolchain.commands import device
-from toolchain.cubin import CubinError, info, loaded
-from toolchain.cubin.elf import Elf
-from toolchain.device import Compiled, build_images
-from toolchain.errors import GateError
-from toolchain.exact import wheel as wheels
-from toolchain.exact.compare import compare
-from toolchain.exact.verify import Verdict
-from toolchain.request import resolve
-from toolchain.wheel import gates
+from kernelwright_toolchain.commands import device
+from kernelwright_toolchain.cubin import CubinError, info, loaded
+from kernelwright_toolchain.cubin.elf import Elf
+from kernelwright_toolchain.device import Compiled, build_images
+from kernelwright_toolchain.errors import GateError
+from kernelwright_toolchain.exact import wheel as wheels
+from kernelwright_toolchain.exact.compare import compare
+from kernelwright_toolchain.exact.verify import Verdict
+from kernelwright_toolchain.request import resolve
+from kernelwright_toolchain.wheel import gates
 
 KERNEL = r"""
 __constant__ float table[4] = {1, 2, 3, 4};

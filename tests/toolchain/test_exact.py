@@ -17,17 +17,18 @@ import pytest
 import tiny
 from test_statement import problems
 
-from toolchain import pep517, source
-from toolchain.cubin.elf import Elf
-from toolchain.device.compiler import source_of
-from toolchain.exact import conditions, rebuild, wheel
-from toolchain.exact.compare import compare
-from toolchain.exact.verify import verify
-from toolchain.exact.wheel import Difference, Wheel, false_claims
-from toolchain.providers import machine_of, pip
-from toolchain.request import find_ops
-from toolchain.targets import ROOT, load
-from toolchain.wheel.recipe import settings
+from kernelwright_toolchain import pep517, source
+from kernelwright_toolchain.cubin.elf import Elf
+from kernelwright_toolchain.device.compiler import source_of
+from kernelwright_toolchain.exact import conditions, rebuild, wheel
+from kernelwright_toolchain.exact.compare import compare
+from kernelwright_toolchain.exact.verify import verify
+from kernelwright_toolchain.exact.wheel import Difference, Wheel, false_claims
+from kernelwright_toolchain.providers import machine_of, pip
+from kernelwright_toolchain.request import find_ops
+from kernelwright_toolchain.targets import load
+from kernelwright_toolchain.wheel.recipe import settings
+from tests.tree import ROOT
 
 pytestmark = pytest.mark.slow
 

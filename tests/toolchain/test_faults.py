@@ -24,17 +24,19 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from kernelwright_toolchain import disk, orphans
+from kernelwright_toolchain.errors import CompileError, DiskFull, ProvisionError, RequestError
+from kernelwright_toolchain.providers import pip
 from tests.toolchain import launcher
-from toolchain import disk, orphans
-from toolchain.errors import CompileError, DiskFull, ProvisionError, RequestError
-from toolchain.providers import pip
-from toolchain.targets import ROOT
+from tests.tree import ROOT
+
+TOOLCHAIN = ROOT / "toolchain"  # where programs find it that import it
 
 # A verb that holds a lock, and has two processes under it: one of them in a session of its own, as compilers are.
 HOLDER = """
 import pathlib, signal, subprocess, sys, time
-from toolchain import __main__ as verb, orphans
-from toolchain.providers import pip
+from kernelwright_toolchain import __main__ as verb, orphans
+from kernelwright_toolchain.providers import pip
 place = pathlib.Path(sys.argv[1])
 class Command:
     def add_arguments(parser):
@@ -70,7 +72,7 @@ def until(true: Callable[[], object], seconds: float = 120) -> None:
 
 def start(*words: object) -> subprocess.Popen[str]:
     command = [sys.executable, *map(str, words)]
-    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    return subprocess.Popen(command, cwd=TOOLCHAIN, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
 @pytest.fixture
@@ -161,8 +163,8 @@ def test_a_verb_ends_with_the_nox_that_started_it(tmp_path, before):
     with pip.locked(tmp_path / "lock", "waiting", patience=120):
         assert orphans.marked(orphans.mark_of(tmp_path / "lock")) == []
     late = subprocess.run(
-        [sys.executable, "-c", "from toolchain.__main__ import _listen; _listen()"],
-        env={**os.environ, "KW_PARENT": "1"}, cwd=ROOT, check=False,
+        [sys.executable, "-c", "from kernelwright_toolchain.__main__ import _listen; _listen()"],
+        env={**os.environ, "KW_PARENT": "1"}, cwd=TOOLCHAIN, check=False,
     )  # fmt: skip
     assert late.returncode == 143  # its parent had ended before it could ask
 
@@ -170,17 +172,19 @@ def test_a_verb_ends_with_the_nox_that_started_it(tmp_path, before):
 # A build whose work is to wait for a file; it says whether it had to do anything.
 BUILD = """
 import pathlib, platform, sys, time
-from toolchain import targets
-from toolchain.building import Options, build, run, stamp
+from kernelwright_toolchain import project, targets
+from kernelwright_toolchain.building import Options, build, run, stamp
 place = pathlib.Path(sys.argv[1])
-run.STATE, run.DIST = place / ".kw", place / "dist"
+class Beside(project.Project):
+    state, dist = place / ".kw", place / "dist"
+project._chosen.append(Beside(project.project().root))
 run.publish = lambda *_: None
 platform.machine = lambda: "x86_64"
 def work(given, request, table, workspace):
     (place / "begun").touch(exist_ok=False)
     while not (place / "go on").exists():
         time.sleep(0.01)
-    wheel = run.DIST / "k.whl"
+    wheel = place / "dist" / "k.whl"
     wheel.write_text("whole")
     made = stamp.Stamp(stamp.inputs(request), wheel.name, stamp.digest_of(wheel), "", (), stamp.Step(0.0, 0), 0.0)
     stamp.save(workspace / "stamp.json", made)
@@ -194,9 +198,9 @@ def test_a_second_build_in_one_tree_waits_and_takes_what_the_first_made(tmp_path
     (tmp_path / "dist").mkdir()
     command = [sys.executable, "-c", BUILD, str(tmp_path)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, cwd=ROOT, **pipes) as first:
+    with subprocess.Popen(command, cwd=TOOLCHAIN, **pipes) as first:
         until(lambda: (tmp_path / "begun").exists() or first.poll() is not None)
-        with subprocess.Popen(command, cwd=ROOT, **pipes) as second:
+        with subprocess.Popen(command, cwd=TOOLCHAIN, **pipes) as second:
             said = second.stderr.readline()
             (tmp_path / "go on").touch()
             told = [child.communicate(timeout=120)[0] for child in (first, second)]
@@ -223,15 +227,17 @@ def test_kw_ends_with_the_exit_code_of_its_verb(monkeypatch, capfd):
 
 SMALL = """
 import pathlib, subprocess, sys
-from toolchain import __main__ as verb
-from toolchain.providers import pip
+from kernelwright_toolchain import __main__ as verb, project
+from kernelwright_toolchain.providers import pip
 place = pathlib.Path(sys.argv[1])
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)], check=True)
 class Command:
     add_arguments = staticmethod(lambda parser: None)
     run = staticmethod(lambda arguments: print(pip.install(pathlib.Path(sys.argv[2]), root=place)) or 0)
 verb.import_module = lambda name: Command
-verb.disk.ROOT = place
+class Small(project.Project):
+    state = project.project().state
+project._chosen.append(Small(place))
 print("first", verb.main(["provision"]), sorted(path.name for path in (place / "tools").iterdir()), flush=True)
 subprocess.run(["mount", "-o", "remount,size=64m", str(place)], check=True)
 print("second", verb.main(["provision"]), sorted(path.name for path in (place / "tools").iterdir()), flush=True)
@@ -257,7 +263,7 @@ def test_a_full_disk_is_named_and_what_did_not_fit_is_not_used(tmp_path):
     small.mkdir()
     env = {**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path / "wheels")}
     command = [*unshare, sys.executable, "-c", SMALL, str(small), str(lock)]
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=TOOLCHAIN, env=env, capture_output=True, text=True, check=False)
     said = done.stdout.splitlines()
     assert said[1:2] == ["first 22 []"], done.stdout + done.stderr
     assert said[-1].startswith("second 0 ['thing-"), done.stdout + done.stderr
@@ -374,9 +380,9 @@ def test_a_certificate_that_pip_does_not_know_is_told_and_can_be_named(index, fe
 @pytest.mark.slow
 def test_two_at_once_install_once(index, fetching, tmp_path):
     fetching(index.port)  # for the settings alone
-    act = "import sys, pathlib; from toolchain.providers import pip; a, b = map(pathlib.Path, sys.argv[1:]); print(pip.install(a, root=b))"
+    act = "import sys, pathlib; from kernelwright_toolchain.providers import pip; a, b = map(pathlib.Path, sys.argv[1:]); print(pip.install(a, root=b))"
     command = [sys.executable, "-c", act, str(index.lock), str(tmp_path / "shared")]
-    both = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    both = [subprocess.Popen(command, cwd=TOOLCHAIN, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     said = [child.communicate(timeout=120)[0].splitlines() for child in both]
     assert [child.returncode for child in both] == [0, 0, 0]
     assert sum(line.startswith("installing") for lines in said for line in lines) == 1

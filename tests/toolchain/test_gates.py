@@ -11,16 +11,17 @@ import pytest
 import tiny
 from device_support import FakeCompiler
 
-from toolchain import targets
-from toolchain.cubin import CubinError
-from toolchain.device import Job
-from toolchain.errors import GateError
-from toolchain.families import MOST
-from toolchain.locking.wanted import lock_of
-from toolchain.providers import pip
-from toolchain.request import resolve
-from toolchain.wheel import elf, gates
-from toolchain.wheel.shares import Share
+from kernelwright_toolchain import targets
+from kernelwright_toolchain.cubin import CubinError
+from kernelwright_toolchain.device import Job
+from kernelwright_toolchain.errors import GateError
+from kernelwright_toolchain.families import MOST
+from kernelwright_toolchain.locking.wanted import lock_of
+from kernelwright_toolchain.providers import pip
+from kernelwright_toolchain.request import resolve
+from kernelwright_toolchain.wheel import elf, gates
+from kernelwright_toolchain.wheel.shares import Share
+from tests.tree import ROOT
 
 TABLE = targets.load()
 OP = resolve(TABLE, target="linux-x86_64").all_ops[0]
@@ -95,7 +96,7 @@ def test_a_tag_that_was_not_earned_is_refused(members):
 
 
 def test_a_path_of_the_build_machine_is_refused_unless_it_must_be_there(members, monkeypatch):
-    leaking = {**members, "kernelwright/x.py": f"root = '{gates.ROOT}/src'\n".encode()}
+    leaking = {**members, "kernelwright/x.py": f"root = '{ROOT}/src'\n".encode()}
     with pytest.raises(GateError, match=r"kernelwright/x\.py holds the path"):
         inspect(leaking)
     inspect(leaking, editable=True)
@@ -122,7 +123,7 @@ def test_a_user_without_a_home_has_none_to_be_found(members, monkeypatch):
     monkeypatch.setattr("pwd.getpwuid", nobody)
     inspect(members)
     with pytest.raises(GateError, match="holds the path"):
-        inspect({**members, "kernelwright/x.py": f"root = '{gates.ROOT}/src'\n".encode()})
+        inspect({**members, "kernelwright/x.py": f"root = '{ROOT}/src'\n".encode()})
 
 
 RELEASED = resolve(TABLE, target="linux-x86_64")
@@ -201,7 +202,6 @@ def test_auditwheels_table_has_every_tag_of_the_targets():
 
 
 def test_the_policy_counts_when_it_is_there(members, tmp_path, monkeypatch):
-    monkeypatch.setattr(pip, "STATE", tmp_path)
     table = tmp_path / "audit" / "auditwheel" / "policy" / "manylinux-policy.json"
     table.parent.mkdir(parents=True)
     table.write_text(json.dumps([{**POLICY, "name": "manylinux_2_17"}]), encoding="utf-8")

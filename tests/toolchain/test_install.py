@@ -17,14 +17,14 @@ from types import SimpleNamespace
 import pytest
 import tiny
 
-from toolchain import files, targets
-from toolchain.building import Options, prebuilt
-from toolchain.building import install as module
-from toolchain.building import place as places
-from toolchain.building.publish import SUMS
-from toolchain.errors import GateError, RequestError, WheelRefused
-from toolchain.exact import wheel
-from toolchain.request import find_target
+from kernelwright_toolchain import files, targets
+from kernelwright_toolchain.building import Options, prebuilt
+from kernelwright_toolchain.building import install as module
+from kernelwright_toolchain.building import place as places
+from kernelwright_toolchain.building.publish import SUMS
+from kernelwright_toolchain.errors import GateError, RequestError, WheelRefused
+from kernelwright_toolchain.exact import wheel
+from kernelwright_toolchain.request import find_target
 
 TABLE = targets.load()
 HERE = find_target(TABLE)

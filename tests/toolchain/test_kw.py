@@ -14,12 +14,13 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from kernelwright_toolchain import start
+from kernelwright_toolchain.errors import RequestError
+from kernelwright_toolchain.providers import pip
 from tests.toolchain import launcher
-from toolchain import start
-from toolchain.errors import RequestError
-from toolchain.providers import pip
+from tests.tree import ROOT
 
-KW = launcher.ROOT / "kw"
+KW = ROOT / "kw"
 
 
 @pytest.fixture
@@ -44,10 +45,11 @@ def test_an_old_python_can_read_it_and_is_told():
 
 
 def test_it_imports_the_standard_library_only():
-    nodes = list(ast.walk(ast.parse(KW.read_text())))
-    names = {alias.name.split(".")[0] for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    names |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
-    assert names <= sys.stdlib_module_names
+    for path, ours in ((KW, {"kernelwright_toolchain"}), (ROOT / launcher.CODE, set())):
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        names = {alias.name.split(".")[0] for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+        names |= {str(node.module).split(".")[0] for node in nodes if isinstance(node, ast.ImportFrom)}
+        assert names - ours <= sys.stdlib_module_names
 
 
 def test_it_is_executable():
@@ -77,7 +79,18 @@ def strays(*places: Path) -> dict[str, str]:
     """Modules that end whoever imports them, in these directories; and a PYTHONPATH that names them."""
     for place in places:
         place.mkdir(exist_ok=True)
-        for name in ("venv", "ensurepip", "pip", "nox", "virtualenv", "json", "argparse", "toolchain", "tomllib"):
+        for name in (
+            "venv",
+            "ensurepip",
+            "pip",
+            "nox",
+            "virtualenv",
+            "json",
+            "argparse",
+            "toolchain",
+            "kernelwright_toolchain",
+            "tomllib",
+        ):
             (place / f"{name}.py").write_text(f"raise SystemExit('STRAY {name}')\n")
     return {"PYTHONPATH": os.pathsep.join(["", *map(str, places)])}
 
@@ -86,8 +99,8 @@ def strays(*places: Path) -> dict[str, str]:
 @pytest.mark.parametrize("has_venv", [True, False])
 def test_modules_where_somebody_stands_do_not_run(tree, tmp_path, has_venv):
     if not has_venv:
-        text = (tree.root / "kw").read_text()
-        (tree.root / "kw").write_text(text.replace('has("venv")', "False"))
+        text = tree.code.read_text()
+        tree.code.write_text(text.replace('has("venv")', "False"))
     odd = strays(tmp_path / "stand", tree.root)  # the tree as well: ./kw is run there
     for place in (tmp_path / "stand", tree.root):
         code, out, err = tree.run("build", cwd=place, **odd)
@@ -99,7 +112,7 @@ def test_modules_where_somebody_stands_do_not_run(tree, tmp_path, has_venv):
 
 def test_modules_where_somebody_stands_do_not_run_in_the_toolchain(monkeypatch, tmp_path):
     odd = strays(tmp_path)
-    command = start.command(sys.executable, KW.parent, "toolchain", "build", "--archs", "none")
+    command = start.command(sys.executable, KW.parent, "kernelwright_toolchain", "build", "--archs", "none")
     for words in (command, start.others(sys.executable, "pip", "--version")):
         done = subprocess.run(
             words, cwd=tmp_path, env={**os.environ, **odd}, capture_output=True, text=True, check=False
@@ -166,7 +179,7 @@ def test_a_wrong_hash_is_refused_and_leaves_nothing(tree):
 
 @pytest.mark.slow
 def test_with_pip_and_no_venv_a_directory_holds_nox(tree):
-    broken = tree.root / "kw"
+    broken = tree.code
     text = broken.read_text()
     assert text.count('if has("venv") and has("ensurepip"):') == 1
     broken.write_text(text.replace('if has("venv") and has("ensurepip"):', "if False:"))
@@ -182,7 +195,7 @@ def test_with_neither_it_names_the_command_and_why(kw, tmp_path, monkeypatch):
     monkeypatch.setattr(kw, "has", lambda _: False)
     monkeypatch.setattr(kw, "pip_command", list)
     with pytest.raises(kw.Failed) as failed:
-        kw.make(tmp_path)
+        kw.make(tmp_path, tmp_path / "lock")
     assert failed.value.code == 13
     assert kw.advice() in str(failed.value)
     assert "never into the system's Python" in str(failed.value)

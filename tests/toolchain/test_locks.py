@@ -10,9 +10,10 @@ from dataclasses import replace
 
 import pytest
 
-from toolchain import targets
-from toolchain.errors import TableError
-from toolchain.locking import resolve, wanted, write
+from kernelwright_toolchain import targets
+from kernelwright_toolchain.errors import TableError
+from kernelwright_toolchain.locking import resolve, wanted, write
+from tests.tree import ROOT
 
 GLIBC = {"x86_64": (2, 28), "aarch64": (2, 28)}
 TWO = wanted.Wanted("locks/t.txt", ("a==1",), ("3.10", "3.11"), ("aarch64", "x86_64"), GLIBC)
@@ -27,10 +28,10 @@ def test_this_trees_locks_are_what_its_tables_want(lock):
 def test_every_lock_of_the_table_is_made_and_nothing_else():
     table = targets.load()
     named = {path for toolkit in table.toolkits.values() for path in toolkit.locks.values()}
-    groups = set(wanted.project()["dependency-groups"]) - set(wanted.UNLOCKED_GROUPS)
+    groups = set(wanted.pyproject()["dependency-groups"]) - set(wanted.UNLOCKED_GROUPS)
     named |= set(table.tools.locks.values()) | {f"locks/{name}.txt" for name in groups}
     assert {lock.path for lock in LOCKS} == named
-    assert {f"locks/{path.name}" for path in (targets.ROOT / "locks").iterdir()} == named
+    assert {f"locks/{path.name}" for path in (ROOT / "locks").iterdir()} == named
 
 
 def test_groups_may_include_groups():
@@ -118,9 +119,9 @@ def test_platform_tags_go_down_from_the_floor():
 
 def test_the_verb_compares_and_says_what_is_stale(tmp_path):
     for name in ("toolchain", "locks"):
-        shutil.copytree(targets.ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("kw", "targets.toml", "pyproject.toml"):
-        shutil.copy(targets.ROOT / name, tmp_path)
+        shutil.copy(ROOT / name, tmp_path)
     lock = tmp_path / "locks" / "nox.txt"
 
     def check(*paths: str) -> tuple[int, str]:

@@ -12,11 +12,11 @@ import subprocess
 import pytest
 from device_support import FakeCompiler, tree
 
-from toolchain import manifest
-from toolchain.device import build_images
-from toolchain.errors import RequestError, TableError
-from toolchain.request import resolve
-from toolchain.targets import ROOT
+from kernelwright_toolchain import manifest
+from kernelwright_toolchain.device import build_images
+from kernelwright_toolchain.errors import RequestError, TableError
+from kernelwright_toolchain.request import resolve
+from tests.tree import ROOT
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from toolchain import targets
-from toolchain.building import install
-from toolchain.building.options import Options
-from toolchain.errors import RequestError
+from kernelwright_toolchain import targets
+from kernelwright_toolchain.building import install
+from kernelwright_toolchain.building.options import Options
+from kernelwright_toolchain.errors import RequestError
 
 
 @pytest.mark.parametrize(("name", "what"), [("nowhere", "does not exist"), ("file", "is not a directory")])

@@ -7,10 +7,10 @@ import json
 
 import pytest
 
-from toolchain.abi import promise
-from toolchain.abi.read import SHARED
-from toolchain.errors import GateError, TableError
-from toolchain.targets import ROOT
+from kernelwright_toolchain.abi import promise
+from kernelwright_toolchain.abi.read import SHARED
+from kernelwright_toolchain.errors import GateError, TableError
+from tests.tree import ROOT
 
 BASE = """
 typedef int32_t kw_status;

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from machine_support import Machine, says
 
-from toolchain import providers, targets
-from toolchain.errors import BusyError, ProvisionError, RequestError, ToolMismatch, ToolMissing
-from toolchain.providers import host, nvrtc, pip, system
+from kernelwright_toolchain import providers, targets
+from kernelwright_toolchain.errors import BusyError, ProvisionError, RequestError, ToolMismatch, ToolMissing
+from kernelwright_toolchain.providers import host, nvrtc, pip, system
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import tiny
 
-from toolchain import targets
-from toolchain.building import recorded
-from toolchain.commands import verify as command
-from toolchain.errors import GateError, RequestError
-from toolchain.request import resolve
-from toolchain.targets import ROOT
+from kernelwright_toolchain import targets
+from kernelwright_toolchain.building import recorded
+from kernelwright_toolchain.commands import verify as command
+from kernelwright_toolchain.errors import GateError, RequestError
+from kernelwright_toolchain.request import resolve
+from tests.tree import ROOT
 
 TABLE = targets.load()
 REQUEST = resolve(TABLE, target="linux-x86_64")

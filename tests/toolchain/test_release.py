@@ -10,12 +10,12 @@ from dataclasses import replace
 import pytest
 import tiny
 
-from toolchain import targets
-from toolchain.building import release, stamp
-from toolchain.building.run import Outcome
-from toolchain.commands import wheels as verb
-from toolchain.errors import GateError, RequestError
-from toolchain.targets import ROOT
+from kernelwright_toolchain import targets
+from kernelwright_toolchain.building import release, stamp
+from kernelwright_toolchain.building.run import Outcome
+from kernelwright_toolchain.commands import wheels as verb
+from kernelwright_toolchain.errors import GateError, RequestError
+from tests.tree import ROOT, Project, serve
 
 TABLE = targets.load()
 RELEASED = [row.name for row in TABLE.targets.values() if row.release]
@@ -95,8 +95,9 @@ def test_a_wheel_that_a_gate_refuses_keeps_no_other_from_being_made(outcome, tmp
         return outcome
 
     monkeypatch.setattr(verb, "build", build)
-    monkeypatch.setattr(verb, "DIST", tmp_path)
-    (tmp_path / "SHA256SUMS").write_text("aa  k.whl\n")
+    serve(monkeypatch, Project(tmp_path))
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist" / "SHA256SUMS").write_text("aa  k.whl\n")
     given = argparse.Namespace(targets=[], toolkits=["cu128"], table=tmp_path / "t.md", jobs=None)
     with pytest.raises(GateError, match=r"1 of 2 wheels were not made:\nk\.whl has 5,000,001 bytes"):
         verb.run(given)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import tiny
 
-from toolchain.commands import repro as command
-from toolchain.exact import conditions, rebuild
+from kernelwright_toolchain.commands import repro as command
+from kernelwright_toolchain.exact import conditions, rebuild
 
 MEMBERS = {"kernelwright/x.py": b"x = 1\n", "kernelwright/manifest.json": tiny.manifest()}
 PATH = {**MEMBERS, "kernelwright/x.py": b"x = '/elsewhere/tree/x.c'\n"}

@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import pytest
 from device_support import FakeCompiler, tree
 
-from toolchain import targets
-from toolchain.building import Options, run, sass
-from toolchain.device import build_images
-from toolchain.device.log import Spills
-from toolchain.errors import GateError
-from toolchain.request import find_images, find_target, resolve
-from toolchain.targets import ROOT
+from kernelwright_toolchain import targets
+from kernelwright_toolchain.building import Options, run, sass
+from kernelwright_toolchain.device import build_images
+from kernelwright_toolchain.device.log import Spills
+from kernelwright_toolchain.errors import GateError
+from kernelwright_toolchain.request import find_images, find_target, resolve
+from tests.tree import ROOT
 
 TABLE = targets.load()
 

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from toolchain import source
+from kernelwright_toolchain import source
 
 
 @pytest.fixture
@@ -89,7 +89,8 @@ def test_the_digest_is_of_names_and_contents_alone(tree):
 
 
 @pytest.mark.parametrize(
-    "name", ["locks/lint.txt", "kw", "toolchain/exact/a.py", "csrc/ops/a/images.sha256", "csrc/.b.swp"]
+    "name",
+    ["locks/lint.txt", "kw", "toolchain/kernelwright_toolchain/exact/a.py", "csrc/ops/a/images.sha256", "csrc/.b.swp"],
 )
 def test_what_decides_no_byte_is_not_in_the_digest(tree, name):
     """A build copy has it all the same, or it is a hidden file that nothing reads."""

@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 import pytest
 import tiny
 
-from toolchain import targets
-from toolchain.building import publish
-from toolchain.exact.wheel import commit_of
-from toolchain.request import resolve
-from toolchain.wheel import recipe, sbom, statement
+from kernelwright_toolchain import targets
+from kernelwright_toolchain.building import publish
+from kernelwright_toolchain.exact.wheel import commit_of
+from kernelwright_toolchain.request import resolve
+from kernelwright_toolchain.wheel import recipe, sbom, statement
 
 TABLE = targets.load()
 MEMBERS = {

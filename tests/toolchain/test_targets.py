@@ -8,8 +8,8 @@ import itertools
 
 import pytest
 
-from toolchain import targets
-from toolchain.targets.model import GccRange, Span, Version
+from kernelwright_toolchain import targets
+from kernelwright_toolchain.targets.model import GccRange, Span, Version
 
 TABLE = targets.load()
 

@@ -12,15 +12,16 @@ from typing import Any
 
 import pytest
 
-from toolchain import targets
-from toolchain.errors import TableError, ToolMissing
-from toolchain.targets import read
+from kernelwright_toolchain import targets
+from kernelwright_toolchain.errors import TableError, ToolMissing
+from kernelwright_toolchain.targets import read
+from tests.tree import ROOT
 
 tomllib = pytest.importorskip("tomllib" if sys.version_info >= (3, 11) else "tomli", reason="no TOML reader here")
 hypothesis = pytest.importorskip("hypothesis", reason="the random mutations need hypothesis")
 st = hypothesis.strategies
 
-REAL: dict[str, Any] = tomllib.loads(targets.PATH.read_text(encoding="utf-8"))
+REAL: dict[str, Any] = tomllib.loads((ROOT / "targets.toml").read_text(encoding="utf-8"))
 DELETE = object()
 
 # (dotted path to the value, its replacement, what the message says besides the row)

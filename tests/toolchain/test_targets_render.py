@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.commands import render as command
-from toolchain.errors import GateError
-from toolchain.targets import ROOT, load, render
+from kernelwright_toolchain.commands import render as command
+from kernelwright_toolchain.errors import GateError
+from kernelwright_toolchain.targets import load, render
+from tests.tree import ROOT
 
 TABLE = load()
 RECORD = 'OP = Op(name="gelu", doc="The Gaussian | unit", function=gelu)\n'

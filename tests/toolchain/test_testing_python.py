@@ -8,10 +8,11 @@ import sys
 
 import pytest
 
-from toolchain.commands import bench, tests
-from toolchain.errors import RequestError, ToolMissing
-from toolchain.testing import environment
-from toolchain.testing.torch import Torch, installed, on_another_python
+from kernelwright_toolchain.commands import bench, tests
+from kernelwright_toolchain.errors import RequestError, ToolMissing
+from kernelwright_toolchain.testing import environment
+from kernelwright_toolchain.testing.torch import Torch, installed, on_another_python
+from tests.tree import Project, serve
 
 
 def fake(tmp_path, text: str) -> str:
@@ -63,7 +64,7 @@ def test_an_installed_torch_may_lie_anywhere(monkeypatch, tmp_path):
 def test_an_environment_with_an_installed_torch_is_for_where_that_lies(monkeypatch, tmp_path):
     lock = tmp_path / "tests.txt"
     lock.touch()
-    monkeypatch.setattr(environment, "ROOT", tmp_path)
+    serve(monkeypatch, Project(tmp_path))
     monkeypatch.setattr(environment, "lock_of", lambda _: lock)
     monkeypatch.setattr(environment, "_make", lambda place, *_: place.mkdir(parents=True))
     here, there = (environment.ready("tests", Torch("installed-2", "", (path,))) for path in ("/here", "/there"))

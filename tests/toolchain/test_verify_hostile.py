@@ -23,13 +23,14 @@ import pytest
 import tiny
 from device_support import Made
 
-from toolchain import source
-from toolchain.commands import verify as command
-from toolchain.errors import KwError, RequestError
-from toolchain.exact import conditions, rebuild, verify
-from toolchain.exact.verify import Verdict
-from toolchain.targets import ROOT, load
-from toolchain.wheel import statement
+from kernelwright_toolchain import source
+from kernelwright_toolchain.commands import verify as command
+from kernelwright_toolchain.errors import KwError, RequestError
+from kernelwright_toolchain.exact import conditions, rebuild, verify
+from kernelwright_toolchain.exact.verify import Verdict
+from kernelwright_toolchain.targets import load
+from kernelwright_toolchain.wheel import statement
+from tests.tree import ROOT
 
 STATEMENT = f"{tiny.INFO}{statement.NAME}"
 PTX = b".version 8.2\n.target sm_90\n.visible .entry k_one()\n{ ret; }\n"

@@ -18,12 +18,13 @@ from pathlib import Path
 
 import pytest
 
-from toolchain import start
-from toolchain.building.package import _environment
-from toolchain.device.compiler import source_of
-from toolchain.providers import host
-from toolchain.request import find_ops
-from toolchain.targets import ROOT, load
+from kernelwright_toolchain import start
+from kernelwright_toolchain.building.package import _environment
+from kernelwright_toolchain.device.compiler import source_of
+from kernelwright_toolchain.providers import host
+from kernelwright_toolchain.request import find_ops
+from kernelwright_toolchain.targets import load
+from tests.tree import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -31,9 +32,9 @@ ALONE = [op for op, images in find_ops().items() if images == (op,)]
 OP = min(ALONE, key=lambda name: (ROOT / source_of(ROOT, name)).stat().st_size)
 SETTINGS = json.dumps({"provider": "pip", "ops": OP})
 HOOK = """
-import json, sys
-sys.path.insert(0, "")  # as pip does for a backend in the tree
-from toolchain import pep517
+import json, os, sys
+sys.path.insert(0, os.path.abspath("toolchain"))  # as pip does for a backend in the tree
+from kernelwright_toolchain import pep517
 print("\\n@" + getattr(pep517, sys.argv[1])(sys.argv[2], json.loads(sys.argv[3])))
 """
 NOT_COPIED = shutil.ignore_patterns(".kw", ".git", ".dev", "dist", "build", "__pycache__", ".*_cache", ".hypothesis")

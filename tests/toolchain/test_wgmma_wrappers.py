@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 
-from toolchain.device import wgmma
-from toolchain.targets import ROOT
+from kernelwright_toolchain.device import wgmma
+from tests.tree import ROOT
 
 EMULATED = ROOT / "tests/emulator/device/ptx_wgmma.h"
 
@@ -14,7 +14,9 @@ EMULATED = ROOT / "tests/emulator/device/ptx_wgmma.h"
 def test_the_files_are_what_the_generator_gives():
     for name, text in wgmma.files().items():
         found = (ROOT / wgmma.FOLDER / name).read_text(encoding="utf-8")
-        assert found == text, f"{wgmma.FOLDER / name}: make it anew with `python -m toolchain.device.wgmma`"
+        assert found == text, (
+            f"{wgmma.FOLDER / name}: make it anew with `python -m kernelwright_toolchain.device.wgmma`"
+        )
 
 
 def test_there_are_no_others():

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from toolchain import targets
-from toolchain.errors import GateError
-from toolchain.providers.host import provisioned
-from toolchain.request import Request, resolve
-from toolchain.targets import Version
-from toolchain.wheel import archive, elf, finish, gates, tag
+from kernelwright_toolchain import targets
+from kernelwright_toolchain.errors import GateError
+from kernelwright_toolchain.providers.host import provisioned
+from kernelwright_toolchain.request import Request, resolve
+from kernelwright_toolchain.targets import Version
+from kernelwright_toolchain.wheel import archive, elf, finish, gates, tag
 
 TABLE = targets.load()
 TARGET = TABLE.targets["linux-x86_64"]

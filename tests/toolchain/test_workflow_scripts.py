@@ -21,9 +21,9 @@ from pathlib import Path
 import pytest
 import tiny
 
-from toolchain import targets
-from toolchain.targets import ROOT
-from toolchain.workflows import render
+from kernelwright_toolchain import targets
+from kernelwright_toolchain.workflows import render
+from tests.tree import ROOT
 
 TABLE = targets.load()
 _RUN = re.compile(r"^( *)(?:- )?run: (?:\|\n((?:\1 .*\n)+)|(.*))", re.MULTILINE)
@@ -105,7 +105,7 @@ def test_each_verb_is_one_of_kw_and_takes_its_options():
         assert verb in _sessions(), command
         assert rest[:1] in ([], ["--"]), command
         parser = argparse.ArgumentParser(exit_on_error=False)
-        module = import_module(f"toolchain.commands.{verb}")
+        module = import_module(f"kernelwright_toolchain.commands.{verb}")
         module.add_arguments(parser)
         parser.parse_args(rest[1:])
 

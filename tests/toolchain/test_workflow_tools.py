@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.targets import ROOT
+from tests.tree import ROOT
 
 FOLDER = ROOT / ".github" / "workflows"
 BESIDE = Path(sys.executable).parent / "zizmor"

@@ -11,11 +11,11 @@ import re
 
 import pytest
 
-from toolchain import targets
-from toolchain.errors import GateError
-from toolchain.locking import conda as conda_names
-from toolchain.targets import ROOT
-from toolchain.workflows import render
+from kernelwright_toolchain import targets
+from kernelwright_toolchain.errors import GateError
+from kernelwright_toolchain.locking import conda as conda_names
+from kernelwright_toolchain.workflows import render
+from tests.tree import ROOT
 
 TABLE = targets.load()
 MADE = render.made(TABLE)

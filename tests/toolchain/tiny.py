@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from toolchain import source
-from toolchain.exact.wheel import _urlsafe
-from toolchain.wheel import statement
+from kernelwright_toolchain import source
+from kernelwright_toolchain.exact.wheel import _urlsafe
+from kernelwright_toolchain.wheel import statement
 
 INFO = "kernelwright-0.1.0.dist-info/"
 NAME = "kernelwright-0.1.0-py3-none-manylinux_2_28_x86_64.whl"

@@ -9,20 +9,22 @@
 #include "ops/gated/device/run.cuh"
 #include "ops/gated/device/shifted.cuh"
 
-// The names are the launcher's: swiglu_<shape>[_backward]_<type>. Of blocks of 256 threads a multiprocessor holds at
+// The names are the launcher's: swiglu_<shape>[_backward]_<type>. Of whole blocks a multiprocessor holds at
 // least `blocks`, which bounds the registers. The last argument of swiglu_run is how many units a thread may have
-// under way: so few, and many threads, were faster than more (benchmarks/ops/gated/notes/swiglu-notes.md).
-#define KW_KERNEL(name, blocks, ...) \
-  extern "C" __global__ void __launch_bounds__(256, blocks) swiglu_##name(const KwSwigluParams p) { __VA_ARGS__(p); }
-#define KW_KERNELS(type, T)                                                         \
-  KW_KERNEL(flat_##type, 6, kw::swiglu_run<kw::T, 16, false, false, 2>)             \
-  KW_KERNEL(flat_backward_##type, 6, kw::swiglu_run<kw::T, 16, false, true, 1>)     \
-  KW_KERNEL(rows_##type, 6, kw::swiglu_run<kw::T, 16, true, false, 2>)              \
-  KW_KERNEL(rows_backward_##type, 6, kw::swiglu_run<kw::T, 16, true, true, 1>)      \
-  KW_KERNEL(shifted_##type, 3, kw::swiglu_shifted<kw::T, false>)                    \
-  KW_KERNEL(shifted_backward_##type, 4, kw::swiglu_shifted<kw::T, true>)            \
-  KW_KERNEL(element_##type, 4, kw::swiglu_run<kw::T, kw::T::kSize, true, false, 8>) \
-  KW_KERNEL(element_backward_##type, 4, kw::swiglu_run<kw::T, kw::T::kSize, true, true, 8>)
+// under way.
+#define KW_KERNEL(name, blocks, ...)                                                                               \
+  extern "C" __global__ void __launch_bounds__(kw::kSwigluThreads, blocks) swiglu_##name(const KwSwigluParams p) { \
+    __VA_ARGS__(p);                                                                                                \
+  }
+#define KW_KERNELS(type, T)                                                                               \
+  KW_KERNEL(flat_##type, 6, kw::swiglu_run<kw::T, 16, false, false, kw::kSwigluSlots>)                    \
+  KW_KERNEL(flat_backward_##type, 6, kw::swiglu_run<kw::T, 16, false, true, kw::kSwigluBackwardSlots>)    \
+  KW_KERNEL(rows_##type, 6, kw::swiglu_run<kw::T, 16, true, false, kw::kSwigluSlots>)                     \
+  KW_KERNEL(rows_backward_##type, 6, kw::swiglu_run<kw::T, 16, true, true, kw::kSwigluBackwardSlots>)     \
+  KW_KERNEL(shifted_##type, 3, kw::swiglu_shifted<kw::T, false>)                                          \
+  KW_KERNEL(shifted_backward_##type, 4, kw::swiglu_shifted<kw::T, true>)                                  \
+  KW_KERNEL(element_##type, 4, kw::swiglu_run<kw::T, kw::T::kSize, true, false, kw::kSwigluElementSlots>) \
+  KW_KERNEL(element_backward_##type, 4, kw::swiglu_run<kw::T, kw::T::kSize, true, true, kw::kSwigluElementSlots>)
 
 KW_KERNELS(float32, Float32)
 KW_KERNELS(float16, Float16)

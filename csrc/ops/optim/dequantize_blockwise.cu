@@ -3,10 +3,10 @@
 #include "ops/optim/device/dequantize_blockwise.cuh"
 
 // The names are the launcher's: dequantize_blockwise_<type>.
-#define KW_KERNEL(type, T)                                               \
-  extern "C" __global__ void __launch_bounds__(256, 6)                   \
-      dequantize_blockwise_##type(const KwDequantizeBlockwiseParams p) { \
-    kw::dequantize_blockwise<kw::T>(p);                                  \
+#define KW_KERNEL(type, T)                                                                            \
+  extern "C" __global__ void __launch_bounds__(kw::kBlockwiseThreads, kw::kDequantizeBlockwiseBlocks) \
+      dequantize_blockwise_##type(const KwDequantizeBlockwiseParams p) {                              \
+    kw::dequantize_blockwise<kw::T>(p);                                                               \
   }
 
 KW_KERNEL(float32, Float32)

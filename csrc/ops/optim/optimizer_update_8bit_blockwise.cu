@@ -4,7 +4,7 @@
 
 // The names are the launcher's: optimizer_update_8bit_blockwise_<states>.
 #define KW_KERNEL(name, states)                                                             \
-  extern "C" __global__ void __launch_bounds__(256, 2)                                      \
+  extern "C" __global__ void __launch_bounds__(kw::kOptimizerThreads, 2)                    \
       optimizer_update_8bit_blockwise_##name(const __grid_constant__ KwOptimizerParams p) { \
     __shared__ kw::CodedStates::Shared memory;                                              \
     kw::allow_next_kernel();                                                                \

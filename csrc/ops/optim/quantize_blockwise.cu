@@ -3,9 +3,10 @@
 #include "ops/optim/device/quantize_blockwise.cuh"
 
 // The names are the launcher's: quantize_blockwise_<type>.
-#define KW_KERNEL(type, T)                                                                                            \
-  extern "C" __global__ void __launch_bounds__(256, 3) quantize_blockwise_##type(const KwQuantizeBlockwiseParams p) { \
-    kw::quantize_blockwise<kw::T>(p);                                                                                 \
+#define KW_KERNEL(type, T)                                                                          \
+  extern "C" __global__ void __launch_bounds__(kw::kBlockwiseThreads, kw::kQuantizeBlockwiseBlocks) \
+      quantize_blockwise_##type(const KwQuantizeBlockwiseParams p) {                                \
+    kw::quantize_blockwise<kw::T>(p);                                                               \
   }
 
 KW_KERNEL(float32, Float32)

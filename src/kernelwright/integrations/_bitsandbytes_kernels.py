@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""kernelwright's operators with the arguments of bitsandbytes'. Importing this file imports torch.
-
-`bitsandbytes::gemv_4bit` is not among them: bitsandbytes calls it for layers on the CPU whose codes it has reordered.
-"""
+"""kernelwright's operators with the arguments of bitsandbytes' for 4 bits. Importing this file imports torch."""
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from kernelwright.errors import InvalidArgument
 from kernelwright.nn import _four_bit
+from kernelwright.nn._four_bit import in_float32
 from kernelwright.ops._direct import calls
 
 if TYPE_CHECKING:
@@ -31,8 +30,17 @@ def dequantize(
     packed: Tensor, absmax: Tensor, blocksize: int, quant_type: str, shape: Sequence[int], dtype: torch.dtype
 ) -> Tensor:
     op = calls.dequantize_4bit.default
-    found: Tensor = op(_four_bit.as_bytes(packed), absmax.float(), shape, blocksize, quant_type, dtype)
+    found: Tensor = op(_four_bit.as_bytes(packed), in_float32(absmax), shape, blocksize, quant_type, dtype)
     return found
+
+
+def _write(op: str, out: Tensor, found: Tensor) -> None:
+    if out.shape != found.shape or out.dtype != found.dtype:
+        raise InvalidArgument(
+            f"bitsandbytes::{op}: out is {tuple(out.shape)} of {out.dtype}, but the result is {tuple(found.shape)} of "
+            f"{found.dtype}"
+        )
+    out.copy_(found)
 
 
 def dequantize_out(
@@ -44,12 +52,7 @@ def dequantize_out(
     dtype: torch.dtype,
     out: Tensor,
 ) -> None:
-    if out.shape != torch.Size(shape) or out.dtype != dtype:
-        raise InvalidArgument(
-            f"bitsandbytes::dequantize_4bit: out is {tuple(out.shape)} of {out.dtype}, but the result is "
-            f"{tuple(shape)} of {dtype}"
-        )
-    out.copy_(dequantize(packed, absmax, blocksize, quant_type, shape, dtype))
+    _write("dequantize_4bit", out, dequantize(packed, absmax, blocksize, quant_type, shape, dtype))
 
 
 def gemm(
@@ -73,15 +76,47 @@ def gemm(
     rest: tuple[Any, ...] = (bias, shape[0], blocksize, quant_type)
     codes = _four_bit.as_bytes(packed)
     if absmax_8bit is None:
-        y: Tensor = op.default(x, codes, absmax, *rest)
+        y: Tensor = op.default(x, codes, in_float32(absmax), *rest)
     else:
         y = op.nested(x, codes, *scales_of(absmax, absmax_8bit, absmax_code, absmax_offset), *rest)
     return y
 
 
 def scales_of(absmax: Tensor, codes: Tensor, table: Any, offset: Any) -> tuple[Tensor, ...]:
-    """Of a double-quantized weight, as the operators take them. Checkpoints of some programs hold another type."""
-    return codes, absmax, table, offset if offset.dtype is torch.float32 else offset.float()
+    """Of a double-quantized weight, as the operators take them. Checkpoints of some programs hold other types."""
+    return codes, in_float32(absmax), in_float32(table), in_float32(offset)
+
+
+_types: dict[int, tuple[weakref.ref[Tensor], str]] = {}
+"""Of tensors of 16 values that were seen, which type's they are: to look at one on a GPU waits for the GPU."""
+
+
+def type_of(code: Tensor) -> str:
+    """ "nf4" or "fp4", whose 16 values these are."""
+    known = _types.get(id(code))
+    if known is not None and known[0]() is code:
+        return known[1]
+    there = code.detach().float().cpu().reshape(-1)
+    for kind in ("nf4", "fp4"):
+        if there.shape == (16,) and torch.allclose(there, _four_bit.values(kind, "cpu"), rtol=0, atol=1e-6):
+            for gone in [key for key, (ref, _) in _types.items() if ref() is None]:
+                del _types[gone]
+            _types[id(code)] = weakref.ref(code), kind
+            return kind
+    raise InvalidArgument(
+        f"bitsandbytes::gemv_4bit: code has {code.numel()} values that are neither nf4's nor fp4's; pass the code of "
+        "the state that quantize_4bit gave"
+    )
+
+
+def gemv(x: Tensor, packed: Tensor, shape: Sequence[int], absmax: Tensor, code: Tensor, blocksize: int) -> Tensor:
+    return gemm(x, packed, shape, absmax.reshape(-1), blocksize, type_of(code))
+
+
+def gemv_out(
+    x: Tensor, packed: Tensor, shape: Sequence[int], absmax: Tensor, code: Tensor, blocksize: int, out: Tensor
+) -> None:
+    _write("gemv_4bit", out, gemv(x, packed, shape, absmax, code, blocksize))
 
 
 KERNELS: dict[str, Callable[..., Any]] = {
@@ -89,4 +124,6 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "dequantize_4bit": dequantize,
     "dequantize_4bit.out": dequantize_out,
     "gemm_4bit": gemm,
+    "gemv_4bit": gemv,
+    "gemv_4bit.out": gemv_out,
 }

@@ -13,6 +13,7 @@ import torch
 
 from kernelwright.integrations._bitsandbytes_kernels import scales_of
 from kernelwright.nn import _frozen_linear
+from kernelwright.nn._four_bit import in_float32
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,13 +49,18 @@ def matmul_4bit(theirs: Callable[..., Any]) -> Callable[..., Any]:
 
 def _weight(x: Tensor, packed: Tensor, state: Any) -> _frozen_linear.Weight | None:
     """None: the weight lies transposed, reordered or quantized in another way, or there is nothing to compute."""
-    shape, second = state.shape, state.state2
+    shape = state.shape
     if len(shape) != 2 or x.shape[-1] != shape[1] or not x.numel() or getattr(state, "packing_format_for_cpu", False):
         return None
+    second = state.state2
     if second is not None and second.blocksize != 256:
         return None
     codes = packed.view(-1, 1)  # a plain tensor, whatever class the weight has
     if codes.dtype is not torch.uint8:
         codes = codes.view(torch.uint8)
-    scales = (state.absmax,) if second is None else scales_of(second.absmax, state.absmax, second.code, state.offset)
+    scales = (
+        (in_float32(state.absmax),)
+        if second is None
+        else scales_of(second.absmax, state.absmax, second.code, state.offset)
+    )
     return codes, scales, tuple(shape), state.blocksize, state.quant_type

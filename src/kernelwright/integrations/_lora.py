@@ -16,6 +16,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from kernelwright.nn import _frozen_linear
+from kernelwright.nn._four_bit import in_float32
 from kernelwright.ops._tensors import without_autocast
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def base_of(layer: Any) -> tuple[Any, torch.dtype | None] | None:
     state = getattr(weight, "quant_state", None)
     if type(layer).__name__ not in _LAYERS or state is None or getattr(state, "packing_format_for_cpu", False):
         return None
-    scales: tuple[Tensor, ...] = (state.absmax,)
+    scales: tuple[Tensor, ...] = (in_float32(state.absmax),)
     second = state.state2
     if len(state.shape) != 2 or (second is not None and second.blocksize != 256):
         return None
@@ -113,7 +114,7 @@ def base_of(layer: Any) -> tuple[Any, torch.dtype | None] | None:
         codes = weight.view(-1, 1)
         codes = codes if codes.dtype is torch.uint8 else codes.view(torch.uint8)
     if second is not None:
-        scales = state.absmax, second.absmax, second.code, state.offset.float()
+        scales = state.absmax, *(in_float32(part) for part in (second.absmax, second.code, state.offset))
     return (codes, scales, tuple(state.shape), state.blocksize, state.quant_type), layer.compute_dtype
 
 

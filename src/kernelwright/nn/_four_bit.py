@@ -141,14 +141,22 @@ def linear(x: Tensor, packed: Tensor, state: QuantState, bias: Tensor | None) ->
 def scales(state: QuantState) -> Tensor:
     """One float32 a block, of plain or of quantized scales."""
     if state.state2 is None:
-        return state.absmax
+        return in_float32(state.absmax)
     codes, absmax2, table, offset = _scales(state)
     each = absmax2.repeat_interleave(four_bit.SCALES_A_BLOCK)[: codes.numel()]
     result: Tensor = table[codes.int()] * each + offset
     return result
 
 
+def in_float32(part: Any) -> Any:
+    """Scales, their values and their offset as the operators take them. A checkpoint, or a program that converts all
+    tensors of a state to its own type, may hold others."""
+    return part if part.dtype is torch.float32 or not part.dtype.is_floating_point else part.float()
+
+
 def _scales(state: QuantState) -> tuple[Any, ...]:
     """As the operators' overloads take them."""
     second = state.state2
-    return (state.absmax,) if second is None else (state.absmax, second.absmax, second.code, state.offset)
+    if second is None:
+        return (in_float32(state.absmax),)
+    return state.absmax, in_float32(second.absmax), in_float32(second.code), in_float32(state.offset)

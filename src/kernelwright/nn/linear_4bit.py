@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Linear4bit", "LinearFP4", "LinearNF4"]
 
+_compiling = torch.compiler.is_dynamo_compiling
+_as_it_is = torch._C.DisableTorchFunctionSubclass  # noqa: SLF001 - it has no public name
+
 
 class Linear4bit(Layer4bit, torch.nn.Linear):
     """torch.nn.Linear with a 4-bit weight: bitsandbytes' arguments, state dict and behaviour.
@@ -28,6 +31,8 @@ class Linear4bit(Layer4bit, torch.nn.Linear):
     compress_statistics  double quantization: the scales in 8 bits, 4.13 bits a weight instead of 4.5
     quant_type           "fp4" or "nf4"
     quant_storage        the type that the packed bytes are seen as; FSDP wants that of the other parameters
+
+    A bias of another type than the layer computes in is converted in the first forward, for good.
 
     Unlike bitsandbytes' it also loads quantized state dicts, with torch's strictness, and an ordinary `weight` into a
     quantized layer (it is quantized on the way in).
@@ -73,8 +78,11 @@ class Linear4bit(Layer4bit, torch.nn.Linear):
         if kind is not compute:
             x = x.to(compute)
         if bias is not None and bias.dtype is not compute:
+            if compute.is_floating_point and not _compiling():  # for good, as bitsandbytes does it
+                bias.data = bias.data.to(compute)
             bias = bias.to(compute)
-        y = _four_bit.linear(x, self.weight, state, bias)
+        with _as_it_is():  # the weight's class has a way of its own through Python
+            y = _four_bit.linear(x, self.weight, state, bias)
         return y if kind is compute else y.to(kind)
 
     def _unpacked_shape(self) -> tuple[int, int]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Params4bit"]
 
 # What a parameter holds beside its tensor. Loaders (transformers, accelerate) make one of another's `__dict__`.
+_PARTS = (torch.chunk, torch.split, torch.Tensor.chunk, torch.Tensor.split)
 _SETTINGS = (
     "quant_state",
     "blocksize",
@@ -57,8 +58,17 @@ class Params4bit(torch.nn.Parameter):
     quant_state: QuantState | None
     module: Any
 
-    # Operators take it as the tensor it is; results are plain tensors. Going through Python would cost microseconds.
-    __torch_function__ = torch._C._disabled_torch_function_impl  # noqa: SLF001
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Results are plain tensors, but for the parts of a weight. Layers keep their calls of operators from coming
+        here, which costs microseconds."""
+        with torch._C.DisableTorchFunctionSubclass():  # noqa: SLF001 - it has no public name
+            found = func(*args, **(kwargs or {}))
+        if func in _PARTS and isinstance(args[0], Params4bit):
+            return type(found)(args[0]._with(part) for part in found)  # noqa: SLF001
+        return found
 
     def __new__(  # noqa: PYI034 - typing has no Self before Python 3.11
         cls,

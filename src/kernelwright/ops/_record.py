@@ -110,6 +110,27 @@ class Op:
     writes in place after them). Where an overload is missing its reference stands in.
     """
 
+    roles: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: {"small": (3, 33), "aligned": (3, 64)})
+    """Shapes of cases that tests of all operators ask for, of which each overload has at least one: "small", a call of
+    little work with sizes that are no multiples of a vector, in float32 among others; "aligned", one that is whole
+    vectors, in each type that the operator takes."""
+
+    def cases_for(self, role: str, overload: str, dtype: str | None = None) -> tuple[Case, ...]:
+        """The cases of an overload that have a role; LookupError names what the record lacks."""
+        shape = self.roles[role]
+        found = tuple(
+            case
+            for case in self.cases
+            if (case.overload, case.shape) == (overload, shape) and dtype in (None, case.dtype)
+        )
+        if not found:
+            of = f" of {dtype}" if dtype else ""
+            raise LookupError(
+                f"{self.name}.{overload} has no case{of} with the shape {shape}, which is its role {role!r}: add one "
+                "to `cases` of its record, or give `roles` the shape of one that is there"
+            )
+        return found
+
     def overload(self, name: str) -> Overload:
         return next(o for o in self.overloads if o.name == name)
 

@@ -55,7 +55,8 @@ def scratch(like: Tensor, device: int, size: int) -> tuple[Tensor | None, int]:
             return memory, address
     import torch
 
-    memory = torch.empty(size, dtype=torch.uint8, device=like.device)
+    where = "cpu" if device < 0 else like.device  # `like` may be on meta, which is refused later
+    memory = torch.empty(size, dtype=torch.uint8, device=where)
     address = memory.data_ptr()
     if here:
         _last.held = memory, size, address

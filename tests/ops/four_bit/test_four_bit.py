@@ -15,10 +15,10 @@ from kernelwright import errors
 from kernelwright.ops.four_bit import _reference as reference
 from kernelwright.ops.four_bit import _shared as four_bit
 from kernelwright.ops.four_bit import matmul_4bit
+from kernelwright_toolchain.device.memory import available
 from tests.python import tensors
 from tests.python.support import run
 from tests.python.tensors import generator, same_bits, torch
-from toolchain.device.memory import available
 
 pytestmark = pytest.mark.torch
 

@@ -11,10 +11,10 @@ import pytest
 import kernelwright
 from kernelwright import errors, ops
 from kernelwright.ops._record import Tolerance
+from kernelwright_toolchain.device.memory import available
 from tests.python import tensors
 from tests.python.support import run
 from tests.python.tensors import torch
-from toolchain.device.memory import available
 
 pytestmark = pytest.mark.torch
 

@@ -3,6 +3,7 @@
 // instruction set.
 #pragma once
 
+#include "ops/attention/cpu/rope.h"
 #include "ops/attention/cpu/softmax.h"
 
 namespace kw::cpu::KW_ISA {
@@ -19,6 +20,7 @@ class Forward {
     const int64_t rows = block.rows(), kv_head = block.head / (a.heads / a.kv_heads);
     for (int64_t i = 0; i < rows; ++i) {
       load_row(query_row_of<T>(a.q, s, block.head_of(i), block.query_of(i)), a.d, a.scale, q_[i]);
+      if (a.cos != nullptr) turn<T>(a, s.keys - a.new_rows + (a.moves ? block.query_of(i) : 0), q_[i]);
       memset(out_[i], 0, static_cast<size_t>(wide_v) * sizeof(float));
       sums_[i].begin(a, block.head_of(i));
     }

@@ -33,6 +33,11 @@ struct AttentionProblem {
   const int32_t* pages;               // which page of k and v has which rows of a batch's cache, or nullptr
   int64_t pages_stride;               // from one batch to the next
   int64_t page_rows;                  // k.batch and v.batch are from one page to the next
+  const int32_t* batch_index;         // which batch of the caches each batch of q has, or nullptr
+  int64_t new_rows;                   // behind `lengths`
+  const void *cos, *sin;              // rope of queries by their places from `lengths` on, or nullptr
+  int64_t rope_row, pairs, places;
+  bool interleaved, moves;  // a pair are neighbours; each query has a place of its own
 
   AttentionMask mask;   // bytes: 0 where a key takes no part
   AttentionMask bias;   // added to the scores

@@ -40,7 +40,7 @@ inline Sequence sequence_of(const AttentionProblem& a, int64_t batch) {
     const Rows keys = rows_between(a.first_key[batch], a.first_key[batch + 1], a.total_keys, a.keys);
     s = {0, queries.begin, keys.begin, queries.count, keys.count, batch};
   }
-  if (a.lengths != nullptr) s.keys = rows_between(0, a.lengths[batch], a.keys, a.keys).count;
+  if (a.lengths != nullptr) s.keys = rows_between(0, a.lengths[batch], a.keys - a.new_rows, a.keys).count + a.new_rows;
   return s;
 }
 
@@ -73,7 +73,8 @@ template <class T>
 const T* row_of(const AttentionProblem& a, const AttentionTensor& tensor, const Sequence& s, int64_t head,
                 int64_t key) {
   const T* data = static_cast<const T*>(tensor.data) + head * tensor.head;
-  if (a.pages == nullptr) return data + s.batch * tensor.batch + (s.key + key) * tensor.row;
+  const int64_t batch = a.batch_index != nullptr ? a.batch_index[s.batch] : s.batch;
+  if (a.pages == nullptr) return data + batch * tensor.batch + (s.key + key) * tensor.row;
   const int64_t page = a.pages[s.batch * a.pages_stride + key / a.page_rows];
   return data + page * tensor.batch + key % a.page_rows * tensor.row;
 }

@@ -5,6 +5,7 @@
 #include "device/element.cuh"
 #include "device/ptx/memory.cuh"
 #include "ops/gated/device/math.cuh"
+#include "ops/gated/geometry.h"
 #include "ops/gated/params.h"
 
 namespace kw {

@@ -7,13 +7,13 @@
 
 #include "core/launch.h"
 #include "core/sizes.h"
+#include "ops/gated/geometry.h"
 #include "ops/gated/host/swiglu.h"
 
 namespace kw::swiglu_plan {
 
 constexpr int64_t kVector = 16;  // bytes of the widest load
 constexpr int64_t kMaxUnits = int64_t{1} << 31;
-constexpr int kMaxThreads = 256;
 
 // The order of a type's kernels; a backward one follows the forward one.
 enum Shape {
@@ -28,14 +28,15 @@ enum Shape {
   kShapes
 };
 
-// Units a thread may have under way: as in csrc/ops/gated/swiglu.cu.
-constexpr int kSlots[kShapes] = {2, 1, 2, 1, 1, 1, 8, 8};
+// Units a thread may have under way.
+constexpr int kSlots[kShapes] = {kSwigluSlots,        kSwigluBackwardSlots, kSwigluSlots,        kSwigluBackwardSlots,
+                                 kSwigluShiftedSlots, kSwigluShiftedSlots,  kSwigluElementSlots, kSwigluElementSlots};
 
 constexpr int64_t kShortRow = 64;  // bytes; of a shorter row too little is whole vectors
 
 struct Plan {
   Shape shape = kElement;
-  int threads = kMaxThreads;
+  int threads = kSwigluThreads;
   int slots = 1;
   int64_t unit_bytes = 0;
   int64_t skip = 0;  // elements of a row's first unit that lie before the row

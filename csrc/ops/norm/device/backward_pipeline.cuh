@@ -13,10 +13,6 @@
 
 namespace kw {
 
-constexpr u32 kThreadColumns = 16;
-constexpr u32 kWideColumns = 32;
-constexpr u32 kWideTeams = 5;
-
 constexpr u32 kNever = 0xffffffffu;  // a turn that no thread has
 
 // kOn16: rows begin and end on 16 bytes, and a thread has vectors of them; else it has single elements, `group` apart.

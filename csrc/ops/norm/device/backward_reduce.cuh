@@ -8,9 +8,6 @@
 
 namespace kw {
 
-constexpr u32 kTeamWarps = 16;  // at most, that share a row
-constexpr u32 kParts = 8;       // blocks of a cluster that share a row, at most
-
 // Of a part of a row, with g = dy * weight.
 template <bool kCentered>
 struct RowMoments;
@@ -35,11 +32,11 @@ template <bool kCentered, u32 kWarps, u32 kSides, u32 kTeams>
 struct alignas(16) BackwardScratch {
   static constexpr u32 kTeam = kWarps < kTeamWarps ? kWarps : kTeamWarps;
   RowMoments<kCentered> warp[2][kWarps];
-  RowMoments<kCentered> block[kTeams][kSides][kParts];  // of so many rows a cluster may have sums under way
-  float warp_count[kTeam];                              // columns that each warp of a team has
-  float warp_inverse[kTeam];                            // one over them
-  float block_count[kParts];                            // columns that each block of a cluster has
-  float block_inverse;                                  // one over those of this block
+  RowMoments<kCentered> block[kTeams][kSides][kClusterParts];  // of so many rows a cluster may have sums under way
+  float warp_count[kTeam];                                     // columns that each warp of a team has
+  float warp_inverse[kTeam];                                   // one over them
+  float block_count[kClusterParts];                            // columns that each block of a cluster has
+  float block_inverse;                                         // one over those of this block
   u64 barrier[kTeams][kSides];
 };
 
@@ -257,7 +254,7 @@ struct BackwardMerge : BackwardPipeline<T, kOn16, kLag, kColumns> {
     u64* barrier = &scratch.barrier[mine][side];
     barrier_wait_shared(barrier, turn / kSides % 2);
     if (warp() == 0 && lane() == 0) barrier_expect(barrier, p.parts * sizeof(RowMoments<kCentered>));
-    sums = merged<kParts>(scratch.block[mine][side], p.parts, scratch.block_count, p.inverse_cols);
+    sums = merged<kClusterParts>(scratch.block[mine][side], p.parts, scratch.block_count, p.inverse_cols);
 #endif
   }
 };

@@ -6,12 +6,10 @@
 #include "device/element.cuh"
 #include "device/ptx/memory.cuh"
 #include "device/reduce.cuh"
+#include "ops/norm/geometry.h"
 #include "ops/norm/params.h"
 
 namespace kw {
-
-// Units of 16 bytes a thread holds, packed: 16 registers, of 40 in all; with a residual 32, of 64.
-constexpr int kSlots = 4;
 
 using Params = KwNormParams;
 

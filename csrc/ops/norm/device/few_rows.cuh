@@ -15,7 +15,7 @@ template <class T, bool kCentered>
 class FewRow {
   using Piece = Unit<T, 16>;
   static constexpr int kCount = Piece::kCount;
-  static constexpr int kSlots = 2;  // units of a thread, at most
+  static constexpr int kSlots = kFewSlots;  // units of a thread, at most
 
   const KwNormBackwardParams& p;
   const u32 units, slots;
@@ -165,7 +165,7 @@ template <class T, bool kCentered>
 class BackwardColumns {
   using Piece = Unit<T, 16>;
   static constexpr int kCount = Piece::kCount;
-  static constexpr int kAhead = 4;  // rows on their way at once
+  static constexpr int kAhead = kFewColumnsAhead;  // rows on their way at once
 
   const KwNormColumnsParams& p;
   const u32 unit, side, row;

@@ -34,17 +34,17 @@
 #define KW_FORWARD(name, threads, blocks, ...) \
   extern "C" __global__ void __launch_bounds__(threads, blocks) name(const KwNormParams p) { __VA_ARGS__(p); }
 
-#define KW_FORWARD_TYPE(op, type, T, centered, row_threads)                               \
-  KW_FORWARD(op##_narrow_##type, 64, centered ? 9 : 10, kw::norm_narrow<centered, kw::T>) \
-  KW_FORWARD(op##_row_##type, row_threads, 2, kw::norm_row<centered, kw::T, false, 4>)    \
-  KW_FORWARD(op##_long_##type, 1024, 1, kw::norm_row<centered, kw::T, true, 8>)           \
-  KW_FORWARD(op##_unaligned_##type, 512, 3, kw::norm_unaligned<centered, kw::T>)          \
-  KW_FORWARD(op##_staged_##type, 256, 5, kw::norm_staged<centered, kw::T>)
+#define KW_FORWARD_TYPE(op, type, T, centered, row_threads)                                                     \
+  KW_FORWARD(op##_narrow_##type, kw::kNarrowThreads, centered ? 9 : 10, kw::norm_narrow<centered, kw::T>)       \
+  KW_FORWARD(op##_row_##type, row_threads, kw::kRowBlocks, kw::norm_row<centered, kw::T, false, kw::kRowSlots>) \
+  KW_FORWARD(op##_long_##type, kw::kLongThreads, 1, kw::norm_row<centered, kw::T, true, kw::kLongSlots>)        \
+  KW_FORWARD(op##_unaligned_##type, kw::kUnalignedThreads, 3, kw::norm_unaligned<centered, kw::T>)              \
+  KW_FORWARD(op##_staged_##type, kw::kStagedThreads, 5, kw::norm_staged<centered, kw::T>)
 
 // Where it was measured.
 #ifdef KW_HAS_WGMMA
 #define KW_FORWARD_MEASURED(op, centered) \
-  KW_FORWARD(op##_warp_row_bfloat16, 128, 9, kw::norm_warp_row<centered, kw::BFloat16, 4>)
+  KW_FORWARD(op##_warp_row_bfloat16, kw::kWarpRowThreads, 9, kw::norm_warp_row<centered, kw::BFloat16, kw::kWarpRows>)
 #else
 #define KW_FORWARD_MEASURED(op, centered)
 #endif
@@ -61,32 +61,34 @@
   }
 
 #ifdef KW_HAS_PDL
-#define KW_FEW_ROWS(op, type, T, centered)                                                                      \
-  extern "C" __global__ void __launch_bounds__(1024) op##_few_rows_##type(const KwNormBackwardParams p) {       \
-    kw::norm_few_rows<kw::T, centered>(p);                                                                      \
-  }                                                                                                             \
-  extern "C" __global__ void __launch_bounds__(512) op##_few_rows_columns_##type(const KwNormColumnsParams p) { \
-    kw::norm_few_rows_columns<kw::T, centered>(p);                                                              \
+#define KW_FEW_ROWS(op, type, T, centered)                                                                           \
+  extern "C" __global__ void __launch_bounds__(kw::kFewThreads) op##_few_rows_##type(const KwNormBackwardParams p) { \
+    kw::norm_few_rows<kw::T, centered>(p);                                                                           \
+  }                                                                                                                  \
+  extern "C" __global__ void __launch_bounds__(kw::kFewColumnsThreads)                                               \
+      op##_few_rows_columns_##type(const KwNormColumnsParams p) {                                                    \
+    kw::norm_few_rows_columns<kw::T, centered>(p);                                                                   \
   }
 #else
 #define KW_FEW_ROWS(op, type, T, centered)
 #endif
 
-#define KW_BACKWARD_TYPE(op, type, T, centered, threads)                   \
-  KW_BACKWARD(op##_backward_##type, threads, kw::T, centered, true)        \
-  KW_BACKWARD(op##_backward_unaligned_##type, 512, kw::T, centered, false) \
+#define KW_BACKWARD_TYPE(op, type, T, centered, threads)                                    \
+  KW_BACKWARD(op##_backward_##type, threads, kw::T, centered, true)                         \
+  KW_BACKWARD(op##_backward_unaligned_##type, kw::kBackwardThreads, kw::T, centered, false) \
   KW_FEW_ROWS(op, type, T, centered)
 
 // `half`: threads of a block, of 16-bit types. Blocks that share a row and are no cluster take more registers.
 #ifdef KW_HAS_CLUSTER
 #define KW_BACKWARD_HALF(half) half
 #else
-#define KW_BACKWARD_HALF(half) 512
+#define KW_BACKWARD_HALF(half) kw::kBackwardThreads
 #endif
-#define KW_NORM_BACKWARD(op, centered, half)                                                            \
-  KW_BACKWARD_TYPE(op, float32, Float32, centered, 512)                                                 \
-  KW_BACKWARD_TYPE(op, float16, Float16, centered, KW_BACKWARD_HALF(half))                              \
-  KW_BACKWARD_TYPE(op, bfloat16, BFloat16, centered, KW_BACKWARD_HALF(half))                            \
-  extern "C" __global__ void __launch_bounds__(1024) op##_reduce_partials(const KwNormReduceParams p) { \
-    kw::norm_reduce_partials(p);                                                                        \
+#define KW_NORM_BACKWARD(op, centered, half)                                 \
+  KW_BACKWARD_TYPE(op, float32, Float32, centered, kw::kBackwardThreads)     \
+  KW_BACKWARD_TYPE(op, float16, Float16, centered, KW_BACKWARD_HALF(half))   \
+  KW_BACKWARD_TYPE(op, bfloat16, BFloat16, centered, KW_BACKWARD_HALF(half)) \
+  extern "C" __global__ void __launch_bounds__(kw::kPartialsThreads)         \
+      op##_reduce_partials(const KwNormReduceParams p) {                     \
+    kw::norm_reduce_partials(p);                                             \
   }

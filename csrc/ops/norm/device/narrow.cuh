@@ -11,7 +11,7 @@ namespace kw {
 template <bool kCentered, class T>
 __device__ __forceinline__ void norm_narrow(const Params& p) {
   using Vector = Unit<T, 16>;
-  constexpr int kCount = Vector::kCount, kRows = kSlots;
+  constexpr int kCount = Vector::kCount, kRows = kRowSlots;
 
   allow_next_kernel();
   wait_for_previous_kernel();
@@ -90,7 +90,7 @@ __device__ __forceinline__ void warp_sums(float (&value)[kCount]) {
 
 template <bool kCentered, class T, int kRows>
 __device__ __forceinline__ void norm_warp_row(const Params& p) {
-  constexpr int kCount = 4, kBytes = kCount * T::kSize;
+  constexpr int kCount = kWarpRowColumns, kBytes = kCount * T::kSize;
   using Piece = Unit<T, kBytes>;
 
   allow_next_kernel();

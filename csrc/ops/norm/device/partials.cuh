@@ -25,9 +25,9 @@ __device__ __forceinline__ void store_sum(char* to, u64 column, float sum, int k
 // A block has `width` units of columns; its threads beside each other in a unit add every so many-th row of the sums. A
 // unit is what a thread loads at once, `count` sums.
 __device__ __forceinline__ void norm_reduce_partials(const KwNormReduceParams& p) {
-  constexpr u32 kAhead = 8;        // loads on their way at once
-  constexpr u32 kFewestWarps = 8;  // of a block
-  constexpr u32 kQuad = 4;
+  constexpr u32 kAhead = kPartialsAhead;              // loads on their way at once
+  constexpr u32 kFewestWarps = kPartialsFewestWarps;  // of a block
+  constexpr u32 kQuad = kPartialsQuad;
   extern __shared__ __align__(128) char norm_backward_memory[];
   float* scratch = reinterpret_cast<float*>(norm_backward_memory);  // of each warp, `width` units
   // Clusters that were placed among blocks of this kernel, one here and one there, would leave the last no place.

@@ -8,10 +8,6 @@
 
 namespace kw {
 
-constexpr u32 kStagedThreads = 256;
-constexpr u32 kStagedTurns = 4;   // vectors of a thread
-constexpr u32 kStagedCols = 512;  // at most
-
 template <bool kCentered, class T>
 struct alignas(16) StagedScratch {
   float run[kStagedThreads * kStagedTurns * (16 / T::kSize)];

@@ -7,20 +7,14 @@
 #include <stdint.h>
 
 #include "core/launch.h"
+#include "ops/norm/geometry.h"
 #include "ops/norm/host/norm.h"
 
 namespace kw::norm_backward_plan {
 
 constexpr int kWarp = 32;
-constexpr int kVector = 16;  // bytes
-// As in csrc/ops/norm/device/backward_*.cuh.
-constexpr int kThreadColumns = 16;
-constexpr int kWideColumns = 32;
-constexpr int kTeamWarps = 16;
-constexpr int kClusterParts = 8;
-constexpr int kWideTeams = 5;      // of a wide block, at most
+constexpr int kVector = 16;        // bytes
 constexpr int kScratch = 3 << 10;  // bytes of shared memory a block has or loses besides
-constexpr int kQuad = 4;
 
 // How rows lie, and when their derivatives follow: with the row after, or, where a cluster has to agree on their sums,
 // one later. Where they are wide, a thread has twice as many columns.
@@ -69,7 +63,8 @@ inline bool aligned(const NormBackward& a) {
 
 // The most warps of a block: the kernel's __launch_bounds__.
 inline int most_warps(const Shape& s, bool clusters) {
-  return !clusters || !s.aligned || s.size == 4 ? 16 : s.centered ? 20 : 24;
+  const bool few = !clusters || !s.aligned || s.size == 4;
+  return (few ? kBackwardThreads : s.centered ? kLayerBackwardThreads : kRmsBackwardThreads) / kWarp;
 }
 
 // Shared memory of a warp: the rows on their way, and weights, as float32 unless they are wide rows'. Rows off 16 bytes
@@ -213,17 +208,16 @@ struct Reduction {
 
 // `cols`: sums from one row of them to the next; the first begins on 16 bytes, as the workspace does.
 inline Reduction reduction_for(int64_t cols, int64_t partials, bool centered, const Device& device) {
-  constexpr int kSector = 8, kFewest = 256, kMost = 1024;  // sums, threads, threads
-  constexpr int kAhead = 8;                                // loads that a thread has on their way at once
+  constexpr int kSector = 8;  // sums
   Reduction plan;
-  plan.count = cols % kQuad == 0 ? kQuad : 1;
+  plan.count = cols % kPartialsQuad == 0 ? kPartialsQuad : 1;
   plan.width = kWarp;
   // Small enough for every multiprocessor to have some.
   const int64_t units = cols / plan.count, all = units * (centered ? 2 : 1);
   while (plan.width * plan.count > kSector && all < int64_t{plan.width} * device.multiprocessors) plan.width /= 2;
   plan.blocks = ratio_up(units, plan.width);
-  plan.threads = kFewest;
-  while (plan.threads < kMost && plan.threads * kAhead < plan.width * partials) plan.threads *= 2;
+  plan.threads = kPartialsFewestWarps * kWarp;
+  while (plan.threads < kPartialsThreads && plan.threads * kPartialsAhead < plan.width * partials) plan.threads *= 2;
   plan.shared = plan.threads / kWarp * plan.width * plan.count * static_cast<int>(sizeof(float));
   return plan;
 }
@@ -239,11 +233,6 @@ using norm_backward_plan::ratio_up;
 
 constexpr int64_t kMostRows = 2048;
 constexpr int64_t kFewestCols = 1024;  // narrower rows would be small blocks', and few blocks' columns
-// As in the kernels.
-constexpr int kSlots = 2;
-constexpr int kMostThreads = 1024;
-constexpr int kMostColumnsThreads = 512;
-constexpr int kAhead = 4;
 
 // Of what the second kernel needs: mean and rstd, or rstd alone.
 inline int64_t statistics_bytes(int64_t rows, bool centered) {
@@ -256,15 +245,15 @@ inline bool suits(const NormBackward& a, const Device& device, uint32_t features
   const uintptr_t parameters = reinterpret_cast<uintptr_t>(a.weight) | reinterpret_cast<uintptr_t>(a.dweight) |
                                reinterpret_cast<uintptr_t>(a.dbias);
   return (features & KW_FEATURE_PDL) != 0 && a.rows <= kMostRows && a.cols >= kFewestCols &&
-         bytes <= kVector * kSlots * kMostThreads && 2 * a.rows * bytes <= device.l2 / 2 &&
+         bytes <= kVector * kFewSlots * kFewThreads && 2 * a.rows * bytes <= device.l2 / 2 &&
          norm_backward_plan::aligned(a) && parameters % kVector == 0;
 }
 
 // A unit a thread where multiprocessors have little else to do.
 inline uint32_t row_threads(const NormBackward& a, const Device& device) {
   const int64_t units = a.cols * size_of(a.dtype) / kVector;
-  const bool one = units <= kMostThreads && a.rows * units <= int64_t{512} * device.multiprocessors;
-  return static_cast<uint32_t>(ratio_up(one ? units : ratio_up(units, kSlots), kWarp) * kWarp);
+  const bool one = units <= kFewThreads && a.rows * units <= int64_t{512} * device.multiprocessors;
+  return static_cast<uint32_t>(ratio_up(one ? units : ratio_up(units, kFewSlots), kWarp) * kWarp);
 }
 
 // Units of columns a block: as many as leave every multiprocessor some.
@@ -274,7 +263,7 @@ inline uint32_t columns_lanes(int64_t units, const Device& device) {
 
 inline uint32_t columns_threads(int64_t rows, uint32_t lanes) {
   uint32_t threads = 64;
-  while (threads < kMostColumnsThreads && threads * kAhead < rows * lanes) threads *= 2;
+  while (threads < kFewColumnsThreads && threads * kFewColumnsAhead < rows * lanes) threads *= 2;
   return threads;
 }
 

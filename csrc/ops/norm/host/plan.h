@@ -6,26 +6,18 @@
 #include <stdint.h>
 
 #include "core/launch.h"
+#include "ops/norm/geometry.h"
 #include "ops/norm/host/norm.h"
 
 namespace kw::norm_plan {
 
 constexpr int kWarp = 32;
-constexpr int kVector = 16;  // bytes of the widest load
-// As in csrc/ops/norm/device/*.cuh.
-constexpr int kSlots = 4;
-constexpr int kLongSlots = 8;
-constexpr int kUnalignedThreads = 512;
+constexpr int kVector = 16;                 // bytes of the widest load
 constexpr int kWarpCols = 1024;             // of unaligned rows that are a warp's, at most
 constexpr int kPartBytes = 56 << 10;        // that a block has of an unaligned row, about: four at once
 constexpr int kUnalignedScratch = 2 << 10;  // bytes of shared memory besides
-constexpr int kStagedThreads = 256;
-constexpr int kStagedBytes = 256 * 4 * kVector;  // of a run
-constexpr int64_t kStagedCols = 512;
-constexpr int kWarpRowThreads = 128;
-constexpr int kWarpRows = 4;  // of a warp
-constexpr int kWarpRowCount = 4;
-constexpr int kMaxCluster = 8;  // what every GPU with clusters can place
+constexpr int kStagedBytes = kStagedThreads * kStagedTurns * kVector;  // of a run
+constexpr int kMaxCluster = 8;                                         // what every GPU with clusters can place
 
 // The order of a type's kernels. All but kRow and kStream may have a residual.
 enum Shape { kNarrow, kRow, kLong, kUnaligned, kStaged, kStream, kWarpRow, kShapes };
@@ -37,8 +29,11 @@ struct Room {
 };
 
 constexpr Room room_of(bool centered, bool adds, Shape shape) {
-  if (shape == kRow) return centered ? Room{640, kSlots, 1280} : Room{768, kSlots, 1536};
-  return adds ? Room{1024, kSlots, 1024} : Room{512, kLongSlots, 1024};
+  if (shape == kRow) {
+    const int threads = centered ? kLayerRowThreads : kRmsRowThreads;
+    return {threads, kRowSlots, threads * kRowBlocks};
+  }
+  return adds ? Room{kLongThreads, kRowSlots, kLongThreads} : Room{kLongThreads / 2, kLongSlots, kLongThreads};
 }
 
 inline Room room_of(const Norm& a, Shape shape) { return room_of(a.centered, a.residual != nullptr, shape); }
@@ -112,15 +107,15 @@ inline int power_of_two_from(int64_t n) {
 inline void plan_narrow(const Norm& a, const Device& device, int64_t units, Plan* plan) {
   plan->shape = kNarrow;
   plan->group = power_of_two_from(units);
-  const int64_t rows_a_warp = int64_t{kWarp} / plan->group * kSlots;
-  const int warps = a.rows >= 2 * rows_a_warp * device.multiprocessors ? 2 : 1;
+  const int64_t rows_a_warp = int64_t{kWarp} / plan->group * kRowSlots;
+  const int warps = a.rows >= 2 * rows_a_warp * device.multiprocessors ? kNarrowThreads / kWarp : 1;
   plan->threads = warps * kWarp;
   plan->rows_a_block = rows_a_warp * warps;
 }
 
 // A row is a warp's, of four elements a lane: measured only where KW_FEATURE_WGMMA is.
 inline bool plan_warp_row(const Norm& a, const Alignment& alignment, uint32_t features, Plan* plan) {
-  const int64_t lanes = a.cols / kWarpRowCount;
+  const int64_t lanes = a.cols / kWarpRowColumns;
   if ((features & KW_FEATURE_WGMMA) == 0 || a.dtype != KW_BFLOAT16) return false;
   if (!alignment.halves || lanes > kWarp || lanes <= kWarp / 2) return false;
   plan->shape = kWarpRow;
@@ -164,7 +159,9 @@ inline void plan_staged(const Norm& a, const Device& device, Plan* plan) {
 inline bool plan_stream(const Norm& a, const Device& device, uint32_t features, int64_t units, Plan* plan) {
   if ((features & KW_FEATURE_WGMMA) == 0 || a.centered || a.residual != nullptr) return false;
   if (units < 512 || units >= 4096) return false;
-  const int64_t threads = units > 2048 ? 1024 : units >= 1024 ? 512 : whole_warps(ratio_up(units, 2));
+  const int64_t threads = units > 2048    ? kStreamThreads
+                          : units >= 1024 ? kStreamThreads / 2
+                                          : whole_warps(ratio_up(units, 2));
   constexpr int64_t kRoom = 2048;
   const int64_t blocks = device.multiprocessors * (kRoom / threads);
   if (kRoom % threads > kRoom / 10 || !plan->large || blocks * units * kVector > device.l2 / 3) return false;
@@ -195,9 +192,9 @@ inline int slots_for_many(const Norm& a, int64_t units, Plan* plan) {
   }
   // Float32 rows of RMS norm with a residual, in one block each: measured only where there are clusters.
   if (adds && !a.centered && a.dtype == KW_FLOAT32 && plan->large && units > 1280 && units <= 2112) return 3;
-  if (units <= kWarp * kSlots) return kSlots;
-  if (units <= 512) return a.centered ? (adds ? 3 : kSlots) : 2;
-  return units <= 1280 && !a.centered ? 3 : kSlots;
+  if (units <= kWarp * kRowSlots) return kRowSlots;
+  if (units <= 512) return a.centered ? (adds ? 3 : kRowSlots) : 2;
+  return units <= 1280 && !a.centered ? 3 : kRowSlots;
 }
 
 // One warp, one block or one cluster a row of `units`, of which a thread holds up to `slots`.

@@ -4,11 +4,10 @@
 
 #include "device/ptx/sync.cuh"
 #include "ops/optim/device/codes.cuh"
+#include "ops/optim/geometry.h"
 #include "ops/optim/params.h"
 
 namespace kw {
-
-constexpr u32 kDequantizeBlockwiseThreads = 256, kDequantizeBlockwiseSlots = 4;
 
 template <class T>
 __device__ __forceinline__ Unit<T, 16> values_of(const Unit<Code, 16 / T::kSize>& codes, const float* map, float by) {
@@ -24,7 +23,7 @@ __device__ __forceinline__ Unit<T, 16> values_of(const Unit<Code, 16 / T::kSize>
 // Of a tile, aligned and all there: the units of a thread, of which all are under way before any is worked on.
 template <class T>
 __device__ __forceinline__ void dequantize_tile(const KwDequantizeBlockwiseParams& p, const float* map, i64 first) {
-  constexpr u32 kCount = 16 / T::kSize, kSlots = kDequantizeBlockwiseSlots, kApart = kDequantizeBlockwiseThreads;
+  constexpr u32 kCount = 16 / T::kSize, kSlots = kBlockwiseSlots, kApart = kBlockwiseThreads;
   Unit<Code, kCount> codes[kSlots];
   float by[kSlots];
   const i64 own = first + threadIdx.x * kCount;
@@ -43,9 +42,9 @@ __device__ __forceinline__ void dequantize_tile(const KwDequantizeBlockwiseParam
 
 template <class T>
 __device__ __forceinline__ void dequantize_part(const KwDequantizeBlockwiseParams& p, const float* map, i64 first) {
-  constexpr u32 kCount = 16 / T::kSize, kApart = kDequantizeBlockwiseThreads;
+  constexpr u32 kCount = 16 / T::kSize, kApart = kBlockwiseThreads;
 #pragma unroll 1
-  for (u32 s = 0; s < kDequantizeBlockwiseSlots; ++s) {
+  for (u32 s = 0; s < kBlockwiseSlots; ++s) {
     const i64 at = first + (s * kApart + threadIdx.x) * kCount;
     if (at >= p.count) return;
     Unit<Code, kCount> codes;
@@ -56,7 +55,7 @@ __device__ __forceinline__ void dequantize_part(const KwDequantizeBlockwiseParam
 
 template <class T>
 __device__ __forceinline__ void dequantize_blockwise(const KwDequantizeBlockwiseParams& p) {
-  constexpr u32 kTile = kDequantizeBlockwiseThreads * kDequantizeBlockwiseSlots * 16 / T::kSize;
+  constexpr u32 kTile = kBlockwiseThreads * kBlockwiseSlots * 16 / T::kSize;
   __shared__ float map[256];
   allow_next_kernel();
   wait_for_previous_kernel();

@@ -6,11 +6,11 @@
 #include "device/ptx/root.cuh"
 #include "device/ptx/sync.cuh"
 #include "ops/optim/device/codes.cuh"
+#include "ops/optim/geometry.h"
 #include "ops/optim/params.h"
 
 namespace kw {
 
-constexpr u32 kOptimizerThreads = 256, kOptimizerEach = 8, kOptimizerTile = kOptimizerThreads * kOptimizerEach;
 constexpr int kRuleMomentum = 2, kRuleRmsprop = 3, kRuleAdagrad = 4;  // as base.h numbers them; the other is Lion
 
 // Eight elements of T, all there and aligned, in units of 16 bytes.

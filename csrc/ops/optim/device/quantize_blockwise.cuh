@@ -5,12 +5,14 @@
 
 #include "device/ptx/sync.cuh"
 #include "ops/optim/device/codes.cuh"
+#include "ops/optim/geometry.h"
 #include "ops/optim/params.h"
 
 namespace kw {
 
-constexpr u32 kBlockwiseThreads = 256, kBlockwiseWarps = kBlockwiseThreads / kWarp;
+constexpr u32 kBlockwiseWarps = kBlockwiseThreads / kWarp;
 constexpr u32 kBlockwiseRows = kWarp / kBlockwiseWarps;  // so that a tile has as many rows of a warp as a warp lanes
+static_assert(kBlockwiseRows == kBlockwiseSlots);
 
 template <class T>
 struct QuantizeBlockwise {

@@ -3,16 +3,13 @@
 // csrc/ops/optim/dequantize_blockwise.cu.
 #include "ops/optim/api/dequantize_blockwise.h"
 
+#include "ops/optim/geometry.h"
 #include "ops/optim/host/launch.h"
 
 namespace kw {
 namespace {
 
 using namespace blockwise;
-
-// As in csrc/ops/optim/device/dequantize_blockwise.cuh and the kernels' bounds.
-constexpr int kThreads = 256;
-constexpr int64_t kTileUnits = 4 * kThreads, kResident = 6;
 
 Module module{"dequantize_blockwise"};
 Kernel kernels[3] = {
@@ -23,7 +20,9 @@ kw_status run_on_device(int32_t device, void* stream, const Blockwise& a) {
   KW_TRY(module_context(module, device, &context));
   const KwDequantizeBlockwiseParams p{bytes_of(a.wide), bytes_of(a.codes),          bytes_of(a.absmax), bytes_of(a.map),
                                       a.count,          __builtin_ctz(a.blocksize), aligned(a)};
-  Launch how{grid_of(a.count, a.dtype, kTileUnits, *context.device, kResident), kThreads};
+  Launch how{
+      grid_of(a.count, a.dtype, kBlockwiseSlots * kBlockwiseThreads, *context.device, kDequantizeBlockwiseBlocks),
+      kBlockwiseThreads};
   how.overlap = true;
   return launch(context, kernels[a.dtype], how, stream, &p, sizeof p);
 }

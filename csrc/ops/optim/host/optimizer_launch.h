@@ -2,13 +2,12 @@
 // From the tensors of a step to launches of csrc/ops/optim/optimizer_update_*.cu.
 #pragma once
 
+#include "ops/optim/geometry.h"
 #include "ops/optim/host/launch.h"
 #include "ops/optim/host/optimizer.h"
 
 namespace kw::optimizer {
 
-constexpr int kThreads = 256;
-constexpr int64_t kTile = 2048;                      // elements, as in csrc/ops/optim/device/optimizer.cuh
 constexpr int64_t kMostTiles = 0x7fffffff;           // of a launch
 constexpr int64_t kMostOfTensor = int64_t{1} << 40;  // elements that a launch takes of a tensor: whole tiles
 
@@ -59,7 +58,7 @@ struct Filling {
   kw_status flush() {
     if (filled == 0) return KW_OK;
     const int64_t room = context.device->multiprocessors * launcher.resident;
-    Launch how{static_cast<uint32_t>(tiles < room ? tiles : room), kThreads};
+    Launch how{static_cast<uint32_t>(tiles < room ? tiles : room), kOptimizerThreads};
     how.overlap = true;
     params.tiles = static_cast<unsigned>(tiles);
     filled = 0;
@@ -68,7 +67,7 @@ struct Filling {
   }
 
   kw_status add(const KwOptimizerTensor& part) {
-    const int64_t more = (part.count + kTile - 1) / kTile;
+    const int64_t more = (part.count + kOptimizerTile - 1) / kOptimizerTile;
     if (filled == KW_OPTIMIZER_TENSORS || tiles + more > kMostTiles) KW_TRY(flush());
     tiles += more;
     params.tensor[filled] = part;

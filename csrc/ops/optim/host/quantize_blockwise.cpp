@@ -2,16 +2,13 @@
 // kw_quantize_blockwise: checks its arguments, then runs on the CPU or launches csrc/ops/optim/quantize_blockwise.cu.
 #include "ops/optim/api/quantize_blockwise.h"
 
+#include "ops/optim/geometry.h"
 #include "ops/optim/host/launch.h"
 
 namespace kw {
 namespace {
 
 using namespace blockwise;
-
-// As in csrc/ops/optim/device/quantize_blockwise.cuh and the kernels' bounds.
-constexpr int kThreads = 256;
-constexpr int64_t kTileUnits = 4 * kThreads, kResident = 3;
 
 Module module{"quantize_blockwise"};
 Kernel kernels[3] = {{"quantize_blockwise_float32"}, {"quantize_blockwise_float16"}, {"quantize_blockwise_bfloat16"}};
@@ -21,7 +18,8 @@ kw_status run_on_device(int32_t device, void* stream, const Blockwise& a) {
   KW_TRY(module_context(module, device, &context));
   const KwQuantizeBlockwiseParams p{bytes_of(a.codes), bytes_of(a.absmax),         bytes_of(a.wide), bytes_of(a.map),
                                     a.count,           __builtin_ctz(a.blocksize), aligned(a)};
-  Launch how{grid_of(a.count, a.dtype, kTileUnits, *context.device, kResident), kThreads};
+  Launch how{grid_of(a.count, a.dtype, kBlockwiseSlots * kBlockwiseThreads, *context.device, kQuantizeBlockwiseBlocks),
+             kBlockwiseThreads};
   how.overlap = true;
   return launch(context, kernels[a.dtype], how, stream, &p, sizeof p);
 }

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -126,6 +127,8 @@ def matmul_4bit(
 ) -> Tensor:
     """A times the transposed weight whose codes are B, and bias. Gradients reach A and bias.
 
+    A weight that was quantized as [K, N] is multiplied as it is, with a DeprecationWarning.
+
     >>> matmul_4bit(torch.randn(3, 128), packed, state).shape
     """
     for name, value in (("A", A), ("B", B)):
@@ -136,8 +139,24 @@ def matmul_4bit(
             "matmul_4bit: quant_state must be the state of a matrix, as quantize_4bit gives it; this is "
             f"{quant_state!r}"
         )
-    y = _four_bit.linear(A, B, quant_state, bias)
+    rows, columns = quant_state.shape
+    if A.shape[-1:] == (rows,) and rows != columns:
+        y = _by_columns(A, B, quant_state, bias)
+    else:
+        y = _four_bit.linear(A, B, quant_state, bias)
     return y if out is None else _written("matmul_4bit", "out", out, y)
+
+
+def _by_columns(x: Tensor, packed: Tensor, state: QuantState, bias: Tensor | None) -> Tensor:
+    """The form of old programs: a weight that was quantized as [K, N]. A square one is taken for [N, K]."""
+    if not torch.compiler.is_dynamo_compiling():
+        warnings.warn(
+            f"matmul_4bit: this weight was quantized from a [K, N] tensor ({list(state.shape or ())}); quantize it "
+            "from [N, K] (out_features, in_features), which is multiplied without dequantizing it",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+    return torch.nn.functional.linear(x, _four_bit.dequantize(packed, state).to(x.dtype).t(), bias)
 
 
 def gemv_4bit(

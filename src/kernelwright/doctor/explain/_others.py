@@ -71,7 +71,8 @@ def reason_for_silence(lines: list[Line], *, letter: bool = False, other_maker: 
         return "the GPU is not one of NVIDIA's: its own maker's tools know what is wrong with it"
     if letter:
         return "a person wrote this, and it quotes no program's message: what was printed is needed"
+    text = "\n".join(line.bare for line in lines)
     for pattern, reason in _OTHERS:
-        if any(re.search(pattern.lower(), line.bare) for line in lines):
+        if re.search(pattern.lower(), text, re.MULTILINE):
             return reason
     return "no line shows an error that is known to come from the driver, the toolkit or the packages"

@@ -126,11 +126,12 @@ def level_of(driver: str) -> Capability:
 
 
 def torch_of(text: str) -> Torch:
-    found = re.fullmatch(r"v?(\d+)\.(\d+)((?:\.\d+)*)(?:\+(?:cu(\d{2})\d|cpu|[\w.]+))?", text)
+    found = re.fullmatch(r"v?(\d+)\.(\d+)((?:\.\d+)*)(?:\+(?:cu(\d{2})(\d)|cpu|[\w.]+))?", text)
     if not found:
         raise UnknownTarget(f"--torch {text!r} is no release of torch such as 2.9 or 2.9.1+cpu")
     release = tuple(int(part) for part in f"{found[1]}.{found[2]}{found[3]}".split("."))
-    return Torch(release, int(found[4]) if found[4] else None, text)
+    cuda = (int(found[4]), int(found[5])) if found[4] else None
+    return Torch(release, cuda[0] if cuda else None, text, cuda)
 
 
 def _on_board(place: Place, jetpack: int) -> Place:

@@ -28,11 +28,12 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Torch:
-    """A torch that is asked about: its release as far as it is given, the major version of its CUDA."""
+    """A torch that is asked about: its release as far as it is given, the major version and the release of its CUDA."""
 
     release: tuple[int, ...]
     cuda: int | None
     text: str
+    release_of_cuda: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,11 @@ def _codes(parts: Iterable[dict[str, Any]]) -> str:
     return f" ({' '.join(found)})" if found else ""
 
 
+def _taken(verdict: dict[str, Any], with_gpus: Sequence[dict[str, Any]]) -> str:
+    """Where a package has builds for several releases of CUDA: the file that is meant."""
+    return f", by {_listed([_short(part['name']) for part in with_gpus])}" if verdict["not_taken"] else ""
+
+
 def _reason(verdict: dict[str, Any]) -> str:
     """The first thing that fails, in its own words."""
     every = [*verdict["findings"], *(found for part in verdict["parts"] for found in part["findings"])]
@@ -46,7 +51,7 @@ def answer(verdict: dict[str, Any]) -> dict[str, str]:
         word, text = YES, f"nothing in it is compiled, {place} or any other"
     elif outcome in _GOOD:
         how = ", once the driver has compiled it" if outcome == "compiles" else ""
-        word, text = YES, f"it runs on {place}{how}{_codes(with_gpus)}"
+        word, text = YES, f"it runs on {place}{how}{_codes(with_gpus)}{_taken(verdict, with_gpus)}"
     elif outcome == "partly":
         word, text = _partly(verdict, with_gpus)
     elif outcome == "fails":

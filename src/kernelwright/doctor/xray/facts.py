@@ -22,6 +22,7 @@ from kernelwright.doctor.xray import (
     _paths,
     _place,
     _serve,
+    _siblings,
     _sources,
     _tag,
     _toolkit,
@@ -185,8 +186,10 @@ def _verdict(found: _Found, place: _place.Place, table: dict[str, Any], *, pure:
     """Of all files. Where GPU code lies in libraries, these decide; where it lies in files of its own, all do."""
     names = (name for one in found.subjects for name in (PurePosixPath(one.name).name, one.facts.get("soname")))
     beside = frozenset(name for name in names if name)
-    judged = [_judge.judge(one, place, beside, table) for one in found.subjects]
-    with_code = [one for subject, one in zip(found.subjects, judged, strict=True) if subject.modules]
+    others = _siblings.not_taken((one.name for one in found.subjects if one.modules), place.torch)
+    taken = [one for one in found.subjects if one.name not in others]
+    judged = [_judge.judge(one, place, beside, table) for one in taken]
+    with_code = [one for subject, one in zip(taken, judged, strict=True) if subject.modules]
     libraries = [] if found.images else with_code
     deciding = libraries or judged
     for one in judged:
@@ -201,7 +204,14 @@ def _verdict(found: _Found, place: _place.Place, table: dict[str, Any], *, pure:
         outcome = _judge.ORDER[0]
     whole = [as_data(one, found.package) for one in _torch.requirement(found.requires, place.torch)]
     outcome = "fails" if whole else outcome
-    told = {"place": place.name, "outcome": outcome, "has_gpus": bool(place.gpus), "parts": parts, "findings": whole}
+    told = {
+        "place": place.name,
+        "outcome": outcome,
+        "has_gpus": bool(place.gpus),
+        "parts": parts,
+        "findings": whole,
+        "not_taken": sorted(others),
+    }
     return told | {"answer": answer(told)}
 
 

@@ -38,7 +38,7 @@ def _overload(rule: str) -> str:
 
 
 def _cases() -> tuple[Case, ...]:
-    """Each rule with each type, over the shapes with each."""
+    """Each rule with each type, over the shapes; with all of them where a record needs them."""
     found = {}
     for number, shape in enumerate(_SHAPES):
         for place, rule in enumerate(RULES):
@@ -47,8 +47,10 @@ def _cases() -> tuple[Case, ...]:
                 "step": _STEPS[(number + place) % len(_STEPS)],
                 "decay": (number + place) % 2 * 0.1,
             }
-            case = Case(_overload(rule), shape, _DTYPES[(number + place) % 3], options)
-            found[str(case)] = case
+            one = _DTYPES[(number + place) % 3]
+            for dtype in _DTYPES if shape == (3, 64) else (one,):
+                case = Case(_overload(rule), shape, dtype, options)
+                found[str(case)] = case
     return tuple(found.values())
 
 

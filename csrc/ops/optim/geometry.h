@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// The numbers by which the launchers of this family plan and their kernels run. Host and device read this file.
+#pragma once
+
+namespace kw {
+
+// An enum, since a constant of a namespace is a symbol in every image that sees it.
+enum : int {
+  kBlockwiseThreads = 256,
+  kQuantizeBlockwiseBlocks = 3,  // of a multiprocessor at once
+  kDequantizeBlockwiseBlocks = 6,
+  kBlockwiseSlots = 4,  // units of 16 bytes a thread has under way
+  kOptimizerThreads = 256,
+  kOptimizerEach = 8,  // elements of a thread
+  kOptimizerTile = kOptimizerThreads * kOptimizerEach,
+};
+
+}  // namespace kw

@@ -1,7 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""The main job: kernels, wheel, self-check, table. Refused first, provisioned, built; skipped if nothing changed."""
-
-from toolchain.building.options import Options
-from toolchain.building.run import Outcome, build
-
-__all__ = ["Options", "Outcome", "build"]

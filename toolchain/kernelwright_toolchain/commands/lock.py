@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT
+"""`./kw lock`: makes the lock files anew from targets.toml and pyproject.toml, or says which are stale."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from kernelwright_toolchain.errors import RequestError, TableError
+from kernelwright_toolchain.files import write_if_changed
+from kernelwright_toolchain.locking import conda, conda_tool
+from kernelwright_toolchain.locking.resolve import resolve
+from kernelwright_toolchain.locking.wanted import Wanted, wanted
+from kernelwright_toolchain.locking.write import problems, text
+from kernelwright_toolchain.project import project
+from kernelwright_toolchain.targets import Table, load
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if a lock is stale")
+    parser.add_argument("paths", nargs="*", help=f"only these, as in locks/nox.txt or {conda.LOCK}")
+
+
+def _pip(lock: Wanted) -> str:
+    return _write(lock.path, text(lock, resolve(lock)))
+
+
+def _write(path: str, content: str) -> str:
+    return "written" if write_if_changed(project().root / path, content.encode()) else "unchanged"
+
+
+def _makers(table: Table, *, all_of_them: bool) -> dict[str, Callable[[], str]]:
+    """What makes each file. The conda lock comes last: it is made from two of the others."""
+    makers: dict[str, Callable[[], str]] = {}
+    for lock in wanted(table):
+        makers[lock.path] = lambda lock=lock: _pip(lock)  # type: ignore[misc]
+    for path, content in conda.made(table).items():
+        makers[path] = lambda path=path, content=content: _write(path, content)  # type: ignore[misc]
+    return {**makers, conda.LOCK: lambda: conda_tool.refresh(optional=all_of_them)}
+
+
+def _check(table: Table, chosen: list[str]) -> None:
+    found = [line for lock in wanted(table) if lock.path in chosen for line in problems(lock)]
+    if any(name in chosen for name in (conda.LOCK, *conda.made(table))):
+        found += conda.problems(table) or conda_tool.problems()
+    if found:
+        raise TableError("\n".join(found))
+    print(f"{len(chosen)} files are as targets.toml and pyproject.toml want them")
+
+
+def run(options: argparse.Namespace) -> int:
+    table = load()
+    makers = _makers(table, all_of_them=not options.paths)
+    if unknown := set(options.paths) - set(makers):
+        raise RequestError(f"no such lock: {min(unknown)}; there are {', '.join(makers)}")
+    chosen = [path for path in makers if not options.paths or path in options.paths]
+    if options.check:
+        _check(table, chosen)
+        return 0
+    for path in chosen:
+        print(f"{path}: {makers[path]()}", flush=True)
+    return 0

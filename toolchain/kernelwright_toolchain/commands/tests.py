@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: MIT
+"""`./kw tests`: installs the wheel and runs the tests. What is not an option here is pytest's: paths, -k, -x, …
+
+--torch none|installed|SPEC says which torch the tests see: none; the one that is installed for this machine's Python
+(a Jetson's, say); or a requirement such as torch==2.13.0, pinned by hash before it is installed. Without it: an
+installed one, else a CPU build if the package index has one, else none, and the tests that need it say so.
+
+--python PYTHON tests the same wheel on another interpreter, without torch unless --torch names one for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from kernelwright_toolchain.building import Options, build
+from kernelwright_toolchain.targets import load
+from kernelwright_toolchain.testing import run_tests, to_test
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.prefix_chars = "\0"  # every word is ours or pytest's to read, also those with a dash
+    parser.add_argument("arguments", nargs="*")
+
+
+def run(given: argparse.Namespace) -> int:
+    parser = argparse.ArgumentParser(
+        prog="./kw tests --",
+        description=__doc__,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--torch", metavar="none|installed|SPEC")
+    parser.add_argument("--python", metavar="PYTHON")
+    options, rest = parser.parse_known_args(given.arguments)
+    torch = to_test(options.torch, options.python)
+    return run_tests(build(Options(), load()).wheel, torch, rest)

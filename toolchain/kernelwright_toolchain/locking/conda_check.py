@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: MIT
+"""`python -m kernelwright_toolchain.locking.conda_check ROOT`: what conda-lock itself says of the conda lock.
+
+Needs no network. Run by the interpreter of locks/conda.txt, which has conda-lock and the conda it carries. One
+line for each problem.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kernelwright_toolchain.locking.conda import ENVIRONMENT, LOCK, REGENERATE, VIRTUAL
+
+
+def _build(package: Any) -> str:
+    """conda-lock writes none where it has solved; then the name of the file has it."""
+    return package.build or re.sub(r"\.(conda|tar\.bz2)$", "", package.url.rpartition("-")[2])
+
+
+def _record(package: Any) -> dict[str, Any]:
+    """What conda matches a specification against."""
+    return {"name": package.name, "version": package.version, "build": _build(package), "build_number": 0}
+
+
+def _unmet(specs: list[tuple[str, str]], packages: dict[str, Any]) -> Iterator[str]:
+    """Each (who wants it, what) that no locked package satisfies; `__glibc` and its like are the machine's."""
+    from conda_lock.interfaces.vendored_conda import MatchSpec
+
+    for who, spec in specs:
+        match = MatchSpec(spec)
+        package = packages.get(match.name)
+        if match.name.startswith("__"):
+            continue
+        if package is None:
+            yield f"{who} wants {spec}, and {match.name} is not locked"
+        elif not match.match(_record(package)):
+            yield f"{who} wants {spec}, and {package.name} {package.version} {_build(package)} is locked"
+
+
+def _of_platform(lock: Any, spec: Any, platform: str) -> Iterator[str]:
+    from conda_lock.conda_lock import render_lockfile_for_platform
+
+    locked = [package for package in lock.package if package.platform == platform]
+    packages = {package.name: package for package in locked}
+    wanted = [(ENVIRONMENT, f"{need.name} {need.version}".strip()) for need in spec.dependencies[platform]]
+    yield from _unmet(wanted, packages)
+    for package in locked:
+        yield from _unmet([(package.name, f"{k} {v}".strip()) for k, v in package.dependencies.items()], packages)
+        if f"/{platform}/" not in package.url and "/noarch/" not in package.url:
+            yield f"{package.name}: {package.url} is of another platform"
+    rendered = render_lockfile_for_platform(
+        lockfile=lock, include_dev_dependencies=True, extras=None, kind="explicit", platform=platform
+    )
+    lines = [line for line in rendered if "://" in line]
+    if len(lines) != len(locked) or not all(line.partition("#")[2] for line in lines):
+        yield f"renders to {len(lines)} addresses for {len(locked)} packages, or to one without a hash"
+
+
+def _as_written(lock: Any) -> str:
+    """The lock as conda-lock's own models write it, without the comments before it."""
+    from conda_lock.lockfile import write_conda_lock_file
+
+    with tempfile.TemporaryDirectory(prefix="kernelwright-") as scratch:
+        path = Path(scratch) / LOCK
+        write_conda_lock_file(lock, path, metadata_choices=set(), include_help_text=False)
+        return _body(path.read_text(encoding="utf-8"))
+
+
+def _body(text: str) -> str:
+    return re.sub(r"\A(#.*\n|\n)*", "", text)
+
+
+def problems(root: Path) -> Iterator[str]:
+    """What is wrong with the lock below this directory."""
+    from conda_lock.conda_lock import make_lock_spec, virtual_package_repo_from_specification
+    from conda_lock.content_hash import backwards_compatible_content_hashes
+    from conda_lock.lockfile import parse_conda_lock_file
+    from conda_lock.lookup import DEFAULT_MAPPING_URL
+
+    lock = parse_conda_lock_file(root / LOCK)
+    if _body((root / LOCK).read_text(encoding="utf-8")) != _as_written(lock):
+        yield f"{LOCK} is not as conda-lock writes it; run `{REGENERATE}`"
+    spec = make_lock_spec(
+        src_files=[root / ENVIRONMENT],
+        channel_overrides=None,
+        platform_overrides=None,
+        filtered_categories=None,
+        mapping_url=DEFAULT_MAPPING_URL,
+    )
+    virtual = virtual_package_repo_from_specification(root / VIRTUAL)
+    if sorted(lock.metadata.platforms) != sorted(spec.platforms):
+        yield f"{LOCK} is for {lock.metadata.platforms}, {ENVIRONMENT} for {spec.platforms}; run `{REGENERATE}`"
+        return
+    for platform in spec.platforms:
+        known = lock.metadata.content_hash.get(platform)
+        if known not in backwards_compatible_content_hashes(spec, virtual, platform):
+            yield f"{LOCK}: {platform} was locked for another {ENVIRONMENT} or {VIRTUAL}; run `{REGENERATE}`"
+        yield from (f"{LOCK}: {platform}: {line}" for line in _of_platform(lock, spec, platform))
+
+
+if __name__ == "__main__":
+    logging.disable(logging.WARNING)  # that a line is for the other platform is no news
+    print("\n".join(problems(Path(sys.argv[1]))))

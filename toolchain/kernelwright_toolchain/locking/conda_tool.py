@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+"""conda-lock, hash-locked in locks/conda.txt, in an environment of its own: it checks the conda lock and makes it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from kernelwright_toolchain import start
+from kernelwright_toolchain.errors import ProvisionError, ToolMissing
+from kernelwright_toolchain.locking.conda import ENVIRONMENT, LOCK, VIRTUAL
+from kernelwright_toolchain.project import project
+from kernelwright_toolchain.testing import environment
+
+SOLVERS = ("micromamba", "mamba", "conda")
+
+
+def _run(words: list[str]) -> subprocess.CompletedProcess[str]:
+    python = environment.ready("conda")
+    env = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    command = start.command(python, project().root, *words)
+    return subprocess.run(command, cwd=project().root, env=env, capture_output=True, text=True, check=False)
+
+
+def problems(root: Path | None = None) -> list[str]:
+    """What conda-lock finds wrong with the lock, one line each; needs no network once the environment is there."""
+    root = root or project().root
+    done = _run(["kernelwright_toolchain.locking.conda_check", str(root)])
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
+        return [f"{LOCK} cannot be read by conda-lock: {last[0]}"]
+    return done.stdout.split("\n")[:-1] if done.stdout.strip() else []
+
+
+def _reason(said: str) -> str:
+    """What the solver answered, without conda-lock's log and its traceback."""
+    before = said.partition("Traceback (most recent call last)")[0].splitlines()
+    lines = [
+        line for line in before if line.strip() and not line.lstrip().startswith(("INFO:", "WARNING:", "Command:"))
+    ]
+    return "\n".join(lines or said.strip().splitlines())[-4000:]
+
+
+def refresh(*, optional: bool) -> str:
+    """Solves the environment on the channel and writes the lock, whole or not at all; says what became of it.
+
+    `optional`: without a conda on PATH the lock stays as it is, instead of an error.
+    """
+    solver = next((path for name in SOLVERS if (path := shutil.which(name))), None)
+    if solver is None:
+        why = f"solving needs one of {', '.join(SOLVERS)} on PATH, and there is none"
+        if optional:
+            return f"left as it is: {why}"
+        raise ToolMissing(f"{LOCK}: {why}; install one (they are no packages of PyPI), and run this again")
+    with tempfile.TemporaryDirectory(prefix="kernelwright-") as scratch:
+        part = Path(scratch) / LOCK
+        files = ["--file", ENVIRONMENT, "--virtual-package-spec", VIRTUAL, "--lockfile", str(part)]
+        done = _run(["conda_lock", "lock", "--conda", solver, *files])
+        if done.returncode or not part.is_file():
+            raise ProvisionError(
+                f"{LOCK} is as it was: {solver} did not solve {ENVIRONMENT} (is the channel reachable?)\n"
+                f"{_reason(done.stdout + done.stderr)}"
+            )
+        # conda-lock writes its sources relative to the lock, which is to lie beside them.
+        text = part.read_text(encoding="utf-8")
+        outside = os.path.relpath(project().root / ENVIRONMENT, scratch)
+        (project().root / LOCK).write_text(
+            text.replace(outside, ENVIRONMENT).replace(str(part), LOCK), encoding="utf-8"
+        )
+    return f"written, solved by {solver}"

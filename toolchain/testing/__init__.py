@@ -1,7 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""Where tests, benchmarks and linters run: environments made from the locks, kept under .kw/ until a lock changes."""
-
-from toolchain.testing.run import run_bench, run_lint, run_tests
-from toolchain.testing.torch import to_compare, to_test
-
-__all__ = ["run_bench", "run_lint", "run_tests", "to_compare", "to_test"]
