@@ -150,7 +150,7 @@ def backward(
     if sinks is not None:
         share = torch.exp(sinks.to(wide)[None, :, None] - lse.to(wide))
         dsinks = -(share * (dout.to(wide) * out.to(wide)).sum(-1)).sum((0, 2))
-    return (*(as_heads(found, q.dtype) for found in (dq, dk, dv)), dsinks)  # type: ignore[return-value]
+    return (*(as_heads(found, q.dtype) for found in (dq, dk, dv)), dsinks)
 
 
 def backward_terms(
