@@ -20,16 +20,14 @@ __device__ __forceinline__ u32 chunk_at(u32 base, u32 row, u32 chunk) {
   return base + (row * kChunks + (chunk ^ (row & 7))) * 16;
 }
 
-// Eight elements of which the first `count` are there; they may lie anywhere.
+// Eight elements of which the first `count` are there, the others zeros; they may lie anywhere.
 __device__ __forceinline__ void copy_elements(u32 to, const char* from, int count) {
-  u32 word[4] = {};
-#pragma unroll
+#pragma unroll 1
   for (int i = 0; i < 8; ++i) {
     u32 half[1] = {0};
     if (i < count) load<2>(from + i * 2, half);
-    word[i / 2] |= half[0] << (i % 2 * 16);
+    store_shared<2>(to + i * 2, half);
   }
-  store_shared(to, word);
 }
 
 // kRows rows from the first one on, of which `rows` are there, of d elements each; the others are zeros.
@@ -61,17 +59,18 @@ __device__ __forceinline__ void store_rows(u32 base, char* to, i64 pitch, int ro
     const u32 row = i / kChunks, chunk = i % kChunks;
     const int count = static_cast<int>(row) < rows ? d - static_cast<int>(chunk * 8) : 0;
     if (count <= 0) continue;
-    u32 word[4];
-    load_shared(chunk_at<kChunks>(base, row, chunk), word);
+    const u32 from = chunk_at<kChunks>(base, row, chunk);
     char* const at = to + row * pitch + chunk * 16;
+    u32 word[4];
     if (vectors) {
+      load_shared(from, word);
       store<16>(at, word);
       continue;
     }
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      const u32 half[1] = {word[j / 2] >> (j % 2 * 16)};
-      if (j < count) store<2>(at + j * 2, half);
+#pragma unroll 1
+    for (int j = 0; j < 8 && j < count; ++j) {
+      load_shared<2>(from + j * 2, word);
+      store<2>(at + j * 2, word);
     }
   }
   __syncwarp();
