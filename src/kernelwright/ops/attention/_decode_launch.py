@@ -167,7 +167,9 @@ def bind(library: Library, key: str) -> Callable[..., tuple[Tensor, Tensor]]:
 
 
 def bind_append(library: Library, key: str) -> Callable[..., tuple[Tensor, Tensor]]:
-    call = _caller(library, key)
+    import torch
+
+    call, changed = _caller(library, key), torch.autograd.graph.increment_version
 
     def run(
         q: Tensor, k: Tensor, v: Tensor, k_new: Tensor, v_new: Tensor, lengths: Maybe, block_table: Maybe,
@@ -185,6 +187,7 @@ def bind_append(library: Library, key: str) -> Callable[..., tuple[Tensor, Tenso
         found = call(q, *caches, others, sinks, alibi_slopes, options[:5], options[5], options[6])
         if found is None:
             return reference.append(*given)
+        changed([k, v])
         for mine, theirs in zip(caches, (k, v), strict=True):
             if mine is not theirs:
                 theirs.copy_(mine)
