@@ -92,7 +92,8 @@ class Guards:
         shape = tuple(size[0] if len(size) == 1 and not isinstance(size[0], int) else size)
         raw = dtype == torch.uint8  # scratch memory: aligned, as the C functions ask for it
         view, buffer = _inside(shape, _strides(shape), dtype, device, 80 if raw else MARGIN)
-        view.fill_(255 if raw else math.nan)  # 255 in every byte is NaN in every float type
+        # 255 in every byte is NaN in every float type; of other whole numbers, one that no test expects.
+        view.fill_(255 if raw else math.nan if dtype.is_floating_point else -77)
         self.buffers.append((view, buffer))
         return view
 

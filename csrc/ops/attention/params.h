@@ -59,4 +59,20 @@ struct KwAttentionTmaParams {
   int out_vectors;
 };
 
+/* Derivatives; `delta` is scratch memory: a number for each row of each head, of whole sequences one after the other.
+ */
+struct KwAttentionBackwardParams {
+  struct KwHeads q, k, v, out, dout, dq, dk, dv;
+  const float* lse;
+  float* delta;
+  float* dsinks; /* or null */
+  struct KwAttentionSizes sizes;
+  struct KwScoreParams score;
+  long long delta_batch, delta_head, delta_rows, delta_heads; /* elements; rows of a head, heads of all batches */
+  int tiles;                                                  /* of queries, of each batch and head */
+  int section;                                                /* heads, of all batches, that are computed together */
+  int vectors;                                                /* as above, of q, k, v and dout */
+  int results_in_vectors;                                     /* of dq, dk and dv */
+};
+
 #endif

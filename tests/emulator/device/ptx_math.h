@@ -122,6 +122,13 @@ inline void fma_rn_f16x2(u32& to, u32 a, u32 b, u32 c) {
   to = of_halves([](double x, double y, double z) { return x * y + z; }, a, b, c);
 }
 
+inline void dp4a_s32_s32(u32& to, u32 a, u32 b, u32 sum) {
+  to = sum;
+  for (u32 i = 0; i < 32; i += 8) {
+    to += static_cast<u32>(static_cast<signed char>(a >> i) * static_cast<signed char>(b >> i));
+  }
+}
+
 template <class T>
 inline void setp_ne_b32(bool& to, u32 a, T b) {
   to = a != static_cast<u32>(b);

@@ -43,4 +43,23 @@ KW_API kw_status kw_attention(int32_t device, void* stream, void* out, float* ls
                               int64_t queries, int64_t keys, int64_t d, int64_t d_v, int32_t dtype, int32_t causal,
                               int64_t window_left, int64_t window_right, double scale, double softcap);
 
+/*
+ * The derivatives of that by q, k and v, like them in shape and type and of any strides whose last dimension is
+ * contiguous, and of the sinks ([heads] of KW_FLOAT32; NULL where not wanted). dout is the derivative by out; out and
+ * lse are what kw_attention_tensors gave. workspace: what kw_attention_backward_workspace says, on 256 bytes.
+ * deterministic: not 0 for the same bits in each run, which takes longer.
+ */
+KW_API kw_status kw_attention_backward_tensors(void* stream, const kw_tensor* dq, const kw_tensor* dk,
+                                               const kw_tensor* dv, const kw_tensor* dsinks, const kw_tensor* dout,
+                                               const kw_tensor* q, const kw_tensor* k, const kw_tensor* v,
+                                               const kw_tensor* out, const kw_tensor* lse, const kw_tensor* mask,
+                                               const kw_tensor* bias, const kw_tensor* sinks,
+                                               const kw_tensor* alibi_slopes, void* workspace, int64_t workspace_bytes,
+                                               int32_t causal, int64_t window_left, int64_t window_right,
+                                               int32_t deterministic, double scale, double softcap);
+
+/* Bytes of scratch memory that kw_attention_backward_tensors wants on this device for these sizes. */
+KW_API kw_status kw_attention_backward_workspace(int32_t device, int64_t batch, int64_t heads, int64_t queries,
+                                                 int64_t* bytes);
+
 #endif

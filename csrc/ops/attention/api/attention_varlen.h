@@ -24,4 +24,15 @@ KW_API kw_status kw_attention_varlen_tensors(void* stream, const kw_tensor* out,
                                              int64_t max_k, int32_t causal, int64_t window_left, int64_t window_right,
                                              double scale, double softcap);
 
+/* The derivatives, as kw_attention_backward_tensors'. */
+KW_API kw_status kw_attention_varlen_backward_tensors(
+    void* stream, const kw_tensor* dq, const kw_tensor* dk, const kw_tensor* dv, const kw_tensor* dsinks,
+    const kw_tensor* dout, const kw_tensor* q, const kw_tensor* k, const kw_tensor* v, const kw_tensor* out,
+    const kw_tensor* lse, const kw_tensor* cu_seqlens_q, const kw_tensor* cu_seqlens_k, const kw_tensor* sinks,
+    const kw_tensor* alibi_slopes, void* workspace, int64_t workspace_bytes, int64_t max_q, int64_t max_k,
+    int32_t causal, int64_t window_left, int64_t window_right, int32_t deterministic, double scale, double softcap);
+
+/* Bytes of scratch memory that kw_attention_varlen_backward_tensors wants on this device for these sizes. */
+KW_API kw_status kw_attention_varlen_backward_workspace(int32_t device, int64_t total_q, int64_t heads, int64_t* bytes);
+
 #endif

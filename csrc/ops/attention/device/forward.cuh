@@ -3,9 +3,8 @@
 // goes through the keys that they see; while it multiplies by values the next keys come, and the other way round.
 #pragma once
 
-#include "device/ptx/matrix.cuh"
-#include "device/ptx/matrix_transposed.cuh"
 #include "ops/attention/device/place.cuh"
+#include "ops/attention/device/products.cuh"
 #include "ops/attention/device/rows.cuh"
 #include "ops/attention/device/score.cuh"
 #include "ops/attention/device/softmax.cuh"
@@ -14,15 +13,6 @@
 namespace kw {
 
 #ifdef KW_HAS_BF16_MMA
-
-template <class T>
-__device__ __forceinline__ void multiply_add(float (&c)[4], const u32 (&a)[4], u32 low, u32 high) {
-  if constexpr (T::kIsHalf) {
-    multiply_half(c, a, low, high);
-  } else {
-    multiply_bfloat(c, a, low, high);
-  }
-}
 
 template <class T, u32 kD>
 struct Attend {

@@ -25,10 +25,12 @@ namespace kw {
 
 template <class T, u32 kD, u32 kDv>
 struct AttendTma {
-  static constexpr u32 kRows = KW_ATTENTION_TMA_ROWS, kKeys = KW_ATTENTION_TMA_KEYS(kD);
+  static constexpr u32 kGroups = KW_ATTENTION_TMA_GROUPS(kD), kComputing = 128 * kGroups;
+  static constexpr u32 kRows = KW_ATTENTION_TMA_ROWS(kD), kKeys = KW_ATTENTION_TMA_KEYS(kD);
   static constexpr u32 kColumns = KW_ATTENTION_TMA_COLUMNS(kD), kColumnsV = KW_ATTENTION_TMA_COLUMNS(kDv);
   static constexpr u32 kQBytes = kColumns * kRows * 128, kKBytes = kColumns * kKeys * 128;
-  static constexpr u32 kVBytes = kColumnsV * kKeys * 128, kWarps = 8;
+  static constexpr u32 kVBytes = kColumnsV * kKeys * 128, kWarps = 4 * kGroups;
+  static constexpr bool kApart = KW_ATTENTION_TMA_APART(kD) != 0;
   static constexpr u64 kLayout = smem_layout(Swizzle::k128, 1024);
   using Keys = Pipeline<KW_ATTENTION_TMA_STAGES, kKBytes>;
   using Values = Pipeline<KW_ATTENTION_TMA_STAGES, kVBytes>;
@@ -45,17 +47,19 @@ struct AttendTma {
   const KwAttentionTmaParams& p;
   Keys keys;
   Values values;
-  u32 q_room, words, q_full, q_empty;
+  u32 q_room, out_room, words, q_full, q_empty, turns;
 
   __device__ __forceinline__ explicit AttendTma(const KwAttentionTmaParams& p) : p(p) {
     q_room = (shared_address(attention_shared()) + 1023) & ~1023u;
     keys.stages = q_room + kQBytes;
     values.stages = keys.stages + KW_ATTENTION_TMA_STAGES * kKBytes;
-    words = values.stages + KW_ATTENTION_TMA_STAGES * kVBytes;
-    keys.barriers = words + 1024;
+    out_room = kApart ? values.stages + KW_ATTENTION_TMA_STAGES * kVBytes : q_room;
+    words = values.stages + KW_ATTENTION_TMA_STAGES * kVBytes + (kApart ? kColumnsV * kRows * 128 : 0);
+    keys.barriers = words + kGroups * 512;
     values.barriers = keys.barriers + Keys::kBarrierBytes;
     q_full = values.barriers + Values::kBarrierBytes;
     q_empty = q_full + 8;
+    turns = q_empty + 8;
   }
 
   __device__ __forceinline__ Task task(u32 index) const {
@@ -158,13 +162,14 @@ struct AttendTma {
   __device__ __forceinline__ void clear_values(const Task& t, int key, const typename Values::Stage& stage) const {
     const int there = t.keys.count - key;
     if (p.sizes.starts_k == nullptr || there >= static_cast<int>(kKeys)) return;
+    values.wait(stage);
     const u32 zero[4] = {};
 #pragma unroll 1
-    for (u32 i = threadIdx.x - 128; i < kColumnsV * kKeys * 8; i += 256) {
+    for (u32 i = threadIdx.x - 128; i < kColumnsV * kKeys * 8; i += kComputing) {
       if (static_cast<int>(i / 8 % kKeys) >= there) store_shared(values.at(stage) + i * 16, zero);
     }
     fence_proxy_async();
-    barrier_of(3, 256);
+    barrier_of(4, kComputing);
   }
 
   __device__ __forceinline__ void hide(ScoreTile& s, const Scores<T>& scores, const Task& t, int key, int row) const {
@@ -175,8 +180,8 @@ struct AttendTma {
 
   // All keys of a tile of queries; `row`: the warp's first.
   __device__ __forceinline__ void attend(const Task& t, const Scores<T>& scores, u32 group, int row, Result& o,
-                                         RowState (&state)[2], typename Keys::Stage& key,
-                                         typename Values::Stage& value) const {
+                                         RowState (&state)[2], typename Keys::Stage& key, typename Values::Stage& value,
+                                         u32& turn) const {
     ScoreTile s;
     Shares shares;
     float shrink[2];
@@ -191,15 +196,18 @@ struct AttendTma {
     hide(s, scores, t, at, row);
     soften(s, state, shrink, scores.multiplier);
     pack(shares, s);
+    clear_values(t, at, value);
 #pragma unroll 1
     for (; at > t.begin; at -= static_cast<int>(kKeys)) {
       const int next = at - static_cast<int>(kKeys);
       keys.wait(key);
+      barrier_wait(turns + group * 8, turn);
+      turn ^= 1;
       wgmma_fence();
       score(s, group, key);
       values.wait(value);
-      clear_values(t, at, value);
       gather(o, shares, value);
+      if (threadIdx.x % 32 == 0) barrier_arrive(turns + (group + 1) % kGroups * 8);
       wgmma_wait<1>();
       wgmma_done(s);
       keys.template leave<1>(key);
@@ -217,8 +225,8 @@ struct AttendTma {
       scale_rows(o, shrink);
       pack(shares, s);
     }
+    if (kApart && threadIdx.x % 32 == 0) barrier_arrive(q_empty);
     values.wait(value);
-    clear_values(t, at, value);
     wgmma_fence();
     gather(o, shares, value);
     wgmma_wait<0>();
@@ -231,7 +239,7 @@ struct AttendTma {
   // Divides, and writes 16 rows and their logarithms, by way of the queries' memory.
   __device__ __forceinline__ void finish(Result& o, const RowState (&state)[2], const Task& t, float multiplier,
                                          u32 warp_row) const {
-    const u32 lane = threadIdx.x % 32, room = q_room + warp_row * 128;
+    const u32 lane = threadIdx.x % 32, room = out_room + warp_row * 128;
     const int first = t.first_row() + static_cast<int>(warp_row);
 #pragma unroll
     for (u32 half = 0; half < 2; ++half) {
@@ -259,7 +267,7 @@ struct AttendTma {
     const u32 warp = same_in_warp(threadIdx.x / 32) - 4, group = warp / 4;
     typename Keys::Stage key;
     typename Values::Stage value;
-    u32 parity = 0;
+    u32 parity = 0, turn = group == 0 ? 1 : 0;  // the first has its first turn at once
 #pragma unroll 1
     for (u32 index = blockIdx.x; index < static_cast<u32>(p.count); index += gridDim.x) {
       const Task t = task(index);
@@ -274,10 +282,11 @@ struct AttendTma {
       if (any) {
         barrier_wait(q_full, parity);
         parity ^= 1;
-        attend(t, scores, group, t.first_row() + static_cast<int>(warp * 16), o, state, key, value);
-        barrier_of(1 + group, 128);  // no warp of the four multiplies by queries any more
+        attend(t, scores, group, t.first_row() + static_cast<int>(warp * 16), o, state, key, value, turn);
+        if (!kApart) barrier_of(1 + group, 128);  // no warp of the four multiplies by queries any more
       }
       finish(o, state, t, scores.multiplier, warp * 16);
+      if (kApart) continue;
       fence_proxy_async();
       __syncwarp();
       if (any && threadIdx.x % 32 == 0) barrier_arrive(q_empty);
@@ -288,15 +297,16 @@ struct AttendTma {
     if (threadIdx.x == 0) {
       barrier_init(q_full, 1);
       barrier_init(q_empty, kWarps);
+      for (u32 i = 0; i < kGroups; ++i) barrier_init(turns + i * 8, 4);
       keys.init(kWarps);
       values.init(kWarps);
     }
     __syncthreads();
     if (threadIdx.x < 128) {
-      release_registers<24>();
+      release_registers<kGroups == 2 ? 24 : 32>();
       if (threadIdx.x < 32 && one_lane()) produce();
     } else {
-      take_registers<240>();
+      take_registers<kGroups == 2 ? 240 : 160>();
       consume();
     }
   }

@@ -62,11 +62,26 @@ struct Scores {
     return (right == kSeesAll || end - 1 <= place(first) + right) && (left == kSeesAll || key >= place(last) - left);
   }
 
-  // In units of 2: of a score that is a product, or has been transformed already.
-  __device__ __forceinline__ float transformed(float v, int row, int key) const {
+  // The queries that see a key: from the one to before the other.
+  __device__ __forceinline__ int first_query(int key) const {
+    const int at = right == kSeesAll ? 0 : key - right - (keys - queries);
+    return at > 0 ? at : 0;
+  }
+  __device__ __forceinline__ int end_query(int key) const {
+    const int end = left == kSeesAll ? queries : key + left + 1 - (keys - queries);
+    return key >= keys ? 0 : end < queries ? end : queries;
+  }
+
+  // A product becomes a score in units of 2. `steep`: the score's derivative by it, but for the scale.
+  __device__ __forceinline__ float transformed(float v, int row, int key, float* steep) const {
     constexpr float kLog2E = 1.4426950408889634f;
     v *= p.scale;
-    if (p.softcap != 0.0f) v = p.softcap * tanh_of(v * capped);
+    *steep = 1.0f;
+    if (p.softcap != 0.0f) {
+      const float share = tanh_of(v * capped);
+      v = p.softcap * share;
+      *steep = fmaf(-share, share, 1.0f);
+    }
     if (p.slopes != nullptr) {
       const int behind = key - place(row);
       v = fmaf(slope, -static_cast<float>(behind < 0 ? -behind : behind), v);
@@ -97,36 +112,63 @@ struct Scores {
   // scores at a time, which then go to the end, so that the code is there once.
   template <u32 kTall, u32 kCount>
   __device__ __forceinline__ void transform(float (&s)[kTall][kCount], int row, int key) const {
-    const float none = minus_infinity();
 #pragma unroll 1
     for (u32 i = 0; i < kTall * kCount / 8; ++i) {
-      float mine[8];
+      float mine[8], steep;
 #pragma unroll
       for (u32 j = 0; j < 8; ++j) {
         const int r = row + static_cast<int>(i / (kCount / 8) * 16 + j / 2 % 2 * 8);
         const int c = key + static_cast<int>(i % (kCount / 8) * 16 + j / 4 * 8 + j % 2);
-        mine[j] = transforms ? transformed(s[0][j], r, c) : s[0][j];
-        if (mask != nullptr && masked(r, c)) mine[j] = none;
+        mine[j] = transforms ? transformed(s[0][j], r, c, &steep) : s[0][j];
+        if (mask != nullptr && masked(r, c)) mine[j] = minus_infinity();
       }
-#pragma unroll
-      for (u32 j = 0; j < kTall * kCount - 8; ++j) s[j / kCount][j % kCount] = s[(j + 8) / kCount][(j + 8) % kCount];
-#pragma unroll
-      for (u32 j = 0; j < 8; ++j) s[kTall - 1][kCount - 8 + j] = mine[j];
+      rotate(s, mine);
     }
   }
 
-  // Minus infinity where a key is too far off, or none.
-  template <u32 kCount>
-  __device__ __forceinline__ void hide(float (&s)[kCount], int row, int key) const {
-    const float none = minus_infinity();
+  // The same in a backward pass, of 16 rows: the scores' derivatives so far, `by`, become the products'. Of kKeyRows
+  // rows are keys and columns queries.
+  template <bool kKeyRows, u32 kCount>
+  __device__ __forceinline__ void transform(float (&s)[1][kCount], float (&by)[1][kCount], int row, int column) const {
+#pragma unroll 1
+    for (u32 i = 0; i < kCount / 8; ++i) {
+      float mine[8], ours[8];
+#pragma unroll
+      for (u32 j = 0; j < 8; ++j) {
+        const int r = row + static_cast<int>(j / 2 % 2 * 8), c = column + static_cast<int>(i * 16 + j / 4 * 8 + j % 2);
+        const int query = kKeyRows ? c : r, key = kKeyRows ? r : c;
+        float steep = 1.0f;
+        mine[j] = transforms ? transformed(s[0][j], query, key, &steep) : s[0][j];
+        if (mask != nullptr && masked(query, key)) mine[j] = minus_infinity();
+        ours[j] = by[0][j] * steep;
+      }
+      rotate(s, mine);
+      rotate(by, ours);
+    }
+  }
+
+  // The first eight leave, others are the last.
+  template <u32 kTall, u32 kCount>
+  static __device__ __forceinline__ void rotate(float (&s)[kTall][kCount], const float (&last)[8]) {
+#pragma unroll
+    for (u32 j = 0; j < kTall * kCount - 8; ++j) s[j / kCount][j % kCount] = s[(j + 8) / kCount][(j + 8) % kCount];
+#pragma unroll
+    for (u32 j = 0; j < 8; ++j) s[kTall - 1][kCount - 8 + j] = last[j];
+  }
+
+  // Minus infinity where a query and a key are too far apart, or one of them is not there. Of kKeyRows as above.
+  template <bool kKeyRows = false, u32 kCount>
+  __device__ __forceinline__ void hide(float (&s)[kCount], int row, int column) const {
 #pragma unroll
     for (u32 half = 0; half < 2; ++half) {
-      const int at = row + static_cast<int>(half * 8), begin = first_key(at) - key, end = end_key(at) - key;
+      const int at = row + static_cast<int>(half * 8);
+      const int begin = (kKeyRows ? first_query(at) : first_key(at)) - column;
+      const int end = (kKeyRows ? end_query(at) : end_key(at)) - column;
 #pragma unroll
       for (u32 i = 0; i < kCount / 2; ++i) {
-        const int column = static_cast<int>(i / 2 * 8 + i % 2);
+        const int far = static_cast<int>(i / 2 * 8 + i % 2);
         float& value = s[i / 2 * 4 + half * 2 + i % 2];
-        if (column < begin || column >= end) value = none;
+        if (far < begin || far >= end) value = minus_infinity();
       }
     }
   }

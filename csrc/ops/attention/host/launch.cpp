@@ -49,9 +49,9 @@ kw_status launch_general(const char* name, const Context& context, void* stream,
 
 kw_status launch_tma(const Context& context, void* stream, const Attention& a, int64_t tiles, int64_t count) {
   const int size = size_class(a);
-  const int64_t keys = KW_ATTENTION_TMA_KEYS(kClassSize[size]), batch = a.starts_q == nullptr ? a.batch : 1;
+  const int64_t d = kClassSize[size], keys = KW_ATTENTION_TMA_KEYS(d), batch = a.starts_q == nullptr ? a.batch : 1;
   KwAttentionTmaParams p{};
-  KW_TRY(encode(context, boxes_of(a.q, a.dtype, batch, a.heads, a.total_q, a.d, KW_ATTENTION_TMA_ROWS), &p.q));
+  KW_TRY(encode(context, boxes_of(a.q, a.dtype, batch, a.heads, a.total_q, a.d, KW_ATTENTION_TMA_ROWS(d)), &p.q));
   KW_TRY(encode(context, boxes_of(a.k, a.dtype, batch, a.kv_heads, a.total_k, a.d, keys), &p.k));
   KW_TRY(encode(context, boxes_of(a.v, a.dtype, batch, a.kv_heads, a.total_k, a.d_v, keys), &p.v));
   p.out = heads_of(a.out);
@@ -62,18 +62,22 @@ kw_status launch_tma(const Context& context, void* stream, const Attention& a, i
   p.section = static_cast<int>(section_of(a, context.device->l2));
   p.out_vectors = in_vectors(a.out, a.batch, a.heads, a.total_q, a.d_v);
   const int64_t most = context.device->multiprocessors;
-  Launch how{static_cast<uint32_t>(count < most ? count : most), KW_ATTENTION_TMA_THREADS};
+  Launch how{static_cast<uint32_t>(count < most ? count : most), static_cast<uint32_t>(KW_ATTENTION_TMA_THREADS(d))};
   how.shared = kTmaShared[size];
   return launch(context, tma_kernels[size][a.dtype - KW_FLOAT16], how, stream, &p, sizeof p);
 }
 
 }  // namespace
 
+kw_status attention_context(const char* name, int32_t device, Context* context) {
+  KW_TRY(module_context(module, device, context));
+  return refuse_old(name, *context);
+}
+
 kw_status launch_attention(const char* name, int32_t device, void* stream, const Attention& a) {
   Context context;
-  KW_TRY(module_context(module, device, &context));
-  KW_TRY(refuse_old(name, context));
-  const int64_t tiles = ratio_up(a.queries, KW_ATTENTION_TMA_ROWS);
+  KW_TRY(attention_context(name, device, &context));
+  const int64_t tiles = ratio_up(a.queries, KW_ATTENTION_TMA_ROWS(kClassSize[size_class(a)]));
   int64_t count = 0;
   const bool counted = !__builtin_mul_overflow(tiles * a.heads, a.batch, &count) && count <= kMaxBlocks;
   if (counted && fits_tma(a, context.features)) return launch_tma(context, stream, a, tiles, count);

@@ -2,9 +2,7 @@
 // A map of 256 values and the table of its codes in shared memory, and what kernels do with blocks of codes.
 #pragma once
 
-#include "device/element.cuh"
-#include "device/ptx/memory.cuh"
-#include "device/reduce.cuh"
+#include "device/units.cuh"
 #include "ops/optim/code_table.h"
 
 namespace kw {
@@ -65,56 +63,7 @@ struct CodeTable {
 // Whether a map has values below 0: its first is the smallest.
 __device__ __forceinline__ CodeShape shape_of_map(const char* map) { return code_shape(load_float(map) < 0.0f); }
 
-// The larger of the sizes that bits stand for: as integers they compare alike, and a NaN is larger than all.
-__device__ __forceinline__ u32 larger_size(u32 most, u32 bits) {
-  bits &= 0x7fffffffu;
-  return bits > most ? bits : most;
-}
-
-__device__ __forceinline__ u32 shuffle_xor_bits(u32 bits, u32 mask) {
-  return bits_of_float(shuffle_xor(float_of_bits(bits), mask));
-}
-
-// The largest size among `lanes` lanes side by side, a power of two; each of them gets it.
-__device__ __forceinline__ u32 largest_of_lanes(u32 most, u32 lanes) {
-  for (u32 mask = lanes / 2; mask > 0; mask /= 2) most = larger_size(most, shuffle_xor_bits(most, mask));
-  return most;
-}
-
 // A scale's bits from those of the largest size. A subnormal one is 0: bitsandbytes flushes those.
 __device__ __forceinline__ u32 scale_bits(u32 most) { return most < 0x00800000u ? 0 : most; }
-
-// A unit of T at element `at` of `count`; what lies past the end is 0. The element-wise way is a loop, since its code
-// is seldom run and stands in many places.
-template <class T, int kBytes>
-__device__ __forceinline__ void load_unit(const char* from, i64 at, i64 count, bool aligned, Unit<T, kBytes>& to) {
-  constexpr int kCount = kBytes / T::kSize;
-  if (aligned && count - at >= kCount) return load<kBytes>(from + at * T::kSize, to.word);
-  to.clear();
-#pragma unroll 1
-  for (int i = 0; i < kCount && i < count - at; ++i) {
-    u32 one[1];
-    load<T::kSize>(from + (at + i) * T::kSize, one);
-#pragma unroll
-    for (int word = 0; word < kBytes / 4; ++word) {
-      to.word[word] |= i * T::kSize / 4 == word ? one[0] << (i * T::kSize % 4 * 8) : 0;
-    }
-  }
-}
-
-template <class T, int kBytes>
-__device__ __forceinline__ void store_unit(char* to, i64 at, i64 count, bool aligned, const Unit<T, kBytes>& of) {
-  constexpr int kCount = kBytes / T::kSize;
-  if (aligned && count - at >= kCount) return store<kBytes>(to + at * T::kSize, of.word);
-#pragma unroll 1
-  for (int i = 0; i < kCount && i < count - at; ++i) {
-    u32 one[1] = {0};
-#pragma unroll
-    for (int word = 0; word < kBytes / 4; ++word) {
-      if (i * T::kSize / 4 == word) one[0] = of.word[word] >> (i * T::kSize % 4 * 8);
-    }
-    store<T::kSize>(to + (at + i) * T::kSize, one);
-  }
-}
 
 }  // namespace kw

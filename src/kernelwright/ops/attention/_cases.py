@@ -51,11 +51,15 @@ _FORMS: tuple[tuple[tuple[int, ...], Mapping[str, Any]], ...] = (
 )  # fmt: skip
 
 
+_TYPES = (*_HALVES, "float32")
+ROLES = {"small": (2, 4, 5, 19), "aligned": (1, 2, 16, 64)}
+
+
 def _cases(overload: str) -> tuple[Case, ...]:
     return (
         *(_case(shape, dtype, overload, **options) for shape, options in _FORMS for dtype in _HALVES),
-        _case((2, 3, 5, 16), "float32", overload, keys=7),
-        _case((1, 4, 9, 8), "float32", overload, keys=9, kv_heads=2, causal=True, sinks=True),
+        *(_case(ROLES["small"], dtype, overload, keys=7, kv_heads=2, causal=True, sinks=True) for dtype in _TYPES),
+        *(_case(ROLES["aligned"], dtype, overload, keys=16) for dtype in _TYPES),
     )
 
 

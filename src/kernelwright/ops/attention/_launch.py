@@ -133,7 +133,6 @@ def bind_backward(library: Library, key: str) -> Callable[..., tuple[Tensor, ...
     place, fits = placement(library, key), by_kernels(library)
     bytes_of = scratch_bytes(library, "kw_attention_backward_workspace")
     at: Callable[[Tensor], int] | None = None
-    there = "kw_attention_backward_tensors" in library.functions
 
     def run(
         dout: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, mask: Tensor | None,
@@ -143,12 +142,12 @@ def bind_backward(library: Library, key: str) -> Callable[..., tuple[Tensor, ...
         check_backward(dout, q, k, v, out, lse, mask, bias, sinks, alibi_slopes, *options)
         refuse_freed(NAME, dout=dout, q=q, k=k, v=v, out=out, lse=lse, mask=mask, bias=bias, sinks=sinks)
         device, stream = place(q)
-        if not there or not fits(q, device):
+        if not fits(q, device):
             return reference.backward(dout, q, k, v, out, lse, mask, bias, sinks, alibi_slopes, *options)
         at = at or handles(library)
         dq, dk, dv = (of_heads(t, t.shape[3]) for t in (q, k, v))
         dsinks = q.new_empty(0 if sinks is None else q.shape[1], dtype=torch.float32)
-        workspace, address = scratch(q, device, bytes_of(device, *q.shape))
+        workspace, address = scratch(q, device, bytes_of(device, *q.shape[:3]))
         sinks, alibi_slopes = per_head(sinks, alibi_slopes, q.shape[0], q.shape[1])
         mask, bias = as_scores(mask, bias, (*q.shape[:3], k.shape[2]))
         scale, causal, left, right, softcap, deterministic = options

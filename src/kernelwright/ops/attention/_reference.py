@@ -123,34 +123,34 @@ def terms(
     return out, 1.0 + lse.abs()
 
 
-def _gradients(run: Any, tensors: tuple[Tensor | None, ...], grad: Tensor) -> list[Tensor | None]:
+def _gradients(run: Any, tensors: tuple[Tensor, ...], grad: Tensor) -> tuple[Tensor, ...]:
     import torch
 
     with torch.enable_grad():
-        leaves = [None if t is None else t.detach().requires_grad_() for t in tensors]
-        out = run(*leaves)
-        asked = [leaf for leaf in leaves if leaf is not None]
-        found = iter(torch.autograd.grad(out, asked, grad, allow_unused=True, materialize_grads=True))
-    return [None if leaf is None else next(found) for leaf in leaves]
+        leaves = [t.detach().requires_grad_() for t in tensors]
+        return torch.autograd.grad(run(*leaves), leaves, grad, allow_unused=True, materialize_grads=True)
 
 
 def backward(
-    dout: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, mask: Tensor | None,  # noqa: ARG001
+    dout: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, mask: Tensor | None,
     bias: Tensor | None, sinks: Tensor | None, alibi_slopes: Tensor | None, scale: float, causal: bool,
     window_left: int, window_right: int, softcap: float, deterministic: bool,  # noqa: ARG001
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """By q, k, v and the sinks, which are none where there are none."""
+    import torch
+
     wide = wide_type(q)
     options = scale, causal, window_left, window_right, softcap
 
-    def run(q: Tensor, k: Tensor, v: Tensor, sinks: Tensor | None) -> Tensor:
+    def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return wide_attention(q, k, v, mask, bias, sinks, alibi_slopes, options)[0]
 
-    given = tuple(None if t is None else t.to(wide) for t in (q, k, v, sinks))
-    dq, dk, dv, dsinks = _gradients(run, given, dout.to(wide))
-    assert dq is not None and dk is not None and dv is not None  # noqa: S101, PT018 - for the type checker
-    results = tuple(as_heads(found, q.dtype) for found in (dq, dk, dv))
-    return (*results, q.new_empty(0, dtype=wide) if dsinks is None else dsinks)
+    dq, dk, dv = _gradients(run, (q.to(wide), k.to(wide), v.to(wide)), dout.to(wide))
+    dsinks = q.new_empty(0, dtype=wide)
+    if sinks is not None:
+        share = torch.exp(sinks.to(wide)[None, :, None] - lse.to(wide))
+        dsinks = -(share * (dout.to(wide) * out.to(wide)).sum(-1)).sum((0, 2))
+    return (*(as_heads(found, q.dtype) for found in (dq, dk, dv)), dsinks)
 
 
 def backward_terms(

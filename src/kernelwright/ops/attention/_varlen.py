@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kernelwright.errors import InvalidArgument, Unsupported
 from kernelwright.ops._direct import calls
 from kernelwright.ops._handles import handles
+from kernelwright.ops._scratch import scratch, scratch_bytes
 from kernelwright.ops._tensors import placement, refuse_freed, require_dtype
 from kernelwright.ops.attention import _checks as checks
 from kernelwright.ops.attention import _launch as dense
@@ -170,10 +171,41 @@ def bind(library: Library, key: str) -> Callable[..., tuple[Tensor, Tensor]]:
     return run
 
 
-def bind_backward(library: Library, key: str) -> Callable[..., tuple[Tensor, ...]]:  # noqa: ARG001
-    def run(*args: Any) -> tuple[Tensor, ...]:
-        check_backward(*args)
-        return backward(*args)
+def bind_backward(library: Library, key: str) -> Callable[..., tuple[Tensor, ...]]:
+    import torch
+
+    place, fits = placement(library, key), dense.by_kernels(library)
+    bytes_of = scratch_bytes(library, "kw_attention_varlen_backward_workspace")
+    at: Callable[[Tensor], int] | None = None
+
+    def run(
+        dout: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, cu_seqlens_q: Tensor,
+        cu_seqlens_k: Tensor, sinks: Tensor | None, alibi_slopes: Tensor | None, max_q: int, max_k: int, *options: Any,
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        nonlocal at
+        starts = cu_seqlens_q, cu_seqlens_k
+        rest = sinks, alibi_slopes, max_q, max_k, *options
+        check_backward(dout, q, k, v, out, lse, *starts, *rest)
+        refuse_freed(NAME, dout=dout, q=q, k=k, v=v, out=out, lse=lse, sinks=sinks)
+        device, stream = place(q)
+        if not fits(q, device):
+            return backward(dout, q, k, v, out, lse, *starts, *rest)
+        at = at or handles(library)
+        dq, dk, dv = (t.new_empty(t.shape) for t in (q, k, v))
+        dsinks = q.new_empty(0 if sinks is None else q.shape[1], dtype=torch.float32)
+        workspace, address = scratch(q, device, bytes_of(device, *q.shape[:2]))
+        sinks, alibi_slopes = dense.per_head(sinks, alibi_slopes, cu_seqlens_q.shape[0] - 1, q.shape[1])
+        scale, causal, left, right, softcap, deterministic = options
+        given = [
+            dq, dk, dv, None if sinks is None else dsinks, *map(dense.adjacent, (dout, q, k, v, out)),
+            lse.to(torch.float32), *(t.to(torch.int32).contiguous() for t in starts), sinks, alibi_slopes,
+        ]  # fmt: skip
+        library.call(
+            "kw_attention_varlen_backward_tensors", stream, *(None if t is None else at(t) for t in given), address,
+            0 if workspace is None else workspace.nbytes, max_q, max_k, causal, left, right, deterministic, scale,
+            softcap,
+        )  # fmt: skip
+        return dq, dk, dv, dsinks
 
     return run
 

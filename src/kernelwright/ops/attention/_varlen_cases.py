@@ -33,9 +33,12 @@ CASES = tuple(
     for heads, d, lengths, options in _FORMS
     for dtype in _HALVES
 ) + tuple(
-    _case(2, 16, (5, 3), "float32", overload, causal=True, kv_heads=1, sinks=True)
+    _case(heads, d, lengths, dtype, overload, causal=True, kv_heads=1, sinks=d > 32)
     for overload in ("default", "backward")
+    for heads, d, lengths in ((2, 19, (5, 3)), (2, 64, (16, 8)))
+    for dtype in (*_HALVES, "float32")
 )
+ROLES = {"small": (8, 2, 19), "aligned": (24, 2, 64)}
 BENCHMARKS = tuple(
     _case(32, 128, lengths, "bfloat16", overload, causal=True)
     for overload in ("default", "backward")

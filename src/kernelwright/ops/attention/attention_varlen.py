@@ -98,6 +98,7 @@ OP = Op(
         ),
     ),
     cases=cases.CASES,
+    roles=cases.ROLES,
     benchmarks=cases.BENCHMARKS,
     make=cases.make,
     bytes=cases.traffic,

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+// The product by warpgroups: one copies boxes of x and of the weight to stages of shared memory, two multiply, each 64
+// of a tile's 128 rows by all of its 256 columns: narrower tiles would read more from L2 than it gives at the rate of
+// 8-bit products. Two blocks of a cluster have the same columns: each copies half of the weight's rows to both.
+#pragma once
+
+#include "device/pipeline.cuh"
+#include "device/ptx/bulk.cuh"
+#include "device/ptx/hints.cuh"
+#include "device/ptx/registers.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/wgmma.cuh"
+#include "device/ptx/wgmma_s8_shared.cuh"
+#include "device/ptx/wgmma_wait.cuh"
+#include "device/scheduler.cuh"
+#include "ops/int8/device/matmul_result.cuh"
+
+#ifdef KW_HAS_WGMMA
+
+namespace kw {
+
+__device__ __forceinline__ char* matmul_shared() {
+  extern __shared__ __align__(128) char room[];
+  return room;
+}
+
+template <u32 kCluster>
+struct MatmulInt8 {
+  static constexpr u32 kRows = KW_MATMUL_ROWS, kColumns = KW_MATMUL_COLUMNS, kDepth = KW_MATMUL_DEPTH;
+  static constexpr u32 kWarps = 8, kStages = KW_MATMUL_STAGES;  // those that multiply
+  static constexpr u32 kLeftBytes = kRows * kDepth, kStageBytes = KW_MATMUL_STAGE_BYTES;
+  static constexpr u32 kShare = kColumns / kCluster, kSums = kColumns / 2;
+  using Stages = Pipeline<kStages, kStageBytes>;
+  using Sums = int[kSums];
+
+  const KwMatmulInt8Params& p;
+  Stages stages;
+  TileScheduler tiles;
+  u32 rank;  // in the cluster
+
+  __device__ __forceinline__ explicit MatmulInt8(const KwMatmulInt8Params& p)
+      : p(p), tiles{p.rows / kCluster, p.columns, p.group}, rank(blockIdx.x % kCluster) {
+    stages.stages = (shared_address(matmul_shared()) + 1023) & ~1023u;
+    stages.barriers = rooms() + kWarps * KW_MATMUL_ROOM_BYTES;
+  }
+
+  __device__ __forceinline__ u32 rooms() const { return stages.stages + kStages * kStageBytes; }
+
+  __device__ __forceinline__ void copy(const typename Stages::Stage& stage, u32 step, const Tile& tile) const {
+    stages.acquire(stage, kStageBytes);
+    const u32 to = stages.at(stage), full = stages.full(stage), k = step * kDepth;
+    tma_load(to, &p.x, {k, (tile.row * kCluster + rank) * kRows}, full);
+    const u32 first = rank * kShare, at[2] = {k, tile.column * kColumns + first};
+    if constexpr (kCluster > 1) {
+      tma_load_multicast(to + kLeftBytes + first * 128, &p.weight, at, full, (1u << kCluster) - 1);
+    } else {
+      tma_load(to + kLeftBytes, &p.weight, at, full);
+    }
+  }
+
+  __device__ __forceinline__ void produce() const {
+    typename Stages::Stage stage;
+#pragma unroll 1
+    for (u32 i = blockIdx.x / kCluster; i < tiles.count(); i += gridDim.x / kCluster) {
+      const Tile tile = tiles.at(i);
+#pragma unroll 1
+      for (u32 step = 0; step < p.steps; ++step, stage.advance()) copy(stage, step, tile);
+    }
+  }
+
+  __device__ __forceinline__ void multiply(Sums& d, u32 left, u32 right) const {
+    constexpr u64 kLayout = smem_layout(Swizzle::k128, 1024);
+    wgmma_fence();
+#pragma unroll
+    for (u32 k = 0; k < kDepth / 16; k += 2) {
+      wgmma_s8(d, smem_descriptor(kLayout, left + k), smem_descriptor(kLayout, right + k), 1);
+    }
+    wgmma_commit();
+  }
+
+  // The sums of a tile. A stage is left when the next one's products have been issued.
+  __device__ __forceinline__ void sum(Sums& d, typename Stages::Stage& stage, u32 group) const {
+#pragma unroll
+    for (u32 i = 0; i < kSums; ++i) d[i] = 0;
+    typename Stages::Stage before = stage;
+#pragma unroll 1
+    for (u32 step = 0; step < p.steps; ++step) {
+      stages.wait(stage);
+      const u32 at = stages.at(stage);
+      multiply(d, smem_matrix(at + group * (kLeftBytes / 2)), smem_matrix(at + kLeftBytes));
+      if (step > 0) {
+        wgmma_wait<1>();
+        stages.template leave<kCluster>(before);
+      }
+      before = stage;
+      stage.advance();
+    }
+    wgmma_wait<0>();
+    wgmma_done(d);
+    stages.template leave<kCluster>(before);
+  }
+
+  // 32 columns at a time: which registers they are in must be known when the kernel is compiled.
+  __device__ __forceinline__ void finish(const Sums& d, const MatmulRoom& room, i64 row, i64 column) const {
+#pragma unroll 1
+    for (u32 slice = 0; slice < kSums / 16; ++slice) {
+      __syncwarp();  // all have read the slice before
+#pragma unroll
+      for (u32 s = 0; s < kSums / 16; ++s) {
+        if (s != slice) continue;
+#pragma unroll
+        for (u32 i = 0; i < 8; ++i) room.put(i / 2, i % 2, d[s * 16 + i * 2], d[s * 16 + i * 2 + 1]);
+      }
+      __syncwarp();
+      room.finish(p.to, row, column + slice * 32);
+    }
+  }
+
+  __device__ __forceinline__ void consume() const {
+    const u32 warp = same_in_warp(threadIdx.x / 32) - 4, group = warp / 4, every = gridDim.x / kCluster;
+    const MatmulRoom room = {rooms() + warp * KW_MATMUL_ROOM_BYTES};
+    typename Stages::Stage stage;
+#pragma unroll 1
+    for (u32 i = blockIdx.x / kCluster; i < tiles.count(); i += every) {
+      const Tile tile = tiles.at(i);
+      Sums d;
+      sum(d, stage, group);
+      finish(d, room, static_cast<i64>(tile.row * kCluster + rank) * kRows + warp * 16, i64{tile.column} * kColumns);
+    }
+  }
+
+  __device__ __forceinline__ void run() const {
+    allow_next_kernel();
+    if (threadIdx.x == 0) stages.init(kWarps * kCluster);
+    meet();
+    wait_for_previous_kernel();
+    if (threadIdx.x < 128) {
+      release_registers<40>();
+      if (threadIdx.x < 32 && one_lane()) produce();
+    } else {
+      take_registers<232>();
+      consume();
+    }
+    if constexpr (kCluster > 1) meet();  // the other block may still copy to here, and arrive
+  }
+
+  __device__ __forceinline__ void meet() const {
+    if constexpr (kCluster > 1) {
+      __syncwarp();
+      cluster_arrive_after_all();
+      cluster_wait();
+    } else {
+      __syncthreads();
+    }
+  }
+};
+
+}  // namespace kw
+
+#endif

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: MIT
+// A row into 8-bit integers by the threads of a warp or of a block, which hold it in registers; of a longer row they
+// read each piece a second time.
+#pragma once
+
+#include "device/ptx/dot.cuh"
+#include "device/ptx/sync.cuh"
+#include "device/units.cuh"
+#include "ops/int8/params.h"
+
+namespace kw {
+
+struct Int8 {
+  static constexpr int kSize = 1;
+};
+
+// Reductions over the threads that share a row; each is used once a launch.
+struct RowScratch {
+  SumScratch squares;
+  u32 most[kMaxWarps];
+  int sum[kMaxWarps];
+};
+
+template <bool kWarpOnly>
+struct RowThreads {
+  RowScratch* scratch;
+
+  __device__ __forceinline__ u32 thread() const { return kWarpOnly ? threadIdx.x % kWarp : threadIdx.x; }
+  __device__ __forceinline__ u32 count() const { return kWarpOnly ? kWarp : blockDim.x; }
+
+  __device__ __forceinline__ float sum(float value) const {
+    value = warp_sum(value);
+    if constexpr (!kWarpOnly) value = block_sum(value, scratch->squares);
+    return value;
+  }
+
+  __device__ __forceinline__ u32 largest(u32 most) const {
+    most = largest_of_lanes(most, kWarp);
+    if constexpr (!kWarpOnly) {
+      const u32 lane = threadIdx.x % kWarp, warps = blockDim.x / kWarp;
+      if (warps == 1) return most;
+      if (lane == 0) scratch->most[threadIdx.x / kWarp] = most;
+      __syncthreads();
+      most = largest_of_lanes(scratch->most[lane < warps ? lane : 0], kWarp);
+    }
+    return most;
+  }
+
+  __device__ __forceinline__ static int over_warp(int value) {
+#pragma unroll
+    for (u32 mask = kWarp / 2; mask > 0; mask /= 2) {
+      value += static_cast<int>(shuffle_xor_bits(static_cast<u32>(value), mask));
+    }
+    return value;
+  }
+
+  __device__ __forceinline__ int total(int value) const {
+    value = over_warp(value);
+    if constexpr (!kWarpOnly) {
+      const u32 lane = threadIdx.x % kWarp, warps = blockDim.x / kWarp;
+      if (warps == 1) return value;
+      if (lane == 0) scratch->sum[threadIdx.x / kWarp] = value;
+      __syncthreads();
+      value = over_warp(lane < warps ? scratch->sum[lane] : 0);
+    }
+    return value;
+  }
+};
+
+template <class T, u32 kUnits, bool kWarpOnly>
+struct QuantizeRow {
+  static constexpr u32 kCount = 16 / T::kSize;
+  const KwQuantizeRowsParams& p;
+  const RowThreads<kWarpOnly> threads;
+  const i64 row;
+  Unit<T, 16> unit[kUnits];
+
+  __device__ __forceinline__ QuantizeRow(const KwQuantizeRowsParams& p, RowScratch* scratch, i64 row)
+      : p(p), threads{scratch}, row(row) {}
+
+  __device__ __forceinline__ i64 element(u32 piece, u32 i) const {
+    return (static_cast<i64>(piece * kUnits + i) * threads.count() + threads.thread()) * kCount;
+  }
+
+  // Whether rows are plain: what else there is to do is done to one unit after the other, in code that stands once.
+  __device__ __forceinline__ bool plain() const { return p.vectors && p.eps < 0.0f && !(p.threshold > 0.0f); }
+
+  // do_it(unit, element) for each in a rolled loop. Registers have no index: they move instead.
+  template <class F>
+  __device__ __forceinline__ void one_by_one(u32 piece, F do_it) {
+#pragma unroll 1
+    for (u32 i = 0; i < kUnits; ++i) {
+      do_it(unit[0], element(piece, i));
+      const Unit<T, 16> first = unit[0];
+#pragma unroll
+      for (u32 j = 0; j + 1 < kUnits; ++j) unit[j] = unit[j + 1];
+      unit[kUnits - 1] = first;
+    }
+  }
+
+  __device__ __forceinline__ void fetch(u32 piece) {
+    const char* const from = p.x + row * p.x_pitch;
+    if (p.vectors) {
+#pragma unroll
+      for (u32 i = 0; i < kUnits; ++i) {
+        unit[i].clear();
+        const i64 at = element(piece, i);
+        if (at < p.cols) load<16>(from + at * T::kSize, unit[i].word);
+      }
+      return;
+    }
+    one_by_one(piece, [&](Unit<T, 16>& of, i64 at) { load_unit(from, at, p.cols, false, of); });
+  }
+
+  __device__ __forceinline__ float weight(i64 at) const {
+    u32 word[1];
+    if (at >= p.cols) return 0.0f;
+    if (p.weight_is_float || T::kSize == 4) {
+      load<4>(p.weight + at * 4, word);
+      return float_of_bits(word[0]);
+    }
+    load<2>(p.weight + at * 2, word);
+    if constexpr (T::kSize == 2) return T::low(word[0]);
+    return 0.0f;
+  }
+
+  // The elements of a unit, times the weight.
+  __device__ __forceinline__ void values(const Unit<T, 16>& of, i64 at, float (&value)[kCount]) const {
+    of.unpack(value);
+    if (p.weight == nullptr) return;
+    if (p.weight_vectors && at < p.cols) {
+      Unit<T, 16> part;
+      float factor[kCount];
+      load<16>(p.weight + at * T::kSize, part.word);
+      part.unpack(factor);
+#pragma unroll
+      for (u32 i = 0; i < kCount; ++i) value[i] = multiply_rounded(value[i], factor[i]);
+      return;
+    }
+#pragma unroll
+    for (u32 i = 0; i < kCount; ++i) value[i] = multiply_rounded(value[i], weight(at + i));
+  }
+
+  // As whole numbers sizes compare alike, and a NaN is larger than all.
+  __device__ __forceinline__ static u32 largest(const Unit<T, 16>& of) {
+    u32 bits = 0;
+    if constexpr (T::kSize == 4) {
+#pragma unroll
+      for (u32 i = 0; i < 4; ++i) bits = larger_size(bits, of.word[i]);
+      return bits;
+    } else {
+#pragma unroll
+      for (u32 i = 0; i < 4; ++i) bits = larger_halves(bits, of.word[i] & 0x7fff7fffu);
+      const u32 low = bits << 16;
+      return bits_of_float(T::high(bits > low ? bits : low));
+    }
+  }
+
+  // Outliers become 0, and their columns are told. They are rare, and so is what follows the comparison.
+  __device__ __forceinline__ void cut(Unit<T, 16>& of, i64 at) const {
+    if (!(float_of_bits(largest(of)) >= p.threshold)) {
+      if (largest(of) <= 0x7f800000u) return;  // a NaN may hide larger numbers
+    }
+    float value[kCount];
+    of.unpack(value);
+#pragma unroll
+    for (u32 i = 0; i < kCount; ++i) {
+      if (!(fabsf(value[i]) >= p.threshold)) continue;
+      const u32 yes[1] = {1};
+      store<1>(p.outliers + at + i, yes);
+      value[i] = 0.0f;
+    }
+    of.pack(value);
+  }
+
+  // The largest size among the thread's elements, and the sum of the squares.
+  __device__ __forceinline__ void measure(u32 piece, u32& most, float& squares) {
+    if (plain()) {
+#pragma unroll
+      for (u32 i = 0; i < kUnits; ++i) {
+        const u32 size = largest(unit[i]);
+        most = size > most ? size : most;
+      }
+      return;
+    }
+    one_by_one(piece, [&](Unit<T, 16>& of, i64 at) {
+      if (p.threshold > 0.0f) cut(of, at);
+      float value[kCount];
+      of.unpack(value);
+#pragma unroll
+      for (u32 i = 0; i < kCount; ++i) squares = fmaf(value[i], value[i], squares);
+      values(of, at, value);
+#pragma unroll
+      for (u32 i = 0; i < kCount; ++i) most = larger_size(most, bits_of_float(value[i]));
+    });
+  }
+
+  // Adding 1.5 * 2^23 rounds to a whole number and leaves it in the lowest bits, of which the last eight are the code.
+  __device__ __forceinline__ static void round_all(const float (&value)[kCount], float by, u32 kept,
+                                                   Unit<Int8, kCount>& codes) {
+#pragma unroll
+    for (u32 i = 0; i < kCount; i += 4) {
+      u32 bits[4];
+#pragma unroll
+      for (u32 j = 0; j < 4; ++j) bits[j] = bits_of_float(add_rounded(multiply_rounded(value[i + j], by), 12582912.0f));
+      const u32 low = byte_permute(bits[0], bits[1], 0x0040), high = byte_permute(bits[2], bits[3], 0x0040);
+      codes.word[i / 4] = byte_permute(low, high, 0x5410) & kept;
+    }
+  }
+
+  __device__ __forceinline__ static int sum_of(const Unit<Int8, kCount>& codes) {
+    int sum = 0;
+#pragma unroll
+    for (u32 i = 0; i < kCount / 4; ++i) sum = dot4(codes.word[i], 0x01010101u, sum);
+    return sum;
+  }
+
+  __device__ __forceinline__ int write(u32 piece, float by, u32 kept) {
+    char* const to = p.codes + row * p.codes_pitch;
+    int sum = 0;
+    Unit<Int8, kCount> codes;
+    float value[kCount];
+    if (plain()) {
+#pragma unroll
+      for (u32 i = 0; i < kUnits; ++i) {
+        const i64 at = element(piece, i);
+        unit[i].unpack(value);
+        round_all(value, by, kept, codes);
+        if (at < p.cols) store<kCount>(to + at, codes.word);
+        sum += sum_of(codes);
+      }
+      return sum;
+    }
+    one_by_one(piece, [&](Unit<T, 16>& of, i64 at) {
+      values(of, at, value);
+      round_all(value, by, kept, codes);
+      store_unit(to, at, p.cols, p.vectors != 0, codes);
+      sum += sum_of(codes);
+    });
+    return sum;
+  }
+
+  __device__ __forceinline__ void run() {
+    const u32 pieces = static_cast<u32>((p.cols - 1) / (kUnits * kCount * threads.count())) + 1;
+    u32 most = 0;
+    float squares = 0.0f, rstd = 1.0f;
+#pragma unroll 1
+    for (u32 piece = 0; piece < pieces; ++piece) {
+      fetch(piece);
+      measure(piece, most, squares);
+    }
+    if (p.eps >= 0.0f) {
+      rstd = rsqrt_approx(threads.sum(squares) * reciprocal_approx(static_cast<float>(p.cols)) + p.eps);
+    }
+    float absmax = multiply_rounded(float_of_bits(threads.largest(most)), rstd);
+    absmax = absmax < p.clamp ? p.clamp : absmax;
+    const u32 bits = bits_of_float(absmax), kept = bits >= 0x00800000u && bits < 0x7f800000u ? 0xffffffffu : 0;
+    const float by = multiply_rounded(multiply_rounded(127.0f, reciprocal_approx(absmax)), rstd);
+    int sum = 0;
+#pragma unroll 1
+    for (u32 piece = 0; piece < pieces; ++piece) {
+      if (pieces > 1) {
+        fetch(piece);
+        if (p.threshold > 0.0f) one_by_one(piece, [&](Unit<T, 16>& of, i64 at) { cut(of, at); });
+      }
+      sum += write(piece, by, kept);
+    }
+    const bool first = threads.thread() == 0;
+    const u32 word[1] = {bits};
+    if (first) store<4>(p.absmax + row * 4, word);
+    if (p.sums == nullptr) return;
+    const u32 total[1] = {static_cast<u32>(threads.total(sum))};
+    if (first) store<4>(p.sums + row * 4, total);
+  }
+};
+
+template <class T>
+__device__ __forceinline__ void quantize_rows_by_warps(const KwQuantizeRowsParams& p) {
+  allow_next_kernel();
+  wait_for_previous_kernel();
+  const i64 row = static_cast<i64>(blockIdx.x) * KW_QUANTIZE_ROWS_WARPS + threadIdx.x / kWarp;
+  if (row < p.rows) QuantizeRow<T, KW_QUANTIZE_ROWS_UNITS, true>(p, nullptr, row).run();
+}
+
+template <class T, u32 kUnits>
+__device__ __forceinline__ void quantize_rows_by_blocks(const KwQuantizeRowsParams& p) {
+  __shared__ RowScratch scratch;
+  allow_next_kernel();
+  wait_for_previous_kernel();
+  QuantizeRow<T, kUnits, false>(p, &scratch, blockIdx.x).run();
+}
+
+// No column is an outlier yet.
+__device__ __forceinline__ void clear_outliers(const KwQuantizeRowsParams& p) {
+  allow_next_kernel();
+  wait_for_previous_kernel();
+  const i64 column = static_cast<i64>(blockIdx.x) * KW_QUANTIZE_ROWS_THREADS + threadIdx.x;
+  const u32 no[1] = {0};
+  if (column < p.cols) store<1>(p.outliers + column, no);
+}
+
+// The codes of outliers' columns become 0 in all rows: a thread has a column of some rows.
+__device__ __forceinline__ void clear_columns(const KwQuantizeRowsParams& p) {
+  allow_next_kernel();
+  wait_for_previous_kernel();
+  const i64 parts = (p.cols + KW_QUANTIZE_ROWS_THREADS - 1) / KW_QUANTIZE_ROWS_THREADS;
+  const i64 column = blockIdx.x % parts * KW_QUANTIZE_ROWS_THREADS + threadIdx.x;
+  if (column >= p.cols) return;
+  u32 flag[1];
+  load<1>(p.outliers + column, flag);
+  if (flag[0] == 0) return;
+  const i64 first = blockIdx.x / parts * KW_QUANTIZE_ROWS_CLEARED, most = first + KW_QUANTIZE_ROWS_CLEARED;
+  const u32 zero[1] = {0};
+#pragma unroll 4
+  for (i64 row = first; row < p.rows && row < most; ++row) store<1>(p.codes + row * p.codes_pitch + column, zero);
+}
+
+}  // namespace kw

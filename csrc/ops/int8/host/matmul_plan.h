@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// Which kernel of csrc/ops/int8/matmul_int8.cu computes a call, and in how many blocks.
+#pragma once
+
+#include "core/launch.h"
+#include "core/sizes.h"
+#include "ops/int8/host/matmul_int8.h"
+#include "ops/int8/matmul_params.h"
+
+namespace kw::matmul_int8_plan {
+
+constexpr int64_t kMaxRows = int64_t{1} << 31;  // that a coordinate of a box counts
+constexpr int64_t kAlignment = 16;              // bytes: of addresses and rows
+constexpr int64_t kFewRows = 16;                // at most, where the weight is read once for all of them
+constexpr unsigned kGroup = 4;                  // rows of tiles, or of pairs of them, that are computed together
+
+enum class Way { kAny, kFew, kTile, kWarpgroups };
+
+inline bool aligned(const MatmulInt8& a) {
+  uintptr_t bits = reinterpret_cast<uintptr_t>(a.x) | reinterpret_cast<uintptr_t>(a.weight);
+  if (a.m > 1) bits |= static_cast<uintptr_t>(a.x_stride);
+  if (a.n > 1) bits |= static_cast<uintptr_t>(a.weight_stride);
+  return bits % kAlignment == 0;
+}
+
+inline Way way_for(const MatmulInt8& a, uint32_t features) {
+  const bool warps = (features & KW_FEATURE_INT8_MMA) != 0 && (features & KW_FEATURE_CP_ASYNC) != 0;
+  const bool forward = (a.m == 1 || a.x_stride >= a.k) && (a.n == 1 || a.weight_stride >= a.k);
+  if (!warps || !aligned(a) || !forward || a.k == 0 || a.m >= kMaxRows || a.n >= kMaxRows) return Way::kAny;
+  const bool whole = a.k % kAlignment == 0;  // units of 16 bytes
+  if (a.m <= kFewRows && whole) return Way::kFew;
+  if ((features & KW_FEATURE_WGMMA) != 0) return Way::kWarpgroups;
+  return whole ? Way::kTile : Way::kAny;
+}
+
+struct Plan {
+  int cluster;                  // blocks that share columns
+  int64_t rows, columns, grid;  // tiles, and blocks
+};
+
+// A pair needs two rows of tiles to share.
+inline Plan plan_for(const MatmulInt8& a, const Device& device) {
+  Plan plan{};
+  plan.rows = ratio_up(a.m, KW_MATMUL_ROWS);
+  plan.columns = ratio_up(a.n, KW_MATMUL_COLUMNS);
+  plan.cluster = plan.rows > 1 ? 2 : 1;
+  plan.rows = ratio_up(plan.rows, plan.cluster) * plan.cluster;
+  const int64_t tiles = plan.rows / plan.cluster * plan.columns, room = device.multiprocessors / plan.cluster;
+  plan.grid = (tiles < room || room == 0 ? tiles : room) * plan.cluster;
+  return plan;
+}
+
+}  // namespace kw::matmul_int8_plan

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// The product of rows of 8-bit integers: on any GPU, by warps, of few rows; and by warpgroups, where blocks of a pair
+// share columns.
+#include "ops/int8/device/matmul_any.cuh"
+#include "ops/int8/device/matmul_few.cuh"
+#include "ops/int8/device/matmul_tile.cuh"
+#include "ops/int8/device/matmul_wgmma.cuh"
+
+extern "C" __global__ void __launch_bounds__(KW_MATMUL_ANY_THREADS) matmul_int8_any(const KwMatmulInt8AnyParams p) {
+  kw::MatmulInt8Any(p).run();
+}
+
+#if defined(KW_HAS_INT8_MMA) && defined(KW_HAS_CP_ASYNC)
+
+extern "C" __global__ void __launch_bounds__(KW_MATMUL_TILE_THREADS, 1)
+    matmul_int8_tile(const KwMatmulInt8AnyParams p) {
+  kw::MatmulInt8Tile(p).run();
+}
+
+#define MATMUL_FEW_KERNEL(parts)                                            \
+  extern "C" __global__ void __launch_bounds__(KW_MATMUL_FEW_WARPS * 32, 2) \
+      matmul_int8_few_##parts(const KwMatmulInt8AnyParams p) {              \
+    kw::MatmulInt8Few<parts>(p).run();                                      \
+  }
+MATMUL_FEW_KERNEL(1)
+MATMUL_FEW_KERNEL(2)
+
+#endif
+
+#ifdef KW_HAS_WGMMA
+
+#define MATMUL_KERNEL(name, cluster)                                     \
+  extern "C" __global__ void __launch_bounds__(KW_MATMUL_THREADS, 1)     \
+      matmul_int8_##name(const __grid_constant__ KwMatmulInt8Params p) { \
+    kw::MatmulInt8<cluster>(p).run();                                    \
+  }
+MATMUL_KERNEL(single, 1)
+MATMUL_KERNEL(pair, 2)
+
+#endif

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Products of 8-bit integers, and what makes them of floating-point rows."""
