@@ -10,9 +10,9 @@ import sys
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-import kernelwright.compat.flash_attn as flash_attn  # noqa: E402
-from kernelwright.compat.flash_attn import bert_padding  # noqa: E402
-from kernelwright.errors import InvalidDtype, NotCovered, Unsupported  # noqa: E402
+from kernelwright.compat import flash_attn
+from kernelwright.compat.flash_attn import bert_padding
+from kernelwright.errors import InvalidDtype, NotCovered, Unsupported
 
 pytestmark = pytest.mark.torch
 NEAR = 4e-3
