@@ -74,20 +74,24 @@ def serves(
     device = query.device
     if dropout > 0 or (causal and mask is not None) or query.dtype not in _TYPES.get(device.type, ()):
         return False
-    for tensor in (query, key, value):
-        if tensor.is_nested or tensor.dim() != 4 or tensor.dtype != query.dtype or tensor.device != device:
-            return False
-        if not 0 < tensor.shape[3] <= _WIDEST or is_traceable_wrapper_subclass(tensor):
-            return False
+    if not all(_plain(tensor, query) for tensor in (query, key, value)):
+        return False
+    fits = _fit(query, key, value, grouped) and (mask is None or _takes(mask, query))
+    return fits and (device.type != "cuda" or _has_kernels(device.index))
+
+
+def _plain(tensor: Tensor, query: Tensor) -> bool:
+    if tensor.is_nested or tensor.dim() != 4 or tensor.dtype != query.dtype or tensor.device != query.device:
+        return False
+    return 0 < tensor.shape[3] <= _WIDEST and not is_traceable_wrapper_subclass(tensor)
+
+
+def _fit(query: Tensor, key: Tensor, value: Tensor, grouped: bool) -> bool:
     batch, heads, _, d = query.shape
     kv_heads, keys = key.shape[1:3]
     if key.shape != (batch, kv_heads, keys, d) or value.shape[:3] != (batch, kv_heads, keys):
         return False
-    if heads != kv_heads and not (grouped and kv_heads and heads % kv_heads == 0):
-        return False
-    if mask is not None and not _takes(mask, query):
-        return False
-    return device.type != "cuda" or _has_kernels(device.index)
+    return heads == kv_heads or (grouped and kv_heads > 0 and heads % kv_heads == 0)
 
 
 def _takes(mask: Tensor, query: Tensor) -> bool:

@@ -6,10 +6,10 @@ from __future__ import annotations
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-from torch.nn import functional  # noqa: E402
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from kernelwright.integrations import torch as under  # noqa: E402
+from kernelwright.integrations import torch as under
 
 pytestmark = pytest.mark.torch
 

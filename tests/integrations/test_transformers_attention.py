@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 
@@ -60,7 +62,9 @@ def test_logits(ours, transformers, device, seed, family, length):
     mine, theirs = reversed(both(model, lambda m: m(ids).logits.double()))
     assert far(mine, theirs) <= NEAR
     mask = padded(ids)
-    mine, theirs = (found[mask == 1] for found in reversed(both(model, lambda m: m(ids, attention_mask=mask).logits.double())))
+    mine, theirs = (
+        found[mask == 1] for found in reversed(both(model, lambda m: m(ids, attention_mask=mask).logits.double()))
+    )
     assert far(mine, theirs) <= NEAR
 
 
@@ -69,7 +73,13 @@ def test_logits(ours, transformers, device, seed, family, length):
 def test_generation(ours, transformers, device, seed, family, cache):
     model = gpt_oss(transformers) if family == "gpt-oss" else small(transformers, family)
     ids = torch.randint(3, 500, (2, 11))
-    options = {"max_new_tokens": 12, "do_sample": False, "eos_token_id": None, "cache_implementation": cache, "disable_compile": True}
+    options = {
+        "max_new_tokens": 12,
+        "do_sample": False,
+        "eos_token_id": None,
+        "cache_implementation": cache,
+        "disable_compile": True,
+    }
     found = both(model, lambda m: m.generate(ids, attention_mask=padded(ids), **options))
     assert torch.equal(*found)
 
@@ -87,7 +97,7 @@ def test_packed_sequences_by_their_starts(ours, transformers, device, seed, fami
     model = small(transformers, family, **({"sliding_window": 3} if family == "mistral" else {}))
     model.set_attn_implementation("kernelwright")
     ids, starts = torch.randint(1, 500, (1, 12)), [0, 5, 8, 12]
-    places = torch.cat([torch.arange(b - a) for a, b in zip(starts, starts[1:], strict=False)])[None]
+    places = torch.cat([torch.arange(b - a) for a, b in itertools.pairwise(starts)])[None]
     held = torch.tensor(starts, dtype=torch.int32)
     with torch.no_grad():
         found = model(
@@ -95,7 +105,7 @@ def test_packed_sequences_by_their_starts(ours, transformers, device, seed, fami
             max_length_k=5,
         ).logits.double()  # fmt: skip
         model.set_attn_implementation("eager")
-        alone = [model(ids[:, a:b]).logits.double() for a, b in zip(starts, starts[1:], strict=False)]
+        alone = [model(ids[:, a:b]).logits.double() for a, b in itertools.pairwise(starts)]
     assert far(found, torch.cat(alone, 1)) <= NEAR
 
 
@@ -103,11 +113,13 @@ def test_packed_sequences_by_their_starts(ours, transformers, device, seed, fami
 def test_training(ours, transformers, device, seed, family):
     model = (gpt_oss(transformers) if family == "gpt-oss" else small(transformers, family)).train()
     ids = torch.randint(1, 500, (2, 9))
+    mask = padded(ids)
+    labels = ids.masked_fill(mask == 0, -100)  # what padding answers is nobody's concern
     gradients = []
     for name in ("eager", "kernelwright"):
         model.set_attn_implementation(name)
         model.zero_grad()
-        model(ids, labels=ids, attention_mask=padded(ids)).loss.backward()
+        model(ids, labels=labels, attention_mask=mask).loss.backward()
         gradients.append({n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None})
     theirs, mine = gradients
     assert theirs.keys() == mine.keys()

@@ -28,6 +28,7 @@ def test_this_trees_locks_are_what_its_tables_want(lock):
 def test_every_lock_of_the_table_is_made_and_nothing_else():
     table = targets.load()
     named = {path for toolkit in table.toolkits.values() for path in toolkit.locks.values()}
+    named |= {path for toolkit in table.toolkits.values() if toolkit.nvcc for path in toolkit.nvcc.locks.values()}
     groups = set(wanted.pyproject()["dependency-groups"]) - set(wanted.UNLOCKED_GROUPS)
     named |= set(table.tools.locks.values()) | {f"locks/{name}.txt" for name in groups}
     assert {lock.path for lock in LOCKS} == named

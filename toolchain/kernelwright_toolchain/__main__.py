@@ -22,24 +22,26 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PARENT = "KW_PARENT"  # the process without which a verb shall not go on: noxfile.py's
 PARENT_ENDED = signal.SIGUSR1  # not one of the above, which a process may be told to ignore before it begins
 _PR_SET_PDEATHSIG = 1
-COMMANDS = Path(__file__).resolve().parent / "commands"
+COMMANDS, VERBS = "commands", "verbs"  # of kernelwright's tree; of any project
+PROGRAM = {COMMANDS: "python -m toolchain", VERBS: "kwt"}
 
 
 def _about(path: Path) -> str:
     return (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0]
 
 
-def verbs() -> dict[str, str]:
+def verbs(folder: str = COMMANDS) -> dict[str, str]:
     """verb -> what it does. Read, not imported: one verb's needs are not another's."""
-    files = sorted(path for path in COMMANDS.glob("*.py") if not path.stem.startswith("_"))
+    place = Path(__file__).resolve().parent / folder
+    files = sorted(path for path in place.glob("*.py") if not path.stem.startswith("_"))
     return {path.stem.replace("_", "-"): _about(path) for path in files}
 
 
-def usage() -> str:
-    known = verbs()
+def usage(folder: str = COMMANDS) -> str:
+    known = verbs(folder)
     width = max(map(len, known), default=0)
     lines = [f"  {verb:<{width}}  {about}" for verb, about in known.items()]
-    return "\n".join(["usage: python -m toolchain VERB [-h] ...", "", *lines])
+    return "\n".join([f"usage: {PROGRAM[folder]} VERB [-h] ...", "", *lines])
 
 
 def _ended(number: int, _frame: object) -> NoReturn:
@@ -70,16 +72,16 @@ def _listen() -> None:
         _end_with(parent)
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str], folder: str = COMMANDS) -> int:
     verb = argv[0] if argv else ""
     if verb in {"-h", "--help"}:
-        print(usage())
+        print(usage(folder))
         return 0
-    if verb not in verbs():
-        print(f"{f'no verb {verb!r}' if verb else 'no verb given'}\n{usage()}", file=sys.stderr)
+    if verb not in verbs(folder):
+        print(f"{f'no verb {verb!r}' if verb else 'no verb given'}\n{usage(folder)}", file=sys.stderr)
         return 2
-    command = import_module(f"kernelwright_toolchain.commands.{verb.replace('-', '_')}")
-    parser = argparse.ArgumentParser(prog=f"python -m toolchain {verb}", description=command.__doc__)
+    command = import_module(f"kernelwright_toolchain.{folder}.{verb.replace('-', '_')}")
+    parser = argparse.ArgumentParser(prog=f"{PROGRAM[folder]} {verb}", description=command.__doc__)
     command.add_arguments(parser)
     _listen()
     try:
@@ -97,7 +99,7 @@ def main(argv: Sequence[str]) -> int:
 
 def command() -> int:
     """`kwt`."""
-    return main(sys.argv[1:])
+    return main(sys.argv[1:], VERBS)
 
 
 if __name__ == "__main__":

@@ -21,9 +21,9 @@ FILES = ("CMakeLists.txt", "pyproject.toml", "targets.toml", "benchmarks/sass.to
 NOTE = "source.json"  # what an sdist carries, since it has no git
 _BESIDE = (".sha256", "/family.toml")  # what a build made, and what it may take: results and limits, not inputs
 # A build needs them, or finds them in its folders, and the wheel does not depend on them: what is fetched is in the
-# recipe by the locks that name it, and what looks at wheels, runs tests, writes workflows and packs the toolchain makes
-# none.
-_ASIDE = ("exact", "testing", "workflows", "distribution")
+# recipe by the locks that name it, and what looks at wheels, runs tests, writes workflows, packs the toolchain or
+# builds other projects makes none.
+_ASIDE = ("exact", "testing", "workflows", "distribution", "packages", "classic", "verbs")
 _OF_TOOLCHAIN = ("pyproject.toml", "README.md", *(f"kernelwright_toolchain/{folder}/" for folder in _ASIDE))
 _NOT_DECIDING = ("locks/", "kw", "benchmarks/", *(f"toolchain/{name}" for name in _OF_TOOLCHAIN))
 

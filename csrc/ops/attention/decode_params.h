@@ -32,7 +32,7 @@ struct KwDecodeParams {
   float*
       sums; /* of splits: [split][batch][head][query][d_v], and after them the largest score and the sum of each row */
   float* states;
-  int vectors, out_vectors; /* rows lie on 16 bytes */
+  int vectors, q_vectors, out_vectors; /* rows of the caches, of q, of out lie on 16 bytes */
 };
 
 #endif

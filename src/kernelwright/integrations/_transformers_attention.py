@@ -97,7 +97,7 @@ def _packed(
     most = [int(kwargs[name]) for name in _VARLEN[2:]]
     rows = [t[0].transpose(0, 1) for t in (q, k, v)]
     out: Any = attention_varlen(*rows, *starts, *most, causal=causal, window=window, **options)
-    return out.unsqueeze(0)  # type: ignore[no-any-return]
+    return out.unsqueeze(0)
 
 
 def _with_bias(mask: Tensor | None, bias: Tensor, causal: bool, q: Tensor, k: Tensor) -> Tensor:

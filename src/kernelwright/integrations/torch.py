@@ -79,8 +79,8 @@ class _Handle:
 
 def register() -> bool:
     """Adds "kernelwright" to the names that torch.nn.attention.activate_flash_attention_impl takes, and says whether
-    this torch has such a list (2.11 has). Activating it is `enable()`, and restoring torch's is `disable()`."""
-    import torch.nn.attention as attention
+    this torch has such a list. Activating it is `enable()`, and restoring torch's is `disable()`."""
+    from torch.nn import attention
 
     if not hasattr(attention, "register_flash_attention_impl"):
         return False

@@ -6,10 +6,10 @@ from __future__ import annotations
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-from torch.nn import functional  # noqa: E402
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
 
-import kernelwright  # noqa: E402
+import kernelwright
 
 pytestmark = pytest.mark.torch
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
@@ -43,7 +43,9 @@ def expected(q, k, v, mask=None, is_causal=False, scale=None):
     k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], 1) for t in (k, v))
     scores = q @ k.transpose(-1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
     if is_causal:
-        scores = scores.masked_fill(~torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril(), -torch.inf)
+        scores = scores.masked_fill(
+            ~torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril(), -torch.inf
+        )
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask.double()
     return torch.softmax(scores, -1).nan_to_num() @ v
@@ -102,9 +104,13 @@ def test_rows_that_see_nothing_are_zeros(device):
 def test_gradients(device):
     q, k, v = (t.requires_grad_() for t in drawn(device, torch.float16, kv_heads=2))
     grad = torch.randn(2, 4, 33, 64, device=device).half()
-    found = torch.autograd.grad(kernelwright.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True), (q, k, v), grad)
+    found = torch.autograd.grad(
+        kernelwright.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True), (q, k, v), grad
+    )
     wide = [t.detach().double().requires_grad_() for t in (q, k, v)]
-    for mine, right in zip(found, torch.autograd.grad(expected(*wide, is_causal=True), wide, grad.double()), strict=True):
+    for mine, right in zip(
+        found, torch.autograd.grad(expected(*wide, is_causal=True), wide, grad.double()), strict=True
+    ):
         assert (mine.double() - right).abs().max() <= 5e-3 * right.abs().max()
 
 

@@ -18,6 +18,7 @@ from typing import NoReturn
 from kernelwright_toolchain.distribution import contents, metadata
 from kernelwright_toolchain.errors import KwError
 from kernelwright_toolchain.wheel import archive
+from kernelwright_toolchain.wheel.metadata import entry_points, text
 from kernelwright_toolchain.wheel.record import record
 
 Settings = Mapping[str, "str | list[str]"]
@@ -52,9 +53,9 @@ def _wheel(directory: str, tree: Path, members: dict[str, bytes]) -> str:
     name = _named(tree)
     info = f"{name}.dist-info"
     members |= {
-        f"{info}/METADATA": metadata.text(tree),
+        f"{info}/METADATA": text(metadata.project(tree), tree),
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: {name}\nRoot-Is-Purelib: true\nTag: {TAG}\n".encode(),
-        f"{info}/entry_points.txt": metadata.entry_points(tree),
+        f"{info}/entry_points.txt": entry_points(metadata.project(tree)),
         f"{info}/licenses/{contents.LICENCE}": contents.licence(tree),
     }
     members[f"{info}/RECORD"] = record(members, f"{info}/RECORD")
@@ -86,7 +87,7 @@ def build_sdist(sdist_directory: str, config_settings: Settings | None = None) -
     tree = Path.cwd()
     name = _named(tree)
     try:
-        members = {**contents.source(tree), "PKG-INFO": metadata.text(tree)}
+        members = {**contents.source(tree), "PKG-INFO": text(metadata.project(tree), tree)}
     except KwError as error:
         _refused(error)
     packed = io.BytesIO()

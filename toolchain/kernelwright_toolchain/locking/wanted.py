@@ -77,6 +77,11 @@ def wanted(table: Table) -> tuple[Wanted, ...]:
         pins = tuple(f"{toolkit.pypi[part]}=={toolkit.components[part]}" for part in ("nvrtc", "cudart", "cccl"))
         for machine, path in toolkit.locks.items():
             locks.append(Wanted(path, pins, known[-1:], (machine,), glibc, closure=False))
+        whole = toolkit.nvcc
+        for machine, path in whole.locks.items() if whole else ():
+            locks.append(
+                Wanted(path, whole.requirements if whole else (), known[-1:], (machine,), glibc, closure=False)
+            )
     for machine, path in table.tools.locks.items():
         locks.append(Wanted(path, table.tools.requirements, known, (machine,), glibc))
     for name in pyproject()["dependency-groups"]:

@@ -67,6 +67,7 @@ class Toolkit:
     redist: str
     hosts: Mapping[str, tuple[str, ...]]
     locks: Mapping[str, str]
+    nvcc: Tools | None = None  # a whole toolkit, where PyPI has one
 
 
 @dataclass(frozen=True)

@@ -98,12 +98,22 @@ def _toolkit(row: Row, name: str, machines: frozenset[str]) -> Toolkit:
         redist=row.text("redist", DOTTED),
         hosts=MappingProxyType({provider: hosts.words(provider) for provider in PROVIDERS}),
         locks=row.per_machine("locks", machines, LOCK),
+        nvcc=_nvcc(row, machines),
     )
     for sub in (driver, gcc, hosts):
         sub.done()
     if "".join(str(part) for part in toolkit.release.parts) != name[2:]:
         raise row.fail(f"release = {toolkit.release} is not the one of its name")
     return toolkit
+
+
+def _nvcc(row: Row, machines: frozenset[str]) -> Tools | None:
+    if not row.has("nvcc"):
+        return None
+    sub = row.sub("nvcc")
+    tools = Tools(sub.words("requirements", PIN), sub.per_machine("locks", machines, LOCK))
+    sub.done()
+    return tools
 
 
 def _system(row: Row) -> System | None:

@@ -13,6 +13,9 @@ inline AttentionMask mask_of(const ScoreTensor& t, int32_t dtype) {
   return {t.data, t.batch, t.head, t.row, t.column, dtype};
 }
 
+// Refuses sequences that do not lie in their tensors.
+kw_status check_sequences(const Attention& args);
+
 inline AttentionProblem problem_of(const Attention& from) {
   AttentionProblem a{};
   a.q = tensor_of(from.q);

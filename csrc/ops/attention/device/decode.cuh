@@ -31,13 +31,14 @@ struct Decode {
   const KwDecodeParams& p;
   const DecodePlace at;
   u32 room, lane, warp;
-  float multiplier;
+  float multiplier, uncapped;
   bool transforms;
 
   __device__ __forceinline__ explicit Decode(const KwDecodeParams& p)
       : p(p), at(p), room(shared_address(attention_shared())), lane(threadIdx.x % 32), warp(threadIdx.x / 32) {
     constexpr float kLog2E = 1.4426950408889634f;
     transforms = p.score.softcap != 0.0f || p.score.slopes != nullptr || !(p.score.scale > 1e-20f);
+    uncapped = p.score.softcap == 0.0f ? 0.0f : 1.0f / p.score.softcap;
     multiplier = transforms ? 1.0f : p.score.scale * kLog2E;
   }
 
@@ -56,7 +57,7 @@ struct Decode {
   __device__ __forceinline__ float transformed(float v, const DecodeScores& row, int key) const {
     constexpr float kLog2E = 1.4426950408889634f;
     v *= p.score.scale;
-    if (p.score.softcap != 0.0f) v = p.score.softcap * tanh_of(v / p.score.softcap);
+    if (p.score.softcap != 0.0f) v = p.score.softcap * tanh_of(v * uncapped);
     const int behind = key - row.place;
     return fmaf(row.slope, -static_cast<float>(behind < 0 ? -behind : behind), v) * kLog2E;
   }
@@ -129,15 +130,15 @@ struct Decode {
     const DecodeScores score[2] = {scores_of(static_cast<int>(lane / 4)), scores_of(static_cast<int>(lane / 4 + 8))};
     const u32 mine = room + warp * kStages * kStage;
     const int first = at.begin + static_cast<int>(warp) * KW_DECODE_KEYS;
-    int next = first;
+    StepCopies<kChunks, kStep> copies(p, at, first);
 #pragma unroll
-    for (u32 i = 0; i < kStages - 1; ++i, next += kStep) copy_step<kChunks>(p, at, mine + i * kStage, next, at.end);
+    for (u32 i = 0; i < kStages - 1; ++i) copies.next(mine + i * kStage);
     u32 stage = 0, free = kStages - 1;
 #pragma unroll 1
-    for (int key = first; key < at.end; key += kStep, next += kStep) {
+    for (int key = first; key < at.end; key += kStep) {
       copies_wait<kStages - 2>();
       __syncwarp();  // what all lanes copied is there, and no lane looks at what is copied over
-      copy_step<kChunks>(p, at, mine + free * kStage, next, at.end);
+      copies.next(mine + free * kStage);
       float s[8];
       products(s, q, mine + stage * kStage);
       soften(s, o, row[0], score[0], key, 0);

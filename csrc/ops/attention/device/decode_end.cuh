@@ -144,16 +144,20 @@ struct DecodeMerge {
         rows(static_cast<i64>(p.batch) * p.heads * p.queries),
         number(blockIdx.x) {}
 
-  __device__ __forceinline__ void state_of(u32 split, float& most, float& sum) const {
+  // Of up to 32 splits from `first` on, one a lane: the largest score and the sum, nothing where there is none.
+  __device__ __forceinline__ void state_of(u32 first, float& most, float& sum) const {
+    most = float_of_bits(0xff800000u), sum = 0.0f;
+    if (first + lane >= static_cast<u32>(p.splits)) return;
     u32 word[2];
-    load<8>(p.states + (split * rows + number) * 2, word);
+    load<8>(p.states + ((first + lane) * rows + number) * 2, word);
     most = float_of_bits(word[0]), sum = float_of_bits(word[1]);
   }
 
   __device__ __forceinline__ float largest() const {
     float found = float_of_bits(0xff800000u), most, sum;
-    for (u32 split = lane; split < static_cast<u32>(p.splits); split += 32) {
-      state_of(split, most, sum);
+#pragma unroll 1
+    for (u32 first = 0; first < static_cast<u32>(p.splits); first += 32) {
+      state_of(first, most, sum);
       found = fmaxf(found, most);
     }
 #pragma unroll
@@ -161,23 +165,38 @@ struct DecodeMerge {
     return found;
   }
 
+  // This warp's splits; what shares are is known before the sums come, so that none waits for another.
   __device__ __forceinline__ void add(float base, float& total, float (&value)[8]) const {
     const float* const sums = p.sums + number * sum_pitch(p);
-#pragma unroll 2
-    for (u32 split = warp; split < static_cast<u32>(p.splits); split += kWarps) {
+    const i64 pitch = rows * sum_pitch(p);
+#pragma unroll 1
+    for (u32 first = 0; first < static_cast<u32>(p.splits); first += 32) {
       float most, sum;
-      state_of(split, most, sum);
-      if (sum == 0.0f) continue;  // nothing was written
-      const float share = exp2_approx(most - base);
-      total = fmaf(sum, share, total);
+      state_of(first, most, sum);
+      const float mine = sum == 0.0f ? 0.0f : exp2_approx(most - base);
+      total += sum * mine;
 #pragma unroll
-      for (u32 j = 0; j < 2; ++j) {
-        const u32 column = j * 128 + lane * 4;
-        if (static_cast<int>(column) >= p.d_v) continue;
-        u32 word[4];
-        load<16>(sums + split * rows * sum_pitch(p) + column, word);
+      for (u32 i = 0; i < 32 / kWarps; ++i) {
+        const u32 of = i * kWarps + warp;
+        const float share = shuffle_from(mine, of);
+        if (first + of >= static_cast<u32>(p.splits)) continue;
+        add_one(sums + (first + of) * pitch, share, value);
+      }
+    }
+  }
+
+  // Where the share is 0 nothing may have been written.
+  __device__ __forceinline__ void add_one(const float* sums, float share, float (&value)[8]) const {
 #pragma unroll
-        for (u32 i = 0; i < 4; ++i) value[j * 4 + i] = fmaf(float_of_bits(word[i]), share, value[j * 4 + i]);
+    for (u32 j = 0; j < 2; ++j) {
+      const u32 column = j * 128 + lane * 4;
+      if (static_cast<int>(column) >= p.d_v) continue;
+      u32 word[4];
+      load<16>(sums + column, word);
+#pragma unroll
+      for (u32 i = 0; i < 4; ++i) {
+        const float found = share == 0.0f ? 0.0f : float_of_bits(word[i]);
+        value[j * 4 + i] = fmaf(found, share, value[j * 4 + i]);
       }
     }
   }
@@ -194,22 +213,20 @@ struct DecodeMerge {
                            bits_of_float(value[j * 4 + 2]), bits_of_float(value[j * 4 + 3])};
       store_shared(room + (warp * kColumns + j * 128 + lane * 4) * 4, word);
     }
-    const u32 mine[1] = {bits_of_float(total)};
-    if (lane == 0) store_shared<4>(room + (kWarps * kColumns + warp) * 4, mine);
+#pragma unroll
+    for (u32 i = 16; i > 0; i /= 2) total += shuffle_xor(total, i);  // each warp has the states of all splits
     __syncthreads();
-    finish(most);
+    finish(most, total);
   }
 
-  __device__ __forceinline__ void finish(float most) const {
+  __device__ __forceinline__ void finish(float most, float sum) const {
     const int column = static_cast<int>(threadIdx.x * 4);
     if (column >= p.d_v) return;
-    float sum = 0.0f, value[4] = {};
+    float value[4] = {};
 #pragma unroll
     for (u32 w = 0; w < kWarps; ++w) {
-      u32 word[4], mine[1];
+      u32 word[4];
       load_shared(room + (w * kColumns + threadIdx.x * 4) * 4, word);
-      load_shared<4>(room + (kWarps * kColumns + w) * 4, mine);
-      sum += float_of_bits(mine[0]);
 #pragma unroll
       for (int i = 0; i < 4; ++i) value[i] += float_of_bits(word[i]);
     }

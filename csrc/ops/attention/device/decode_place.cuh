@@ -34,10 +34,9 @@ struct DecodePlace {
     last = p.score.window_right < 0 ? keys : keys + p.score.window_right;
     first = first < 0 ? 0 : first / kStep * kStep;
     last = last < 0 ? 0 : last < keys ? last : keys;
-    const int steps = last > first ? (last - first + kStep - 1) / kStep : 0;
-    begin = first + static_cast<int>(static_cast<i64>(steps) * split / p.splits) * kStep;
-    end = first + static_cast<int>(static_cast<i64>(steps) * (split + 1) / p.splits) * kStep;
-    end = end < last ? end : last;
+    const int steps = last > first ? (last - first + kStep - 1) / kStep : 0, each = (steps + p.splits - 1) / p.splits;
+    begin = split * each < steps ? first + split * each * kStep : last;
+    end = (split + 1) * each < steps ? first + (split + 1) * each * kStep : last;
   }
 
   // Where the row of a key lies, in bytes from the data of a cache.

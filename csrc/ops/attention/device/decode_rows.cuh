@@ -17,18 +17,22 @@ __device__ __forceinline__ float element_at(const char* row, int i) {
   return T::low(half[0]);
 }
 
+// Which element is turned together with this one.
+__device__ __forceinline__ int partner_of(const KwRope& rope, int i) {
+  if (rope.interleaved) return i ^ 1;
+  return i >= rope.pairs ? i - rope.pairs : i + rope.pairs;
+}
+
 // An element of a row after its turn.
 template <class T>
 __device__ __forceinline__ float turned(const KwRope& rope, const char* row, int i, int place) {
   const float value = element_at<T>(row, i);
   if (rope.cos == nullptr || i >= rope.pairs * 2) return value;
-  const int pair = rope.interleaved ? i / 2 : i % rope.pairs;
+  const int pair = rope.interleaved ? i / 2 : i < rope.pairs ? i : i - rope.pairs;
   const bool second = rope.interleaved ? i % 2 != 0 : i >= rope.pairs;
-  const int partner = rope.interleaved ? i ^ 1 : second ? i - rope.pairs : i + rope.pairs;
-  const float other = element_at<T>(row, partner);
-  place = place < rope.places ? place : rope.places - 1;
-  const float cos = element_at<T>(rope.cos + place * rope.row, pair),
-              sin = element_at<T>(rope.sin + place * rope.row, pair);
+  const float other = element_at<T>(row, partner_of(rope, i));
+  const i64 at = (place < rope.places ? place : rope.places - 1) * rope.row;
+  const float cos = element_at<T>(rope.cos + at, pair), sin = element_at<T>(rope.sin + at, pair);
   return second ? fmaf(value, cos, other * sin) : fmaf(value, cos, -other * sin);
 }
 
@@ -40,17 +44,23 @@ __device__ __forceinline__ void copy_queries(const KwDecodeParams& p, const Deco
     const u32 row = i / kChunks, chunk = i % kChunks;
     const DecodeRow mine(p, at, static_cast<int>(row));
     const char* const from = head_of(p.q, at.batch, mine.head, mine.query);
+    const u32 to = chunk_at<kChunks>(room, row, chunk);
+    const int first = static_cast<int>(chunk * 8), rest = mine.there ? p.d - first : 0;
+    if (p.q_vectors != 0 && p.rope.cos == nullptr) {
+      copy_async(to, rest > 0 ? from + first * 2 : p.q.data, rest > 0 ? 16 : 0);
+      continue;
+    }
     u32 word[4] = {};
-    const int rest = mine.there ? p.d - static_cast<int>(chunk * 8) : 0,
-              place = at.before + (p.rope.moves ? mine.query : 0);
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
-      if (j >= rest) continue;
-      const float value = turned<T>(p.rope, from, static_cast<int>(chunk * 8) + j, place);
+      const float value =
+          j < rest ? turned<T>(p.rope, from, first + j, at.before + (p.rope.moves ? mine.query : 0)) : 0.0f;
       word[j / 2] |= (T::pack(value, 0.0f) & 0xffffu) << (j % 2 * 16);
     }
-    store_shared(chunk_at<kChunks>(room, row, chunk), word);
+    store_shared(to, word);
   }
+  copies_commit();
+  copies_wait<0>();
 }
 
 // The new rows that this block looks at, and, in the last split, those that no block does.
@@ -82,34 +92,92 @@ __device__ __forceinline__ i64 offset_from(i64 offset, u32 lane) {
   return static_cast<i64>(static_cast<u64>(high) << 32 | low);
 }
 
-// A warp's keys and values from `key` on; zeros from `end` on. Rows in pages lie anywhere: lane i finds row i % 16 of
-// keys or of values.
+// A warp's copies of rows of one cache, step by step. A lane has one chunk of every kAtOnce-th row.
 template <u32 kChunks>
-__device__ __forceinline__ void copy_step(const KwDecodeParams& p, const DecodePlace& at, u32 room, int key, int end) {
-  const u32 lane = threadIdx.x % 32;
-  i64 offset = 0;
-  if (p.pages != nullptr && key + static_cast<int>(lane % 16) < end)
-    offset = at.offset(p, lane < 16 ? p.k : p.v, key + static_cast<int>(lane % 16));
+struct RowCopies {
+  static constexpr u32 kAtOnce = 32 / kChunks, kTimes = KW_DECODE_KEYS / kAtOnce;
+
+  const KwHeads& cache;
+  const char* from;  // the lane's chunk of the warp's first row, in a cache that is no pages
+  u32 row, chunk;
+  int d;
+  bool there;  // the chunk is one of a row
+
+  __device__ __forceinline__ RowCopies(const KwDecodeParams& p, const DecodePlace& at, const KwHeads& cache, int d,
+                                       int key)
+      : cache(cache), row(threadIdx.x % 32 / kChunks), chunk(threadIdx.x % kChunks), d(d) {
+    there = static_cast<int>(chunk * 8) < d;
+    from = cache.data + chunk * 16;
+    if (p.pages == nullptr && key < at.end) from += at.offset(p, cache, key) + row * cache.row;
+  }
+
+  // Rows that lie one after the other, of which `left` are there.
+  __device__ __forceinline__ void step(u32 room, int left) const {
+    const char* at = from;
 #pragma unroll
-  for (u32 which = 0; which < 2; ++which) {
-    const KwHeads& cache = which == 0 ? p.k : p.v;
-    const int d = which == 0 ? p.d : p.d_v;
-    const u32 base = room + which * KW_DECODE_KEYS * kChunks * 16;
-    const char* const first = p.pages != nullptr || key >= end ? cache.data : cache.data + at.offset(p, cache, key);
-#pragma unroll 4
-    for (u32 i = lane; i < KW_DECODE_KEYS * kChunks; i += 32) {
-      const u32 row = i / kChunks, chunk = i % kChunks;
-      const i64 there = p.pages != nullptr ? offset_from(offset, which * 16 + row) : row * cache.row;
-      const int rest = key + static_cast<int>(row) < end ? d - static_cast<int>(chunk * 8) : 0;
-      const u32 to = chunk_at<kChunks>(base, row, chunk);
-      if (p.vectors != 0) {
-        copy_async(to, rest > 0 ? first + there + chunk * 16 : cache.data, rest > 0 ? 16 : 0);
-      } else {
-        copy_elements(to, first + there + chunk * 16, rest);
-      }
+    for (u32 i = 0; i < kTimes; ++i) {
+      const bool inside = there && static_cast<int>(i * kAtOnce + row) < left;
+      copy_async(chunk_at<kChunks>(room, i * kAtOnce + row, chunk), inside ? at : cache.data, inside ? 16 : 0);
+      at += kAtOnce * cache.row;
     }
   }
-  copies_commit();
-}
+
+  // Rows anywhere; lane `first` and those behind it know where.
+  __device__ __forceinline__ void step_in_pages(u32 room, int left, i64 offset, u32 first) const {
+#pragma unroll
+    for (u32 i = 0; i < kTimes; ++i) {
+      const i64 at = offset_from(offset, first + i * kAtOnce + row);
+      const bool inside = there && static_cast<int>(i * kAtOnce + row) < left;
+      copy_async(chunk_at<kChunks>(room, i * kAtOnce + row, chunk), inside ? from + at : cache.data, inside ? 16 : 0);
+    }
+  }
+
+  // Rows that lie on no 16 bytes, as may be in either kind of cache.
+  __device__ __forceinline__ void step_by_elements(const KwDecodeParams& p, const DecodePlace& at, u32 room,
+                                                   int key) const {
+#pragma unroll 1
+    for (u32 i = row; i < KW_DECODE_KEYS; i += kAtOnce) {
+      const int mine = key + static_cast<int>(i);
+      const int rest = mine < at.end ? d - static_cast<int>(chunk * 8) : 0;
+      const i64 offset = mine < at.end ? at.offset(p, cache, mine) : 0;
+      copy_elements(chunk_at<kChunks>(room, i, chunk), cache.data + offset + chunk * 16, rest);
+    }
+  }
+};
+
+// Those of keys and of values.
+template <u32 kChunks, int kStep>
+struct StepCopies {
+  const KwDecodeParams& p;
+  const DecodePlace& at;
+  RowCopies<kChunks> k, v;
+  int key;
+
+  __device__ __forceinline__ StepCopies(const KwDecodeParams& p, const DecodePlace& at, int key)
+      : p(p), at(at), k(p, at, p.k, p.d, key), v(p, at, p.v, p.d_v, key), key(key) {}
+
+  // The next step's, zeros behind the last key.
+  __device__ __forceinline__ void next(u32 room) {
+    constexpr u32 kValues = KW_DECODE_KEYS * kChunks * 16;
+    const int left = at.end - key;
+    if (p.vectors == 0) {
+      k.step_by_elements(p, at, room, key);
+      v.step_by_elements(p, at, room + kValues, key);
+    } else if (p.pages != nullptr) {
+      const u32 lane = threadIdx.x % 32;
+      const int mine = key + static_cast<int>(lane % 16);
+      const i64 offset = mine < at.end ? at.offset(p, lane < 16 ? p.k : p.v, mine) : 0;
+      k.step_in_pages(room, left, offset, 0);
+      v.step_in_pages(room + kValues, left, offset, 16);
+    } else {
+      k.step(room, left);
+      v.step(room + kValues, left);
+      k.from += kStep * p.k.row;
+      v.from += kStep * p.v.row;
+    }
+    key += kStep;
+    copies_commit();
+  }
+};
 
 }  // namespace kw

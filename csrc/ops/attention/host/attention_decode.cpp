@@ -21,7 +21,7 @@ Kernel kernels[3][2] = {KW_TYPES("attention_decode_small"), KW_TYPES("attention_
                         KW_TYPES("attention_decode_large")};
 Kernel merge_kernels[2] = {{"attention_decode_merge_float16"}, {"attention_decode_merge_bfloat16"}};
 
-constexpr uint32_t kMergeShared = (KW_DECODE_MERGE_THREADS / 32) * (KW_ATTENTION_LARGE + 1) * 4 + 16;
+constexpr uint32_t kMergeShared = KW_DECODE_MERGE_THREADS / 32 * KW_ATTENTION_LARGE * 4;
 
 kw_status refuse(const char* name, const Context& context, const Decode& a) {
   if ((context.features & KW_FEATURE_BF16_MMA) == 0)
@@ -68,6 +68,7 @@ KwDecodeParams params_of(const Decode& a, const Plan& plan) {
   p.sums = static_cast<float*>(a.workspace);
   p.states = reinterpret_cast<float*>(static_cast<char*>(a.workspace) + plan.sums);
   p.vectors = rows_in_vectors(a);
+  p.q_vectors = attention_plan::in_vectors(of.q, of.batch, of.heads, of.queries, of.d);
   p.out_vectors = attention_plan::in_vectors(of.out, of.batch, of.heads, of.queries, of.d_v);
   return p;
 }

@@ -13,9 +13,9 @@ struct Reader {
   const char* name;
   int32_t dtype, device;
 
-  // A tensor of these sizes and this type, its last dimension without gaps. `found` has what sizes it has.
+  // A tensor of these sizes and this type, its last dimension without gaps where it must be. `found` is what it is.
   kw_status read(const char* argument, const kw_tensor* tensor, int32_t type, int64_t dims, const int64_t* sizes,
-                 kw_tensor* found) const {
+                 kw_tensor* found, bool adjacent = true) const {
     KW_TRY(read_tensor(name, argument, tensor, found));
     const kw_tensor& t = *found;
     if (t.dims != dims || t.dtype != type || t.device != device)
@@ -32,7 +32,7 @@ struct Reader {
       if (!near || __builtin_mul_overflow(elements, t.sizes[i], &elements) || elements > kMaxElements)
         return fail(KW_ERROR_INVALID_ARGUMENT, "%s: %s reaches farther than there are addresses", name, argument);
     }
-    if (t.strides[dims - 1] != 1 && t.sizes[dims - 1] > 1)
+    if (adjacent && t.strides[dims - 1] != 1 && t.sizes[dims - 1] > 1 && elements > 0)
       return fail(KW_ERROR_INVALID_ARGUMENT, "%s: elements of a row of %s are %lld apart, but must be adjacent", name,
                   argument, (long long)t.strides[dims - 1]);
     if (elements > 0 && t.data == nullptr)
@@ -133,7 +133,7 @@ kw_status read_per_head(const Reader& r, const Tensors& from, Attention* of) {
   }
   if (from.slopes != nullptr) {
     const int64_t sizes[] = {of->batch, of->heads};
-    KW_TRY(r.read("alibi_slopes", from.slopes, KW_FLOAT32, 2, sizes, &found));
+    KW_TRY(r.read("alibi_slopes", from.slopes, KW_FLOAT32, 2, sizes, &found, false));
     of->slopes = static_cast<const float*>(found.data);
     of->slopes_batch = found.strides[0], of->slopes_head = found.strides[1];
   }

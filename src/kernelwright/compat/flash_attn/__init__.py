@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from kernelwright.compat._covered import refuse_others
 from kernelwright.compat.flash_attn import bert_padding, flash_attn_interface
-from kernelwright.compat.flash_attn._install import VERSION as __version__
-from kernelwright.compat.flash_attn._install import install, installed, uninstall
+from kernelwright.compat.flash_attn._install import VERSION, install, installed, uninstall
 from kernelwright.compat.flash_attn.flash_attn_interface import (
     flash_attn_func,
     flash_attn_kvpacked_func,
@@ -24,6 +23,8 @@ from kernelwright.compat.flash_attn.flash_attn_interface import (
     flash_attn_varlen_qkvpacked_func,
     flash_attn_with_kvcache,
 )
+
+__version__ = VERSION
 
 __all__ = [
     "__version__",

@@ -89,14 +89,14 @@ def install() -> None:
         sys.modules[name] = stand_in
     for name in _MODULES:
         setattr(sys.modules[_NAME], name, sys.modules[f"{_NAME}.{name}"])
-    sys.meta_path.append(_finder)  # type: ignore[arg-type]
+    sys.meta_path.append(_finder)
     _forget()
 
 
 def uninstall() -> None:
     """Takes it back; what was imported from it stays with whoever imported it."""
     if installed():
-        sys.meta_path.remove(_finder)  # type: ignore[arg-type]
+        sys.meta_path.remove(_finder)
         for name in (_NAME, *(f"{_NAME}.{m}" for m in _MODULES)):
             sys.modules.pop(name, None)
         _forget()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kernelwright import ops
 from kernelwright.compat._covered import refuse_others
 from kernelwright.compat.flash_attn import _checks as checks
 from kernelwright.compat.flash_attn._kvcache import flash_attn_with_kvcache
@@ -27,6 +28,8 @@ __all__ = [
     "flash_attn_varlen_qkvpacked_func",
     "flash_attn_with_kvcache",
 ]
+
+ops.register()
 
 __getattr__ = refuse_others(__name__, __all__, "For the rest install flash-attn itself")
 

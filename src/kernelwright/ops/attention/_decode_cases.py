@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How attention_decode is tested and timed. A case's shape is [batch, heads, queries, d] of q; its options say the rest:
+"""How attention_decode is tested and timed. A case's shape is [batch, heads, queries, d] of q; its options say more:
 kv_heads, rows that a cache has room for, d_v, rows of a page, new rows, rope, and what scores may be."""
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ _FORMS: tuple[tuple[str, tuple[int, ...], Mapping[str, Any]], ...] = (
     ("default", (2, 2, 1, 96), {"kv_heads": 2, "rows": 150, "page": 16, "lengths": True}),
     ("default", (2, 4, 2, 128), {"kv_heads": 1, "rows": 70, "page": 1, "lengths": True, "causal": True}),
     ("default", (1, 4, 5, 256), {"kv_heads": 1, "rows": 140, "window": (30, 0)}),
-    ("default", (2, 4, 1, 192), {"kv_heads": 4, "rows": 100, "d_v": 128, "sinks": True, "slopes": True, "lengths": True}),
+    (
+        "default", (2, 4, 1, 192),
+        {"kv_heads": 4, "rows": 100, "d_v": 128, "sinks": True, "slopes": True, "lengths": True},
+    ),
     ("default", (2, 2, 3, 31), {"kv_heads": 1, "rows": 65, "d_v": 17, "slopes": True, "causal": True}),
     ("default", (3, 4, 1, 64), {"kv_heads": 2, "rows": 90, "index": 5, "lengths": True}),
     ("default", (1, 2, 1, 64), {"kv_heads": 2, "rows": 600, "splits": 3, "sinks": True}),
@@ -44,7 +47,10 @@ _FORMS: tuple[tuple[str, tuple[int, ...], Mapping[str, Any]], ...] = (
     ("append", (2, 4, 2, 20), {"kv_heads": 2, "rows": 9, "new": 2, "causal": True, "rope": 6}),
     ("append", (2, 4, 1, 64), {"kv_heads": 2, "rows": 140, "new": 1, "causal": True}),
     ("append", (2, 4, 3, 128), {"kv_heads": 2, "rows": 200, "new": 3, "causal": True, "rope": 64}),
-    ("append", (2, 4, 2, 96), {"kv_heads": 4, "rows": 130, "page": 8, "new": 2, "causal": True, "rope": 20, "interleaved": True}),
+    (
+        "append", (2, 4, 2, 96),
+        {"kv_heads": 4, "rows": 130, "page": 8, "new": 2, "causal": True, "rope": 20, "interleaved": True},
+    ),
     ("append", (1, 2, 1, 256), {"kv_heads": 1, "rows": 90, "page": 1, "new": 5, "rope": 128, "splits": 2}),
     ("append", (2, 2, 2, 40), {"kv_heads": 2, "rows": 66, "new": 7, "window": (3, 0), "rope": 20, "d_v": 24}),
 )  # fmt: skip
@@ -66,7 +72,12 @@ def _caches(case: Case, draw: Any, device: Any, generator: Any) -> tuple[Any, An
     import torch
 
     options, (batch, _, _, d) = case.options, case.shape
-    kv_heads, rows, page, d_v = options["kv_heads"], options["rows"], options.get("page"), options.get("d_v", case.shape[3])
+    kv_heads, rows, page, d_v = (
+        options["kv_heads"],
+        options["rows"],
+        options.get("page"),
+        options.get("d_v", case.shape[3]),
+    )
     if page is None:
         caches = options.get("index", batch)
         k, v = draw(caches, kv_heads, rows, d), draw(caches, kv_heads, rows, d_v)

@@ -46,11 +46,16 @@ def _check(q: Tensor, k: Tensor, v: Tensor, lengths: Maybe, table: Maybe, index:
     form = [(t.narrow(0, 0, min(1, t.shape[0])) if t.dim() else t) for t in (q, k, v)]  # but for their batches
     if form[0].dim() == 4 and not form[0].shape[0]:
         form = [t.narrow(0, 0, 0) if t.dim() else t for t in form]
-    checks.check_heads(NAME, *form, 4, 1)
+    of_q, of_k, of_v = form
+    checks.check_heads(NAME, of_q, of_k, of_v, 4, 1)
     if k.shape[:3] != v.shape[:3]:
         raise InvalidArgument(f"{NAME}: k has shape {tuple(k.shape)}, v {tuple(v.shape)}; caches must be alike")
     batch = q.shape[0]
-    for name, tensor, shape in (("lengths", lengths, (batch,)), ("batch_index", index, (batch,)), ("block_table", table, (batch, None))):
+    for name, tensor, shape in (
+        ("lengths", lengths, (batch,)),
+        ("batch_index", index, (batch,)),
+        ("block_table", table, (batch, None)),
+    ):
         if tensor is not None:
             _held(name, tensor, q, shape, torch.int32)
     if table is not None and index is not None:
@@ -74,13 +79,14 @@ def check_append(
     q: Tensor, k: Tensor, v: Tensor, k_new: Tensor, v_new: Tensor, lengths: Maybe, table: Maybe, index: Maybe,
     cos: Maybe, sin: Maybe, sinks: Maybe, slopes: Maybe, *options: Any,
 ) -> None:  # fmt: skip
-    check(q, k, v, lengths, table, index, sinks, slopes, *options[:5], options[6])
+    numbers = (*options[:5], options[6])
+    check(q, k, v, lengths, table, index, sinks, slopes, *numbers)
     _held("k_new", k_new, q, (q.shape[0], k.shape[1], None, q.shape[3]))
     _held("v_new", v_new, q, (q.shape[0], k.shape[1], k_new.shape[2], v.shape[3]))
     room = k.shape[2] * (1 if table is None else table.shape[1])
     if lengths is None or k_new.shape[2] > room:
         raise InvalidArgument(
-            f"{NAME}: k_new has {k_new.shape[2]} rows for caches of {room}; they must fit, and lengths say where they go"
+            f"{NAME}: k_new has {k_new.shape[2]} rows for caches of {room}; they must fit, and lengths say where"
         )
     if (cos is None) != (sin is None):
         raise InvalidArgument(f"{NAME}: cos and sin are given together, or neither")
@@ -98,7 +104,9 @@ def _made(q: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     import torch
 
     wide = wide_type(q)
-    return q.new_empty((*q.shape[:3], v.shape[3])), q.new_empty(q.shape[:3], dtype=wide if q.dtype == torch.float64 else torch.float32)
+    return q.new_empty((*q.shape[:3], v.shape[3])), q.new_empty(
+        q.shape[:3], dtype=wide if q.dtype == torch.float64 else torch.float32
+    )
 
 
 def fake(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
@@ -156,7 +164,9 @@ def bind(library: Library, key: str) -> Callable[..., tuple[Tensor, Tensor]]:
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         given = q, k, v, lengths, block_table, batch_index, sinks, alibi_slopes, *options
         check(*given)
-        refuse_freed(NAME, q=q, k=k, v=v, lengths=lengths, block_table=block_table, batch_index=batch_index, sinks=sinks)
+        refuse_freed(
+            NAME, q=q, k=k, v=v, lengths=lengths, block_table=block_table, batch_index=batch_index, sinks=sinks
+        )
         others = [None, None, *map(_contiguous, (lengths, block_table, batch_index)), None, None]
         found = call(
             q, dense.adjacent(k), dense.adjacent(v), others, sinks, alibi_slopes, options[:5], False, options[5]
@@ -167,7 +177,9 @@ def bind(library: Library, key: str) -> Callable[..., tuple[Tensor, Tensor]]:
 
 
 def bind_append(library: Library, key: str) -> Callable[..., tuple[Tensor, Tensor]]:
-    call = _caller(library, key)
+    import torch
+
+    call, changed = _caller(library, key), torch.autograd.graph.increment_version
 
     def run(
         q: Tensor, k: Tensor, v: Tensor, k_new: Tensor, v_new: Tensor, lengths: Maybe, block_table: Maybe,
@@ -179,12 +191,12 @@ def bind_append(library: Library, key: str) -> Callable[..., tuple[Tensor, Tenso
         check_append(*given)
         refuse_freed(NAME, q=q, k=k, v=v, k_new=k_new, v_new=v_new, lengths=lengths, cos=cos, sin=sin, sinks=sinks)
         caches = dense.adjacent(k), dense.adjacent(v)
-        others = [
-            dense.adjacent(k_new), dense.adjacent(v_new), *map(_contiguous, (lengths, block_table, batch_index, cos, sin))
-        ]  # fmt: skip
+        fresh = dense.adjacent(k_new), dense.adjacent(v_new)
+        others = [*fresh, *map(_contiguous, (lengths, block_table, batch_index, cos, sin))]
         found = call(q, *caches, others, sinks, alibi_slopes, options[:5], options[5], options[6])
         if found is None:
             return reference.append(*given)
+        changed([k, v])
         for mine, theirs in zip(caches, (k, v), strict=True):
             if mine is not theirs:
                 theirs.copy_(mine)

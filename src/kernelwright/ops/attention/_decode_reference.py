@@ -49,16 +49,25 @@ def lengths_of(q: Tensor, k: Tensor, lengths: Maybe, table: Maybe, new_rows: int
 def decode(
     q: Tensor, k: Tensor, v: Tensor, lengths: Maybe, block_table: Maybe, batch_index: Maybe, sinks: Maybe,
     alibi_slopes: Maybe, scale: float, causal: bool, window_left: int, window_right: int, softcap: float,
-    splits: int, new_rows: int = 0,  # noqa: ARG001
+    splits: int,  # noqa: ARG001
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
+    places = lengths, block_table, batch_index
+    return _attend(q, k, v, places, 0, sinks, alibi_slopes, (scale, causal, window_left, window_right, softcap))
+
+
+def _attend(
+    q: Tensor, k: Tensor, v: Tensor, places: tuple[Maybe, Maybe, Maybe], new_rows: int, sinks: Maybe,
+    alibi_slopes: Maybe, options: reference.Options,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """With rows that were appended behind the lengths."""
     import torch
 
+    lengths, block_table, batch_index = places
     outs, lses = [], []
     for batch, length in enumerate(lengths_of(q, k, lengths, block_table, new_rows)):
         at = _rows(k, batch, length + new_rows, block_table, batch_index)
         keys, values = (t[at[0], :, at[1]].transpose(0, 1).unsqueeze(0) for t in (k, v))
         slopes = alibi_slopes if alibi_slopes is None or alibi_slopes.dim() == 1 else alibi_slopes[batch : batch + 1]
-        options = scale, causal, window_left, window_right, softcap
         out, lse = reference.wide_attention(q[batch : batch + 1], keys, values, None, None, sinks, slopes, options)
         outs.append(out)
         lses.append(lse)
@@ -71,7 +80,7 @@ def decode(
 def append(
     q: Tensor, k: Tensor, v: Tensor, k_new: Tensor, v_new: Tensor, lengths: Tensor, block_table: Maybe,
     batch_index: Maybe, cos: Maybe, sin: Maybe, sinks: Maybe, alibi_slopes: Maybe, scale: float, causal: bool,
-    window_left: int, window_right: int, softcap: float, interleaved: bool, splits: int,
+    window_left: int, window_right: int, softcap: float, interleaved: bool, splits: int,  # noqa: ARG001
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     import torch
 
@@ -87,14 +96,12 @@ def append(
         fresh = k_new[batch]
         if cos is not None:
             fresh = turned(fresh, cos, sin, length + rows, interleaved).to(k.dtype)
-            places = length + torch.arange(queries, device=q.device) * int(moves)
-            wide_q[batch] = turned(q[batch], cos, sin, places, interleaved)
+            turns = length + torch.arange(queries, device=q.device) * int(moves)
+            wide_q[batch] = turned(q[batch], cos, sin, turns, interleaved)
         k[at[0], :, at[1]] = fresh.transpose(0, 1)
         v[at[0], :, at[1]] = v_new[batch].transpose(0, 1)
-    out, lse = decode(
-        wide_q, k, v, lengths, block_table, batch_index, sinks, alibi_slopes, scale, causal, window_left, window_right,
-        softcap, splits, new_rows,
-    )  # fmt: skip
+    options, places = (scale, causal, window_left, window_right, softcap), (lengths, block_table, batch_index)
+    out, lse = _attend(wide_q, k, v, places, new_rows, sinks, alibi_slopes, options)
     return settled(out, q.dtype), lse
 
 

@@ -39,21 +39,15 @@ def attention_decode(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Attention of a few queries with a cache of keys and values, of which each sequence has filled `lengths` rows.
 
-    q             [batch, heads, queries, d], float16 or bfloat16, on the CPU float32 too; best of 1 to 16 rows
-                  (queries times heads for each head of keys)
-    k, v          caches: [batch, kv_heads, rows, d] and [batch, kv_heads, rows, d_v], of any strides; with block_table
-                  pages: [pages, kv_heads, rows of a page, ...], 1 row or more
+    q             [batch, heads, queries, d], float16 or bfloat16, on the CPU float32 too
+    k, v          caches [batch, kv_heads, rows, d or d_v], or pages [pages, kv_heads, rows of a page, ...]
     lengths       [batch], int32, read on the device; None where the caches are full
     k_new, v_new  rows to be written behind those first: [batch, kv_heads, new rows, ...]
-    block_table   [batch, pages of a sequence], int32: the page of each of its rows
-    batch_index   [batch], int32: which batch of the caches each one of q has
-    cos, sin      with k_new: [places, d / 2 or less], of q's type: rope of q and k_new, from the place lengths on
-    interleaved   pairs of rope are neighbours, else the halves of what is turned
-    splits        parts that the keys are split in; 0 for as many as fill the GPU
-    others        as in kernelwright.attention
+    block_table   [batch, pages of a sequence], int32; or batch_index [batch], int32: which batch of the caches
+    cos, sin      with k_new: [places, d / 2 or less], of q's type: rope, by kernelwright.rope's rules
+    splits        parts that the keys are split in; 0 for as many as fill the GPU. Others: as in attention
 
-    Returns [batch, heads, queries, d_v]. Nothing waits for the GPU: a CUDA graph of it serves a growing cache. Not
-    differentiable.
+    Returns [batch, heads, queries, d_v]. One CUDA graph of it serves a growing cache. Not differentiable.
 
     >>> out = kernelwright.attention_decode(q, k_cache, v_cache, lengths, k_new=k, v_new=v, causal=True)
     """

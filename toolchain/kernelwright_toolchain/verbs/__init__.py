@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""The verbs of `kwt`, one file each: for the project that the working directory is in."""
