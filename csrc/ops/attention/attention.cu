@@ -50,10 +50,10 @@ extern "C" __global__ void __launch_bounds__(KW_ATTENTION_THREADS)
 
 #ifdef KW_HAS_WGMMA
 
-#define ATTENTION_TMA_KERNEL(name, T, d, d_v)                                \
-  extern "C" __global__ void __launch_bounds__(KW_ATTENTION_TMA_THREADS(d), 1)  \
-      attention_tma_##name(const __grid_constant__ KwAttentionTmaParams p) { \
-    kw::AttendTma<kw::T, d, d_v>(p).run();                                   \
+#define ATTENTION_TMA_KERNEL(name, T, d, d_v)                                  \
+  extern "C" __global__ void __launch_bounds__(KW_ATTENTION_TMA_THREADS(d), 1) \
+      attention_tma_##name(const __grid_constant__ KwAttentionTmaParams p) {   \
+    kw::AttendTma<kw::T, d, d_v>(p).run();                                     \
   }
 ATTENTION_TMA_KERNEL(64_float16, Float16, 64, 64)
 ATTENTION_TMA_KERNEL(64_bfloat16, BFloat16, 64, 64)

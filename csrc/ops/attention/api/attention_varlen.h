@@ -24,6 +24,17 @@ KW_API kw_status kw_attention_varlen_tensors(void* stream, const kw_tensor* out,
                                              int64_t max_k, int32_t causal, int64_t window_left, int64_t window_right,
                                              double scale, double softcap);
 
+/*
+ * The same of arrays without gaps, in the order of the dimensions above, with no slopes: q of total_q rows, k and v of
+ * total_k, cu_seqlens_q and cu_seqlens_k of batch + 1 numbers. dtype is that of q, k, v and out.
+ */
+KW_API kw_status kw_attention_varlen(int32_t device, void* stream, void* out, float* lse, const void* q, const void* k,
+                                     const void* v, const int32_t* cu_seqlens_q, const int32_t* cu_seqlens_k,
+                                     const float* sinks, int64_t batch, int64_t heads, int64_t kv_heads,
+                                     int64_t total_q, int64_t total_k, int64_t max_q, int64_t max_k, int64_t d,
+                                     int64_t d_v, int32_t dtype, int32_t causal, int64_t window_left,
+                                     int64_t window_right, double scale, double softcap);
+
 /* The derivatives, as kw_attention_backward_tensors'. */
 KW_API kw_status kw_attention_varlen_backward_tensors(
     void* stream, const kw_tensor* dq, const kw_tensor* dk, const kw_tensor* dv, const kw_tensor* dsinks,

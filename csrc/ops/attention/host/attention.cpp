@@ -10,15 +10,6 @@ namespace {
 
 using namespace attention_checks;
 
-kw_status check_array(const char* name, const char* argument, const void* data, int64_t rows, int64_t batch,
-                      int64_t heads, int64_t d, int32_t dtype) {
-  int64_t count = 0;
-  const bool fits = !__builtin_mul_overflow(batch, heads, &count) && !__builtin_mul_overflow(count, rows, &count) &&
-                    !__builtin_mul_overflow(count, d, &count) && count <= kMaxElements;
-  if (!fits) return fail(KW_ERROR_INVALID_ARGUMENT, "%s: no memory holds such a %s", name, argument);
-  return count == 0 ? KW_OK : check_pointer(name, argument, data, size_of(dtype));
-}
-
 HeadTensor dense(const void* data, int64_t heads, int64_t rows, int64_t d) {
   return {const_cast<void*>(data), heads * rows * d, rows * d, d};
 }

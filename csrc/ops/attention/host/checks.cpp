@@ -178,6 +178,15 @@ kw_status check_numbers(const char* name, const Options& options, Attention* a) 
   return KW_OK;
 }
 
+kw_status check_array(const char* name, const char* argument, const void* data, int64_t rows, int64_t batch,
+                      int64_t heads, int64_t d, int32_t dtype) {
+  int64_t count = 0;
+  const bool fits = !__builtin_mul_overflow(batch, heads, &count) && !__builtin_mul_overflow(count, rows, &count) &&
+                    !__builtin_mul_overflow(count, d, &count) && count <= kMaxElements;
+  if (!fits) return fail(KW_ERROR_INVALID_ARGUMENT, "%s: no memory holds such a %s", name, argument);
+  return count == 0 ? KW_OK : check_pointer(name, argument, data, size_of(dtype));
+}
+
 kw_status read_beside(const char* name, const char* argument, const kw_tensor* tensor, const kw_tensor* like, int64_t d,
                       HeadTensor* found) {
   kw_tensor t, of;

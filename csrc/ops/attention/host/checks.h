@@ -32,4 +32,8 @@ kw_status read_beside(const char* name, const char* argument, const kw_tensor* t
 // Numbers of a call whose sizes are known already.
 kw_status check_numbers(const char* name, const Options& options, Attention* a);
 
+// An array without gaps of rows of d elements.
+kw_status check_array(const char* name, const char* argument, const void* data, int64_t rows, int64_t batch,
+                      int64_t heads, int64_t d, int32_t dtype);
+
 }  // namespace kw::attention_checks
