@@ -60,6 +60,6 @@ KW_API kw_status kw_attention_backward_tensors(void* stream, const kw_tensor* dq
 
 /* Bytes of scratch memory that kw_attention_backward_tensors wants on this device for these sizes. */
 KW_API kw_status kw_attention_backward_workspace(int32_t device, int64_t batch, int64_t heads, int64_t queries,
-                                                 int64_t* bytes);
+                                                 int64_t d, int64_t d_v, int32_t deterministic, int64_t* bytes);
 
 #endif

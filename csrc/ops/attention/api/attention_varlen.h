@@ -44,6 +44,7 @@ KW_API kw_status kw_attention_varlen_backward_tensors(
     int32_t causal, int64_t window_left, int64_t window_right, int32_t deterministic, double scale, double softcap);
 
 /* Bytes of scratch memory that kw_attention_varlen_backward_tensors wants on this device for these sizes. */
-KW_API kw_status kw_attention_varlen_backward_workspace(int32_t device, int64_t total_q, int64_t heads, int64_t* bytes);
+KW_API kw_status kw_attention_varlen_backward_workspace(int32_t device, int64_t batch, int64_t heads, int64_t total_q,
+                                                        int64_t d, int64_t d_v, int32_t deterministic, int64_t* bytes);
 
 #endif

@@ -42,50 +42,52 @@ kw_status run(const char* name, void* stream, const Tensors& from, const Options
   KW_TRY(read_sinks(name, g.dsinks, &b, device));
   if (b.of.lse == nullptr && b.of.queries > 0 && b.of.batch > 0 && b.of.heads > 0)
     return fail(KW_ERROR_INVALID_ARGUMENT, "%s: lse is NULL", name);
-  const int64_t batch = b.of.starts_q == nullptr ? b.of.batch : 1;
-  const int64_t needed = backward_workspace(device, batch, b.of.heads, b.of.total_q);
+  const BackwardSizes of = {b.of.batch,          b.of.heads, b.of.total_q, b.of.d, b.of.d_v, b.of.starts_q != nullptr,
+                            g.deterministic != 0};
+  int64_t needed = 0;
+  const bool any = b.of.heads > 0 && b.of.batch > 0;
+  if (any && device != KW_CPU) KW_TRY(backward_workspace(name, device, of, &needed));
   if (needed > 0 &&
       (g.workspace == nullptr || g.workspace_bytes < needed || reinterpret_cast<uintptr_t>(g.workspace) % 16 != 0))
     return fail(KW_ERROR_INVALID_ARGUMENT, "%s: workspace is %lld bytes at %p; it must be %lld on a multiple of 16",
                 name, (long long)g.workspace_bytes, g.workspace, (long long)needed);
   b.workspace = g.workspace, b.workspace_bytes = g.workspace_bytes, b.deterministic = g.deterministic != 0;
-  if (b.of.heads == 0 || b.of.batch == 0) return KW_OK;
+  if (!any) return KW_OK;
   if (device == KW_CPU) return cpu::attention_backward(b);
   if (b.of.dtype == KW_FLOAT32)
     return fail(KW_ERROR_UNSUPPORTED, "%s: float32 is computed on the CPU alone; give a GPU float16 or bfloat16", name);
   return launch_attention_backward(name, device, stream, b);
 }
 
-kw_status workspace(const char* name, int32_t device, int64_t batch, int64_t heads, int64_t rows, int64_t* bytes) {
+kw_status workspace(const char* name, int32_t device, BackwardSizes of, int64_t* bytes) {
   KW_TRY(check_device(name, device));
+  const int64_t sizes[] = {of.batch, of.heads, of.rows, of.d, of.d_v};
+  const char* const names[] = {"batch", "heads", of.sequences ? "total_q" : "queries", "d", "d_v"};
+  for (int i = 0; i < 5; ++i) KW_TRY(check_size(name, names[i], sizes[i]));
   int64_t count = 0;
-  KW_TRY(check_size(name, "batch", batch));
-  KW_TRY(check_size(name, "heads", heads));
-  KW_TRY(check_size(name, "queries", rows));
-  if (__builtin_mul_overflow(batch, heads, &count) || __builtin_mul_overflow(count, rows, &count) ||
-      count > kMaxElements)
+  const int64_t d = of.d > of.d_v ? of.d : of.d_v;
+  if (__builtin_mul_overflow(of.heads, of.sequences ? 1 : of.batch, &count) ||
+      __builtin_mul_overflow(count, of.rows, &count) || __builtin_mul_overflow(count, d + 1, &count) ||
+      count > kMaxElements || of.batch > kMostRows)
     return fail(KW_ERROR_INVALID_ARGUMENT, "%s: no memory holds so many rows", name);
   if (bytes == nullptr) return fail(KW_ERROR_INVALID_ARGUMENT, "%s: bytes is NULL", name);
-  *bytes = backward_workspace(device, batch, heads, rows);
-  return KW_OK;
+  *bytes = 0;
+  return device == KW_CPU ? KW_OK : backward_workspace(name, device, of, bytes);
 }
 
 }  // namespace
-
-int64_t backward_workspace(int32_t device, int64_t batch, int64_t heads, int64_t rows) {
-  return device == KW_CPU ? 0 : batch * heads * rows * static_cast<int64_t>(sizeof(float));
-}
-
 }  // namespace kw
 
 KW_API kw_status kw_attention_backward_workspace(int32_t device, int64_t batch, int64_t heads, int64_t queries,
-                                                 int64_t* bytes) {
-  return kw::workspace("kw_attention_backward_workspace", device, batch, heads, queries, bytes);
+                                                 int64_t d, int64_t d_v, int32_t deterministic, int64_t* bytes) {
+  return kw::workspace("kw_attention_backward_workspace", device,
+                       {batch, heads, queries, d, d_v, false, deterministic != 0}, bytes);
 }
 
-KW_API kw_status kw_attention_varlen_backward_workspace(int32_t device, int64_t total_q, int64_t heads,
-                                                        int64_t* bytes) {
-  return kw::workspace("kw_attention_varlen_backward_workspace", device, 1, heads, total_q, bytes);
+KW_API kw_status kw_attention_varlen_backward_workspace(int32_t device, int64_t batch, int64_t heads, int64_t total_q,
+                                                        int64_t d, int64_t d_v, int32_t deterministic, int64_t* bytes) {
+  return kw::workspace("kw_attention_varlen_backward_workspace", device,
+                       {batch, heads, total_q, d, d_v, true, deterministic != 0}, bytes);
 }
 
 KW_API kw_status kw_attention_backward_tensors(void* stream, const kw_tensor* dq, const kw_tensor* dk,

@@ -6,8 +6,13 @@
 
 namespace kw {
 
-// A number for each row of each head.
-int64_t backward_workspace(int32_t device, int64_t batch, int64_t heads, int64_t rows);
+struct BackwardSizes {
+  int64_t batch, heads, rows, d, d_v;  // rows of all sequences where there are some
+  bool sequences, deterministic;
+};
+
+// Bytes of scratch memory on a GPU.
+kw_status backward_workspace(const char* name, int32_t device, const BackwardSizes& of, int64_t* bytes);
 
 kw_status launch_attention_backward(const char* name, int32_t device, void* stream, const AttentionBackward& a);
 

@@ -47,6 +47,11 @@ KwAttentionBackwardParams params_of(const AttentionBackward& b, int64_t l2) {
 
 }  // namespace
 
+kw_status backward_workspace(const char*, int32_t, const BackwardSizes& of, int64_t* bytes) {
+  *bytes = (of.sequences ? 1 : of.batch) * of.heads * of.rows * static_cast<int64_t>(sizeof(float));
+  return KW_OK;
+}
+
 kw_status launch_attention_backward(const char* name, int32_t device, void* stream, const AttentionBackward& b) {
   const Attention& a = b.of;
   Context context;

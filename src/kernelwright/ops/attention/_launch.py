@@ -147,7 +147,7 @@ def bind_backward(library: Library, key: str) -> Callable[..., tuple[Tensor, ...
         at = at or handles(library)
         dq, dk, dv = (of_heads(t, t.shape[3]) for t in (q, k, v))
         dsinks = q.new_empty(0 if sinks is None else q.shape[1], dtype=torch.float32)
-        workspace, address = scratch(q, device, bytes_of(device, *q.shape[:3]))
+        workspace, address = scratch(q, device, bytes_of(device, *q.shape, v.shape[3], options[-1]))
         sinks, alibi_slopes = per_head(sinks, alibi_slopes, q.shape[0], q.shape[1])
         mask, bias = as_scores(mask, bias, (*q.shape[:3], k.shape[2]))
         scale, causal, left, right, softcap, deterministic = options

@@ -193,7 +193,8 @@ def bind_backward(library: Library, key: str) -> Callable[..., tuple[Tensor, ...
         at = at or handles(library)
         dq, dk, dv = (t.new_empty(t.shape) for t in (q, k, v))
         dsinks = q.new_empty(0 if sinks is None else q.shape[1], dtype=torch.float32)
-        workspace, address = scratch(q, device, bytes_of(device, *q.shape[:2]))
+        sizes = len(cu_seqlens_q) - 1, q.shape[1], q.shape[0], q.shape[2], v.shape[2], options[-1]
+        workspace, address = scratch(q, device, bytes_of(device, *sizes))
         sinks, alibi_slopes = dense.per_head(sinks, alibi_slopes, cu_seqlens_q.shape[0] - 1, q.shape[1])
         scale, causal, left, right, softcap, deterministic = options
         given = [
