@@ -131,14 +131,19 @@ struct Decode {
     const u32 mine = room + warp * kStages * kStage;
     const int first = at.begin + static_cast<int>(warp) * KW_DECODE_KEYS;
     StepCopies<kChunks, kStep> copies(p, at, first);
-#pragma unroll
-    for (u32 i = 0; i < kStages - 1; ++i) copies.next(mine + i * kStage);
-    u32 stage = 0, free = kStages - 1;
+    u32 stage = 0, free = 0;
+    constexpr int kAhead = static_cast<int>(kStages) - 1;  // steps that are only copied at first
 #pragma unroll 1
-    for (int key = first; key < at.end; key += kStep) {
-      copies_wait<kStages - 2>();
-      __syncwarp();  // what all lanes copied is there, and no lane looks at what is copied over
+    for (int key = first - kAhead * kStep; key < at.end; key += kStep) {
+      if (key >= first) {
+        copies_wait<kStages - 2>();
+        __syncwarp();  // what all lanes copied is there, and no lane looks at what is copied over
+      }
       copies.next(mine + free * kStage);
+      if (key < first) {
+        ++free;
+        continue;
+      }
       float s[8];
       products(s, q, mine + stage * kStage);
       soften(s, o, row[0], score[0], key, 0);

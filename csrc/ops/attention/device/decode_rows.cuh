@@ -50,14 +50,13 @@ __device__ __forceinline__ void copy_queries(const KwDecodeParams& p, const Deco
       copy_async(to, rest > 0 ? from + first * 2 : p.q.data, rest > 0 ? 16 : 0);
       continue;
     }
-    u32 word[4] = {};
-#pragma unroll
+#pragma unroll 1
     for (int j = 0; j < 8; ++j) {
       const float value =
           j < rest ? turned<T>(p.rope, from, first + j, at.before + (p.rope.moves ? mine.query : 0)) : 0.0f;
-      word[j / 2] |= (T::pack(value, 0.0f) & 0xffffu) << (j % 2 * 16);
+      const u32 half[1] = {T::pack(value, 0.0f)};
+      store_shared<2>(to + j * 2, half);
     }
-    store_shared(to, word);
   }
   copies_commit();
   copies_wait<0>();
