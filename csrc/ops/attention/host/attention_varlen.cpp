@@ -10,7 +10,9 @@ namespace {
 
 using namespace attention_checks;
 
-HeadTensor rows_of(const void* data, int64_t heads, int64_t d) { return {const_cast<void*>(data), 0, d, heads * d}; }
+HeadTensor packed_rows(const void* data, int64_t heads, int64_t d) {
+  return {const_cast<void*>(data), 0, d, heads * d};
+}
 
 kw_status check_arrays(const char* name, const Attention& a, int64_t max_q, int64_t max_k) {
   const int64_t sizes[] = {a.batch, a.heads, a.kv_heads, a.total_q, a.total_k, max_q, max_k};
@@ -46,8 +48,8 @@ KW_API kw_status kw_attention_varlen(int32_t device, void* stream, void* out, fl
                                              &a));
   a.q.data = const_cast<void*>(q), a.k.data = const_cast<void*>(k), a.v.data = const_cast<void*>(v), a.out.data = out;
   KW_TRY(kw::check_arrays(kName, a, max_q, max_k));
-  a.q = kw::rows_of(q, heads, d), a.k = kw::rows_of(k, kv_heads, d), a.v = kw::rows_of(v, kv_heads, d_v);
-  a.out = kw::rows_of(out, heads, d_v);
+  a.q = kw::packed_rows(q, heads, d), a.k = kw::packed_rows(k, kv_heads, d), a.v = kw::packed_rows(v, kv_heads, d_v);
+  a.out = kw::packed_rows(out, heads, d_v);
   a.lse_head = total_q;
   return kw::run_attention(kName, device, stream, a);
 }
