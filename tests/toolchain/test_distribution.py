@@ -75,8 +75,8 @@ def test_its_sdist_gives_the_same_wheel(wheel, unpacked, tmp_path, monkeypatch):
 
 
 def test_a_key_that_would_be_lost_is_refused(tmp_path):
-    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'a'\nurls = {}\n")
-    with pytest.raises(TableError, match="urls"):
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'a'\nversion = '1'\ngui-scripts = {}\n")
+    with pytest.raises(TableError, match="gui-scripts"):
         metadata.project(tmp_path)
 
 
@@ -120,7 +120,8 @@ def test_it_installs_without_a_network_and_serves_where_somebody_stands(how, tmp
     assert done.returncode == 0, done.stdout + done.stderr
     kwt = [place / "bin" / "kwt"]
     listed = subprocess.run([*kwt, "--help"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-    assert "verify" in listed
+    for verb in (TREE / contents.PACKAGE / "verbs").glob("[a-z]*.py"):
+        assert f"\n  {verb.stem} " in listed
     (tmp_path / "pyproject.toml").touch()
     act = (
         "from kernelwright_toolchain.project import project; from kernelwright_toolchain.targets import load; "
