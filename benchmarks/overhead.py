@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.harness import record
 from kernelwright import ops
-from kernelwright.ops import _direct
+from kernelwright.ops import _calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,7 +58,7 @@ def calls(device: str) -> Iterator[tuple[str, Callable[[], Any], Callable[[], An
                 continue
             case = min(cases, key=lambda c: torch.Size(c.shape).numel())
             through, straight = (
-                getattr(getattr(space, op.name), overload.name) for space in (torch.ops.kernelwright, _direct.calls)
+                getattr(getattr(space, op.name), overload.name) for space in (torch.ops.kernelwright, _calls.calls)
             )
             arguments = op.make(case, device, generator)
             eager = op.eager[overload.name](*arguments) if overload.name in op.eager else None

@@ -15,6 +15,7 @@ target_compile_options(
   kw_flags
   INTERFACE
     -fno-exceptions
+    -fasynchronous-unwind-tables # a refusal of an operator of torch's is thrown by torch, through kernels of ours
     -fno-rtti
     -fno-threadsafe-statics
     -fvisibility=hidden

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# libkernelwright.so: csrc/core, the host code of each family, and its CPU code compiled once for each instruction set.
+# libkernelwright.so: csrc/core, csrc/torch, the host code of each family, and its CPU code compiled once for each instruction set.
 
 # The instruction sets of a processor, and the compiler's flags for each; the plain one comes last and needs none.
 # A file of csrc/ops/<family>/cpu sees its own as KW_ISA; csrc/cpu/runtime picks one at run time.
@@ -35,8 +35,8 @@ function(kw_keep_ops files)
   endif()
 endfunction()
 
-file(GLOB_RECURSE kw_host_sources CONFIGURE_DEPENDS csrc/core/*.cpp)
-file(GLOB_RECURSE kw_launchers CONFIGURE_DEPENDS csrc/ops/*/host/*.cpp)
+file(GLOB_RECURSE kw_host_sources CONFIGURE_DEPENDS csrc/core/*.cpp csrc/torch/*.cpp)
+file(GLOB_RECURSE kw_launchers CONFIGURE_DEPENDS csrc/ops/*/host/*.cpp csrc/ops/*/torch/*.cpp)
 file(GLOB kw_cpu_runtime CONFIGURE_DEPENDS csrc/cpu/runtime/*.cpp)
 file(GLOB_RECURSE kw_cpu_ops CONFIGURE_DEPENDS csrc/ops/*/cpu/*.cpp)
 kw_keep_ops(kw_launchers)
@@ -83,7 +83,7 @@ if(NOT KW_SANITIZE) # a sanitizer's functions are in the program
 endif()
 
 # The public headers beside the generated ones, for whoever uses the build tree.
-file(GLOB kw_headers CONFIGURE_DEPENDS csrc/include/kernelwright/*.h csrc/ops/*/api/*.h)
+file(GLOB kw_headers CONFIGURE_DEPENDS csrc/include/kernelwright/*.h csrc/include/kernelwright/*.hpp csrc/ops/*/api/*.h)
 set(kw_copied "")
 foreach(header IN LISTS kw_headers)
   get_filename_component(name "${header}" NAME)

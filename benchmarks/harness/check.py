@@ -30,8 +30,13 @@ def _copies(arguments: tuple[Any, ...], *, wide: bool = False) -> list[Any]:
 
 
 def _spoil(tensor: Any) -> None:
-    """What no result is: NaN, or for codes a value that tells."""
-    tensor.fill_(math.nan if tensor.is_floating_point() else 0xA5)
+    """What no result is: NaN, or for codes a value that tells: bytes, which fit signed types too."""
+    import torch
+
+    if tensor.is_floating_point():
+        tensor.fill_(math.nan)
+    else:
+        tensor.view(torch.uint8).fill_(0xA5)
 
 
 def tensors(result: Any, arguments: list[Any], written: list[int]) -> list[Any]:

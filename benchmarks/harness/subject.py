@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from kernelwright import ops
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -27,6 +27,9 @@ int isa();
 // Whether the matrix unit may be used too: then the set is called "amx", and its copy is that of AVX-512.
 bool has_tiles();
 
+// Whether the copy for AVX-512 may use products of bytes that are summed in 32 bits (VNNI), which not all CPUs have.
+bool has_vnni();
+
 // Forces a set by name, "" returns to the best one; refuses what this build or this CPU lacks.
 kw_status set_isa(const char* name);
 

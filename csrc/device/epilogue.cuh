@@ -45,14 +45,8 @@ struct Epilogue {
     }
   }
 
-  // Four of a row.
-  template <int kActivation>
-  __device__ __forceinline__ void finish(u32 from, const float (&bias)[4], u32 row, u32 column) const {
-    u32 word[4];
-    load_shared<16>(from, word);
-    float value[4];
-#pragma unroll
-    for (u32 i = 0; i < 4; ++i) value[i] = activated<kActivation>(float_of_bits(word[i]) + bias[i]);
+  // Four of a row, finished.
+  __device__ __forceinline__ void keep(const float (&value)[4], u32 row, u32 column) const {
     if (row >= p.m || column >= p.n) return;
     const u32 pair[2] = {T::pack(value[0], value[1]), T::pack(value[2], value[3])};
     char* const to = p.y + row * p.y_pitch + column * u64{2};
@@ -64,25 +58,43 @@ struct Epilogue {
     }
   }
 
+  // Of the lane's i-th row of a slice; lanes side by side have its columns.
+  __device__ __forceinline__ void take(u32 i, const float (&bias)[4], float (&value)[4]) const {
+    u32 word[4];
+    load_shared<16>(room + row_of(i) * kPitch + threadIdx.x % 8 * 16, word);
+#pragma unroll
+    for (u32 j = 0; j < 4; ++j) value[j] = float_of_bits(word[j]) + bias[j];
+  }
+
+  __device__ __forceinline__ u32 row_of(u32 i) const { return i * 4 + threadIdx.x % 32 / 8; }
+
   template <int kActivation>
   __device__ __forceinline__ void rows(u32 first_row, u32 column, const float (&bias)[4]) const {
-    const u32 lane = threadIdx.x % 32;
 #pragma unroll
-    for (u32 i = 0; i < kRows; i += 4) {
-      const u32 row = i + lane / 8;
-      finish<kActivation>(room + row * kPitch + lane % 8 * 16, bias, first_row + row, column);
+    for (u32 i = 0; i < kRows / 4; ++i) {
+      float value[4];
+      take(i, bias, value);
+#pragma unroll
+      for (u32 j = 0; j < 4; ++j) value[j] = activated<kActivation>(value[j]);
+      keep(value, first_row + row_of(i), column);
+    }
+  }
+
+  // The first `n` elements of the bias are those of y's columns; of a gated layer there are as many more.
+  __device__ __forceinline__ void load_bias(u32 column, u32 from, float (&bias)[4]) const {
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) {
+      u32 half[1];
+      bias[i] = 0.0f;
+      if (p.bias == nullptr || column + i >= p.n) continue;
+      load<2>(p.bias + (from + column + i) * u64{2}, half);
+      bias[i] = T::low(half[0]);
     }
   }
 
   __device__ __forceinline__ void slice(u32 first_row, u32 column) const {
-    float bias[4] = {};
-#pragma unroll
-    for (u32 i = 0; i < 4; ++i) {
-      u32 half[1];
-      if (p.bias == nullptr || column + i >= p.n) continue;
-      load<2>(p.bias + (column + i) * u64{2}, half);
-      bias[i] = T::low(half[0]);
-    }
+    float bias[4];
+    load_bias(column, 0, bias);
     switch (p.activation) {
       case KW_ACTIVATION_RELU:
         return rows<KW_ACTIVATION_RELU>(first_row, column, bias);
@@ -99,6 +111,50 @@ struct Epilogue {
     }
   }
 
+  using Values = float[kRows / 4][4];
+
+  template <int kActivation>
+  __device__ __forceinline__ void gate(u32 column, Values& gates) const {
+    float bias[4];
+    load_bias(column, 0, bias);
+#pragma unroll
+    for (u32 i = 0; i < kRows / 4; ++i) {
+      take(i, bias, gates[i]);
+#pragma unroll
+      for (u32 j = 0; j < 4; ++j) gates[i][j] = activated<kActivation>(gates[i][j]);
+    }
+  }
+
+  __device__ __forceinline__ void gate_slice(u32 column, Values& gates) const {
+    switch (p.activation) {
+      case KW_ACTIVATION_RELU:
+        return gate<KW_ACTIVATION_RELU>(column, gates);
+      case KW_ACTIVATION_SQUARED_RELU:
+        return gate<KW_ACTIVATION_SQUARED_RELU>(column, gates);
+      case KW_ACTIVATION_SILU:
+        return gate<KW_ACTIVATION_SILU>(column, gates);
+      case KW_ACTIVATION_GELU:
+        return gate<KW_ACTIVATION_GELU>(column, gates);
+      case KW_ACTIVATION_GELU_TANH:
+        return gate<KW_ACTIVATION_GELU_TANH>(column, gates);
+      default:
+        return gate<KW_ACTIVATION_NONE>(column, gates);
+    }
+  }
+
+  __device__ __forceinline__ void gated_slice(u32 first_row, u32 column, const Values& gates) const {
+    float bias[4];
+    load_bias(column, p.n, bias);
+#pragma unroll
+    for (u32 i = 0; i < kRows / 4; ++i) {
+      float value[4];
+      take(i, bias, value);
+#pragma unroll
+      for (u32 j = 0; j < 4; ++j) value[j] *= gates[i][j];
+      keep(value, first_row + row_of(i), column);
+    }
+  }
+
   // All columns of the warp's rows: 16 from first_row on and, of two halves, 16 from the 64th after it on.
   template <u32 kHalves, u32 kCount>
   __device__ __forceinline__ void run(const float (&d)[kHalves][kCount], u32 first_row, u32 first_column) const {
@@ -109,6 +165,25 @@ struct Epilogue {
       put(d, i);
       __syncwarp();
       slice(first_row + i / kSlices * 64, first_column + i % kSlices * kSlice + threadIdx.x % 8 * 4);
+    }
+  }
+
+  // The same where the first half of the sums' columns are the gates of the second: activation(first) * second.
+  template <u32 kHalves, u32 kCount>
+  __device__ __forceinline__ void run_gated(const float (&d)[kHalves][kCount], u32 first_row, u32 first_column) const {
+    constexpr u32 kSlices = kCount / 16, kGates = kSlices / 2;
+#pragma unroll 1
+    for (u32 i = 0; i < kHalves * kGates; ++i) {
+      const u32 half = i / kGates, at = i % kGates, column = first_column + at * kSlice + threadIdx.x % 8 * 4;
+      Values gates;
+      __syncwarp();
+      put(d, half * kSlices + at);
+      __syncwarp();
+      gate_slice(column, gates);
+      __syncwarp();
+      put(d, half * kSlices + kGates + at);
+      __syncwarp();
+      gated_slice(first_row + half * 64, column, gates);
     }
   }
 };

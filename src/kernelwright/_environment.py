@@ -19,7 +19,8 @@ MEANINGS = {
     KERNELS: "a directory to load kernel files from instead of the installed ones; their hashes are not checked",
     ARCH: "the one image to load, by its name in the list of images; refused on a GPU that cannot run it",
     CACHE: "where building from source keeps compiled kernels; the installed package does not use it",
-    BITSANDBYTES: "1: `import bitsandbytes` puts kernelwright's kernels under its 4-bit operators",
+    BITSANDBYTES: "1: `import bitsandbytes` puts kernelwright's kernels under its operators, or gives kernelwright's "
+    "package of these names where none is installed",
 }
 
 _YES = ("1", "true", "yes", "on")

@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernelwright import _files, errors, ops
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -179,6 +179,16 @@ class Memory:
         memory.driver.tell(copy.data_ptr(), copy.nbytes, "a contiguous copy", written=True, writable=True)
         return copy
 
+    @staticmethod
+    def clone_of(tensor: Any, memory: Memory, **_: Any) -> Any:
+        """In the place of torch.Tensor.clone: in memory of torch's own, which is aligned."""
+        offset, memory.offset = memory.offset, 0
+        copy = memory._place(tuple(tensor.shape), tensor.dtype).copy_(tensor)
+        memory.offset = offset
+        if copy.numel():
+            memory.driver.tell(copy.data_ptr(), copy.nbytes, "a copy", written=True, writable=True)
+        return copy
+
     def empty_like(self, like: Any, *, dtype: Any = None, **_: Any) -> Any:
         """In the place of torch.empty_like."""
         return self.empty(tuple(like.shape), dtype=dtype or like.dtype)
@@ -196,6 +206,7 @@ def memory(driver: Driver, offset: int, gap: int) -> Iterator[Memory]:
         patches.enter_context(patch.object(torch, "empty_like", made.empty_like))
         patches.enter_context(patch.object(torch.Tensor, "new_empty", partialmethod(Memory.new_empty, made)))
         patches.enter_context(patch.object(torch.Tensor, "contiguous", partialmethod(Memory.contiguous_of, made)))
+        patches.enter_context(patch.object(torch.Tensor, "clone", partialmethod(Memory.clone_of, made)))
         yield made
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""linear with activations, of random shapes and strides that its kernels for tensor cores take, on an emulated GPU,
+"""linear and gated_linear with activations, of random shapes and strides that its kernels for tensor cores take, on an emulated GPU,
 against float64.
 
     python -m tests.emulator.layers FOLDER DEVICES [--count N] [--seed N]
@@ -31,7 +31,10 @@ WIDTHS = (1, 3, 8, 31, 64, 100, 127, 128, 129, 132, 255, 256, 260, 400)
 DEEP = (129, 136, 192, 200, 255, 256, 257, 320, 384, 449, 512, 640, 777, 1000)
 ACTIVATIONS = ("relu", "squared_relu", "silu", "gelu", "gelu_tanh")
 MOST_PRODUCTS = 30_000_000
-KERNELS = {f"linear_{kind}_{dtype}" for kind in ("single", "pair") for dtype in ("float16", "bfloat16")}
+KINDS = ("single", "pair")
+KERNELS = {
+    f"{op}_{kind}_{dtype}" for op in ("linear", "gated_linear") for kind in KINDS for dtype in ("float16", "bfloat16")
+}
 
 
 def random_call(of: random.Random) -> tuple[Case, tuple[int, int]]:
@@ -55,18 +58,17 @@ def main() -> None:
     torch.set_num_threads(1)
     driver = Driver(asked.folder / "libcuda.so.1")
     libraries = [OnDevice(_library.load(), number) for number in range(len(asked.devices.split(",")))]
-    op = ops.record("linear")
     of, generator = random.Random(asked.seed), torch.Generator().manual_seed(asked.seed)
     failed, launched = 0, set[str]()
     for _ in range(asked.count):
         case, layout = random_call(of)
-        library = of.choice(libraries)
+        library, op = of.choice(libraries), ops.record(of.choice(("linear", "gated_linear")))
         # Also where torch would be faster on a GPU.
-        with patch.object(_launch, "_decider", lambda _: lambda *_: True):
+        with patch.object(_launch, "_decider", lambda *_: lambda *_: True):
             said = Call(driver, library, op, case, op.make(case, "cpu", generator), layout).run()
         if said:
             failed += 1
-            print(f"{case}, {layout}: {said}", flush=True)
+            print(f"{op.name}, {case}, {layout}: {said}", flush=True)
         launched |= driver.launched()
     missing = KERNELS - launched
     print(f"{asked.count} layers, {failed} wrong, not launched: {sorted(missing)} (seed {asked.seed})")

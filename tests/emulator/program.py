@@ -24,6 +24,7 @@ from typing import Any
 import torch
 
 from kernelwright import _library, errors, ops
+from kernelwright.ops._record import SIZES
 from tests.emulator.build import kernels_of
 from tests.emulator.emulated import Driver, OnDevice, memory
 from tests.gpu.program import LAYOUTS, bounds, expected, written
@@ -117,9 +118,9 @@ class Runs:
     def search(self, kernels: set[str], calls: Callable[[Any, Any], Iterator[Call]], records: list[Any]) -> None:
         """Runs the cheapest call for each of these kernels that did not run yet."""
         for op, case in searched(records):
-            # Names end in a type, but for those that serve every one.
+            # A kernel whose name ends in no type serves every one.
             left = [name for name in kernels - self.launched if name.startswith(op.name)]
-            if not any(name.endswith((case.dtype, "partials", "absmax", "state", "states")) for name in left):
+            if not any(name.endswith(case.dtype) or not name.endswith(tuple(SIZES)) for name in left):
                 continue
             for call in calls(op, case):
                 if call.kernels() & kernels - self.launched:

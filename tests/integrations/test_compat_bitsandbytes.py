@@ -123,11 +123,121 @@ def test_a_weight_that_is_to_learn(bnb):
 
 
 def test_what_is_not_covered(bnb):
-    for module, name in ((bnb, "optim"), (bnb.nn, "Linear8bitLt"), (bnb.functional, "quantize_blockwise")):
-        with pytest.raises(errors.NotCovered, match=f"does not cover '{name}'; it has .*install"):
+    for module, name, why in (
+        (bnb, "xpu_ops", r"not for AMD's \(ROCm\), Intel's"),
+        (bnb.cextension, "get_cuda_bnb_library_path", "one library serves every CUDA release"),
+        (bnb.functional.lib, "cget_managed_ptr", "managed memory is never used"),
+        (bnb.functional, "nonsense", "it has .*What is not there, and why"),
+    ):
+        with pytest.raises(errors.NotCovered, match=f"does not cover '{name}'[:;] .*{why}"):
             getattr(module, name)
         assert not hasattr(module, name)
-    with pytest.raises(ImportError, match="cannot import name 'Linear8bitLt'"):
-        from kernelwright.compat.bitsandbytes.nn import Linear8bitLt  # noqa: F401
+    with pytest.raises(ImportError, match="cannot import name 'Nothing'"):
+        from kernelwright.compat.bitsandbytes.nn import Nothing  # noqa: F401
     with pytest.raises(errors.InvalidArgument, match="quant_state is a NoneType, but must be a QuantState"):
         bnb.matmul_4bit(torch.randn(2, 64), torch.zeros(1, dtype=torch.uint8), None)
+
+
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("kind", ["nf4", "fp4"])
+def test_functions_by_address(bnb, kind, double, device, seed):
+    """As Unsloth calls them: a weight back to floats, a product with one row, by ctypes' types."""
+    import ctypes
+
+    if device == "cpu" and torch.cuda.is_available():
+        pytest.skip("where torch has a GPU, addresses are the GPU's")
+    F, lib = bnb.functional, bnb.functional.lib  # noqa: N806
+    weight = torch.randn(96, 128, device=device).half()
+    packed, state = F.quantize_4bit(weight, quant_type=kind, compress_statistics=double)
+    stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream if device == "cuda" else 0)
+    absmax = state.absmax
+    if double:
+        absmax = torch.empty(state.absmax.numel(), dtype=torch.float32, device=device)
+        lib.cdequantize_blockwise_fp32(
+            F.get_ptr(state.state2.code), F.get_ptr(state.absmax), F.get_ptr(state.state2.absmax), F.get_ptr(absmax),
+            ctypes.c_int(state.state2.blocksize), ctypes.c_int(absmax.numel()), stream,
+        )  # fmt: skip
+        absmax += state.offset
+    out = torch.empty_like(weight)
+    getattr(lib, f"cdequantize_blockwise_fp16_{kind}")(
+        F.get_ptr(None), F.get_ptr(packed), F.get_ptr(absmax), F.get_ptr(out), ctypes.c_int(64),
+        ctypes.c_int(out.numel()), stream,
+    )  # fmt: skip
+    wide = F.dequantize_4bit(packed, state)
+    assert torch.equal(out, wide)
+    x, y = torch.randn(1, 128, device=device).half(), torch.empty(1, 96, device=device, dtype=torch.float16)
+    whole = ctypes.c_int32
+    lib["cgemm_4bit_inference_naive_fp16"](
+        whole(96), whole(1), whole(128), F.get_ptr(x), F.get_ptr(packed), F.get_ptr(absmax), F.get_ptr(state.code),
+        F.get_ptr(y), whole(96), whole(64), whole(96), whole(64), stream,
+    )  # fmt: skip
+    exact = x.double() @ wide.double().t()
+    assert (y.double() - exact).abs().max() <= 2e-3 * exact.abs().max()
+    codes, scales = torch.empty_like(packed), torch.empty(192, dtype=torch.float32, device=device)
+    getattr(lib, f"cquantize_blockwise_fp16_{kind}")(
+        None, F.get_ptr(weight), F.get_ptr(scales), F.get_ptr(codes), ctypes.c_int32(64), ctypes.c_int(weight.numel())
+    )
+    assert torch.equal(codes, packed)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_blockwise(bnb, nested, device, seed):
+    F, x = bnb.functional, torch.randn(3, 1000, device=device)  # noqa: N806
+    codes, state = F.quantize_blockwise(x, blocksize=256, nested=nested)
+    wide = F.dequantize_blockwise(codes, state)
+    assert (wide - x).abs().max() <= 0.05 * x.abs().max()
+    if not nested:
+        assert torch.equal(F.dequantize_blockwise(codes, absmax=state.absmax, code=state.code, blocksize=256), wide)
+    out = torch.empty_like(x)
+    assert F.dequantize_blockwise(codes, state, out=out) is out
+    assert torch.equal(out, wide)
+    for size in (100, 8192):  # sizes that no kernel has
+        codes, state = F.quantize_blockwise(x, blocksize=size)
+        assert (F.dequantize_blockwise(codes, state) - x).abs().max() <= 0.05 * x.abs().max()
+
+
+@pytest.mark.parametrize("threshold", [0.0, 3.0])
+def test_a_layer_in_8_bits(bnb, threshold, device, seed):
+    """Beside float64, its checkpoint, and gradients in training."""
+    layer = bnb.nn.Linear8bitLt(64, 96, has_fp16_weights=False, threshold=threshold)
+    weight = layer.weight.detach().half().to(device)
+    layer = layer.to(device)
+    codes, scales = layer.weight.CB, layer.weight.SCB
+    assert codes.dtype is torch.int8
+    wide = codes.double() * scales.double().unsqueeze(1) / 127
+    assert (wide - weight.double()).abs().max() <= scales.max() / 254 + 1e-6
+    x = torch.randn(5, 64, device=device).half()
+    held = layer.state_dict()
+    exact = x.double() @ wide.t() + layer.bias.double()
+    y = layer.eval()(x)
+    assert y.dtype is torch.float16
+    assert (y.double() - exact).abs().max() <= 0.02 * exact.abs().max()
+    again = bnb.nn.Linear8bitLt(64, 96, has_fp16_weights=False, threshold=threshold).to(device)
+    again.load_state_dict(held)
+    again.bias.data = again.bias.data.half()
+    assert torch.equal(again.eval()(x), y)
+    learning = bnb.nn.Linear8bitLt(64, 96, threshold=threshold).to(device).half()
+    one = torch.randn(5, 64, device=device).half().requires_grad_()
+    grad = torch.randn(5, 96, device=device).half()
+    learning(one).backward(grad)
+    expected = grad.double().t() @ one.double()
+    assert (learning.weight.grad.double() - expected).norm() <= 0.05 * expected.norm()
+    assert (one.grad.double() - grad.double() @ learning.weight.double()).norm() <= 0.05 * one.grad.double().norm()
+
+
+def test_a_parameter_in_4_bits(bnb, device, seed):
+    """What is no layer's weight: read as before, saved with the parts of its state."""
+    experts = torch.nn.Module()
+    experts.up = torch.nn.Parameter(torch.randn(4, 32, 64, device=device))
+    before = experts.up.detach().clone()
+    bnb.nn.parametrize.replace_parameter_4bit(experts, "up", quant_type="nf4", blocksize=64)
+    assert experts.up.shape == before.shape
+    assert (experts.up - before).abs().max() < 0.2 * before.abs().max()
+    assert sum(p.nbytes for p in experts.parameters()) * 8 == before.nbytes
+    held = experts.state_dict()
+    assert {"up", "up.absmax", "up.quant_state.bitsandbytes__nf4"} <= held.keys()
+    other = torch.nn.Module()
+    other.up = torch.nn.Parameter(held["up"], requires_grad=False)
+    parts = {name: value for name, value in held.items() if name.startswith("up.")}
+    bnb.nn.parametrize.replace_parameter_4bit_prequantized(other, "up", parts, torch.device(device))
+    assert torch.equal(other.up, experts.up)

@@ -35,6 +35,12 @@ def target(op: Any, overload: str) -> Any:
     return getattr(getattr(torch.ops.kernelwright, op.name), overload)
 
 
+def in_python(op: Any, overload: str) -> Any:
+    """The operator of the overload's kernels in Python, where those in C are the ones that calls come to; else None."""
+    ops.register()
+    return getattr(getattr(torch.ops._kernelwright, op.name, None), overload, None)
+
+
 def generator(seed: int, device: str) -> torch.Generator:
     return torch.Generator(device).manual_seed(seed)
 

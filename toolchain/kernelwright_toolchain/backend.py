@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The build backend of projects that are built by this toolchain: what pip calls (PEP 517, PEP 660).
 
-A project with kernel tables gets a device-only wheel. Settings: `pip install . -C archs=89 -C toolkit=NAME`.
+A project with kernel tables gets a device-only wheel, one that names a backend what that backend makes under the
+exact compilers. Settings: `pip install . -C archs=89 -C toolkit=NAME`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from kernelwright_toolchain.classic import build as classic
 from kernelwright_toolchain.errors import KwError, RequestError
 from kernelwright_toolchain.packages import build as packages
 from kernelwright_toolchain.packages import stage
@@ -40,15 +42,19 @@ def _refusing(work: Callable[[Settings], T]) -> T:
     try:
         with serving(Project(Path.cwd())) as found:
             settings = read(found.root)
-            if not settings.kernels:
-                raise RequestError(
-                    f"{found.root / 'pyproject.toml'} has no [tool.kernelwright.kernel.…] table: this backend builds "
-                    "device-only packages; other projects keep their backend and are built by `kwt build`"
-                )
             return work(settings)
     except KwError as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(error.exit_code) from None
+
+
+def _wheel(settings: Settings, out: Path, given: Given | None) -> Path:
+    if settings.kernels:
+        return packages.build(settings, load(), out, _asked(given)).wheel
+    made = classic.build(settings, load(), out, _asked(given))
+    for reason in made.inexact:
+        print(f"inexact: {reason}", file=sys.stderr)
+    return made.wheel
 
 
 def build_wheel(
@@ -56,8 +62,7 @@ def build_wheel(
     config_settings: Given | None = None,
     metadata_directory: str | None = None,  # noqa: ARG001 - the hook's
 ) -> str:
-    out = Path(wheel_directory)
-    return _refusing(lambda settings: packages.build(settings, load(), out, _asked(config_settings)).wheel.name)
+    return _refusing(lambda settings: _wheel(settings, Path(wheel_directory), config_settings).name)
 
 
 def build_editable(
@@ -65,29 +70,31 @@ def build_editable(
     config_settings: Given | None = None,
     metadata_directory: str | None = None,  # noqa: ARG001 - the hook's
 ) -> str:
-    """The package is built into .kw/editable; after a change of a kernel, install it again."""
+    """The package is built into .kw/editable; after a change of a source, install it again."""
 
     def work(settings: Settings) -> str:
         place = project().state / "editable"
-        made = packages.build(settings, load(), place, _asked(config_settings))
-        with zipfile.ZipFile(made.wheel) as whole:
+        made = _wheel(settings, place, config_settings)
+        with zipfile.ZipFile(made) as whole:
             whole.extractall(place)  # noqa: S202 - made just now
             members = {name: whole.read(name) for name in whole.namelist() if ".dist-info/" in name}
-        made.wheel.unlink()
+        made.unlink()
         own = next(name for name in members if name.endswith("/RECORD"))
         del members[own]
         members[f"_{settings.package}.pth"] = f"{place}\n".encode()
         members[own] = record(members, own)
-        with zipfile.ZipFile(Path(wheel_directory) / made.wheel.name, "w") as archive:
+        with zipfile.ZipFile(Path(wheel_directory) / made.name, "w") as archive:
             for name, data in members.items():
                 archive.writestr(name, data)
-        return made.wheel.name
+        return made.name
 
     return _refusing(work)
 
 
 def build_sdist(sdist_directory: str, config_settings: Given | None = None) -> str:  # noqa: ARG001 - the hook's
     def work(settings: Settings) -> str:
+        if not settings.kernels:
+            return classic.sdist(settings, load(), Path(sdist_directory)).name
         root = settings.root
         about = known(toml((root / "pyproject.toml").read_text(encoding="utf-8"))["project"], root / "pyproject.toml")
         files = {path.as_posix() for path in stage.sources(root, packages.kernels_of(settings))} | {"pyproject.toml"}

@@ -202,6 +202,11 @@ def _ops(found: tuple[str, ...], asked: str | None) -> tuple[str, ...]:
     return tuple(ops)
 
 
+def codes_of(table: Table, target: Target, toolkit: Toolkit, archs: str | None) -> tuple[Code, ...]:
+    """What is asked for, in the table's order; without, the target's own."""
+    return _in_table_order(table, _codes(table, target, toolkit, archs))
+
+
 def resolve(
     table: Table,
     *,
@@ -226,7 +231,7 @@ def resolve(
     return Request(
         target=row,
         toolkit=kit,
-        codes=_in_table_order(table, _codes(table, row, kit, archs)),
+        codes=codes_of(table, row, kit, archs),
         ops=wanted,
         images=tuple(image for image in images if any(image in found[op] for op in wanted)),
         provider=provider,

@@ -104,6 +104,21 @@ int isa() { return set() < kCopies ? set() : kCopies - 1; }
 
 bool has_tiles() { return set() >= kCopies; }
 
+bool has_vnni() {
+#if defined(__x86_64__)
+  constexpr uint32_t kVnni = 1u << 11;
+  static int found = kUndecided;  // asking takes longer than a small product on a virtual machine
+  int known = __atomic_load_n(&found, __ATOMIC_RELAXED);
+  if (known == kUndecided) {
+    known = has_avx512() && cpuid(7).has(&Registers::c, kVnni);
+    __atomic_store_n(&found, known, __ATOMIC_RELAXED);
+  }
+  return known != 0 && isa() == kCopies - 1;
+#else
+  return false;
+#endif
+}
+
 kw_status set_isa(const char* name) {
   if (!name || !*name) {
     __atomic_store_n(&chosen, kUndecided, __ATOMIC_RELAXED);

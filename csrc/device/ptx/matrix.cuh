@@ -56,6 +56,14 @@ __device__ __forceinline__ void multiply_int8(int (&c)[4], const u32 (&a)[4], u3
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b_low), "r"(b_high));
 }
 
+// The same of unsigned bytes on the left.
+__device__ __forceinline__ void multiply_uint8(int (&c)[4], const u32 (&a)[4], u32 b_low, u32 b_high) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b_low), "r"(b_high));
+}
+
 #endif
 
 }  // namespace kw

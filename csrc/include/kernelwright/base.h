@@ -145,6 +145,20 @@ KW_API kw_status kw_share_torch(void);
 /* What those functions take `tensor` for: the same as a kw_tensor, whose sizes and strides are the tensor's own. */
 KW_API kw_status kw_read_tensor(const kw_tensor* tensor, kw_tensor* found);
 
+/*
+ * Registers the kernels of an operator of torch, such as "rms_norm.residual", for the CPU and CUDA, with the torch that
+ * the process has loaded; torch.ops.kernelwright has it with `schema`, from the parenthesis on, and
+ * torch.ops._kernelwright an operator of the same name for the calls that those kernels leave to it.
+ * KW_ERROR_UNSUPPORTED where the library has no such kernel, or torch lacks the C functions it needs.
+ */
+KW_API kw_status kw_torch_implement(const char* name, const char* schema);
+
+/* For that operator: what the kernel failed with that handed over this call of the thread; KW_OK where it left it. */
+KW_API int32_t kw_torch_failed(void);
+
+/* For that operator: refuses the call that the thread is in, in these words. Its results are thrown away. */
+KW_API void kw_torch_refuse(const char* words);
+
 /* Which instruction set the CPU path picked: "amx", "avx512", "avx2", "neon" or "scalar". */
 KW_API const char* kw_cpu_isa(void);
 

@@ -56,7 +56,38 @@ enum : unsigned {
   kPanelXThreads = 128,
   kPanelXUnits = 8,  // of a slice of a row, a thread each
   kPanelSumThreads = 256,
+
+  // --- matmul_4bit of many rows (matmul_wide.cuh): a step is 64 of k
+  kWideThreads = 384,             // a warpgroup that copies, two that multiply
+  kWideRows = 128,                // of the weight, of a block
+  kWideCluster = 2,               // blocks with the same rows of x: each copies half of them to both
+  kWideDepth = 64,                // of k
+  kWideFeeders = 3,               // warps that bring codes and scales
+  kWideSlots = 6,                 // for steps of these: in the gaps of the table of pairs
+  kWideSlotGaps = 32 + 8,         // of 128 bytes: 128 rows of codes, and of two scales
+  kWideTable = 256 * kPairPitch,  // bytes
+  kWideWarps = 8,                 // that multiply
+  kWideEndPitch = 48,             // bytes of 16 results of a warp that lie together, and of what keeps banks apart
+  kWideEnd = 16 * kWideEndPitch,  // of a warp
+  kWideMostStages = 8,            // of x and codes
+  kWideCodes = kWideRows * kWideDepth / 2,  // bytes of a stage
+  kWideShared = 227 * 1024,                 // bytes that a block can have
+  kWideBeginThreads = 256,
 };
+
+constexpr unsigned wide_stage_bytes(unsigned cols) { return cols * kWideDepth * 2 + kWideCodes; }
+
+// Stages of a kernel for so many rows of x: what there is room for.
+constexpr unsigned wide_stages(unsigned cols) {
+  const unsigned room = kWideShared - kPanelAlignment - kWideTable - kWideWarps * kWideEnd - 512;
+  const unsigned stages = room / wide_stage_bytes(cols);
+  return stages < kWideMostStages ? stages : unsigned{kWideMostStages};
+}
+
+// What such a block takes.
+constexpr unsigned wide_block_bytes(unsigned cols) {
+  return kPanelAlignment + kWideTable + wide_stages(cols) * wide_stage_bytes(cols) + kWideWarps * kWideEnd + 512;
+}
 
 // Slices of a stage of a kernel for so many rows of x: with four each warp waits half as often.
 constexpr unsigned panel_stage_slices(unsigned cols) { return cols <= 16 ? 4 : 2; }

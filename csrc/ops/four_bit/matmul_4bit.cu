@@ -8,12 +8,15 @@
 //   panel  the same by warpgroups, for any number of rows in groups of up to 8, 16, 32 or 64: k a multiple of 64, on
 //          Hopper;
 //          panel_x brings x into its order, panel_sum adds up what clusters have of pieces of k
+//   wide   the same of more rows, in tiles of up to 96, 128, 160, 192 or 256: k a multiple of 32; wide_begin before it
+//          where blocks share tiles
 //   words  float32, where eight codes of a row are a whole word
 //   any    everything else
 #include "ops/four_bit/device/matmul_any.cuh"
 #ifdef KW_HAS_WGMMA
 #include "ops/four_bit/device/matmul_panel.cuh"
 #include "ops/four_bit/device/matmul_panel_sum.cuh"
+#include "ops/four_bit/device/matmul_wide.cuh"
 #endif
 #include "ops/four_bit/device/matmul_rows.cuh"
 #include "ops/four_bit/device/matmul_tile.cuh"
@@ -44,6 +47,11 @@
   extern "C" __global__ void __launch_bounds__(kw::kPanelSumThreads)     \
       matmul_4bit_panel_sum_##type(const KwMatmul4bitPanelSumParams p) { \
     kw::matmul_4bit_panel_sum<kw::T>(p);                                 \
+  }
+#define KW_WIDE(cols, type, T)                                                            \
+  extern "C" __global__ void __launch_bounds__(kw::kWideThreads, 1)                       \
+      matmul_4bit_wide##cols##_##type(const __grid_constant__ KwMatmul4bitWideParams p) { \
+    kw::Wide4bit<kw::T, cols>(p).run();                                                   \
   }
 #define KW_TENSOR(type, T) \
   KW_ROWS(1, 4, type, T)   \
@@ -76,4 +84,18 @@ KW_PANEL(8, bfloat16, BFloat16)
 KW_PANEL(16, bfloat16, BFloat16)
 KW_PANEL(32, bfloat16, BFloat16)
 KW_PANEL(64, bfloat16, BFloat16)
+extern "C" __global__ void __launch_bounds__(kw::kWideBeginThreads)
+    matmul_4bit_wide_begin(const KwMatmul4bitWideBeginParams p) {
+  kw::matmul_4bit_wide_begin(p);
+}
+KW_WIDE(96, float16, Float16)
+KW_WIDE(128, float16, Float16)
+KW_WIDE(160, float16, Float16)
+KW_WIDE(192, float16, Float16)
+KW_WIDE(256, float16, Float16)
+KW_WIDE(96, bfloat16, BFloat16)
+KW_WIDE(128, bfloat16, BFloat16)
+KW_WIDE(160, bfloat16, BFloat16)
+KW_WIDE(192, bfloat16, BFloat16)
+KW_WIDE(256, bfloat16, BFloat16)
 #endif

@@ -126,4 +126,30 @@ struct KwMatmul4bitPanelSumParams {
   float by;
 };
 
+/* Blocks that each add up a range of k of some tiles: csrc/ops/four_bit/device/matmul_wide.cuh */
+struct KwMatmul4bitWideParams {
+  struct KwTensorMap x;     /* boxes of half a tile's rows, 64 of k, 128 bytes swizzled */
+  struct KwTensorMap codes; /* bytes, boxes of a block's rows, 64 of k, 32 bytes swizzled */
+  char* y;
+  const char* bias; /* null: none */
+  struct KwScales4bit scales;
+  long long y_pitch;
+  unsigned m, n;
+  unsigned chunks;               /* of 32 of k, of a row */
+  unsigned steps;                /* of 64 of k */
+  unsigned rows, columns, group; /* tiles of a pair of blocks: of the weight's rows, of x; how many of x go together */
+  unsigned whole;                /* tiles, the first, that a pair computes alone, in turn */
+  unsigned split;                /* steps of the others, of which each pair has a share */
+  char* sums;                    /* float32, of tiles that pairs share; null where `split` is 0 */
+  unsigned* ready;               /* of each warp, whether its sums are there */
+  int vectors;                   /* y and its pitch are for 16 bytes */
+  float values[16];
+};
+
+/* Before it: so many words of 0. */
+struct KwMatmul4bitWideBeginParams {
+  unsigned* ready;
+  unsigned count;
+};
+
 #endif

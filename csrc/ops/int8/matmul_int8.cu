@@ -12,10 +12,14 @@ extern "C" __global__ void __launch_bounds__(KW_MATMUL_ANY_THREADS) matmul_int8_
 
 #if defined(KW_HAS_INT8_MMA) && defined(KW_HAS_CP_ASYNC)
 
+#ifndef KW_HAS_WGMMA  // which is the faster way, for every call that this one serves
+
 extern "C" __global__ void __launch_bounds__(KW_MATMUL_TILE_THREADS, 1)
     matmul_int8_tile(const KwMatmulInt8AnyParams p) {
   kw::MatmulInt8Tile(p).run();
 }
+
+#endif
 
 #define MATMUL_FEW_KERNEL(parts)                                            \
   extern "C" __global__ void __launch_bounds__(KW_MATMUL_FEW_WARPS * 32, 2) \
@@ -29,12 +33,14 @@ MATMUL_FEW_KERNEL(2)
 
 #ifdef KW_HAS_WGMMA
 
-#define MATMUL_KERNEL(name, cluster)                                     \
+#define MATMUL_KERNEL(name, cluster, columns)                            \
   extern "C" __global__ void __launch_bounds__(KW_MATMUL_THREADS, 1)     \
       matmul_int8_##name(const __grid_constant__ KwMatmulInt8Params p) { \
-    kw::MatmulInt8<cluster>(p).run();                                    \
+    kw::MatmulInt8<cluster, columns>(p).run();                           \
   }
-MATMUL_KERNEL(single, 1)
-MATMUL_KERNEL(pair, 2)
+MATMUL_KERNEL(single_64, 1, 64)
+MATMUL_KERNEL(single_128, 1, 128)
+MATMUL_KERNEL(single_256, 1, 256)
+MATMUL_KERNEL(pair_256, 2, 256)
 
 #endif

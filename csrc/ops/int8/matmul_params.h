@@ -8,16 +8,15 @@
 /* As base.h numbers the element types of y and bias; a test compares. */
 enum { KW_MATMUL_FLOAT32 = 0, KW_MATMUL_FLOAT16 = 1, KW_MATMUL_BFLOAT16 = 2, KW_MATMUL_INT32 = 6 };
 
-/* By warpgroups: rows of x and of the weight of a tile; k of a stage, which is 128 bytes of each. */
+/* By warpgroups: rows of x of a tile, which has 64, 128 or 256 of the weight; k of a stage, 128 bytes of each. */
 enum { KW_MATMUL_ROWS = 128, KW_MATMUL_COLUMNS = 256, KW_MATMUL_DEPTH = 128, KW_MATMUL_THREADS = 384 };
 
 /* What fits into a block's 227 KB: stages, 16 rows of 32 sums for each of eight warps, barriers. Up to 1024 bytes go
- * where stages begin on a multiple of as many. */
+ * where stages begin on a multiple of as many. Narrower tiles have as many more stages in the same memory. */
 enum {
-  KW_MATMUL_STAGES = 4,
-  KW_MATMUL_STAGE_BYTES = (KW_MATMUL_ROWS + KW_MATMUL_COLUMNS) * 128,
+  KW_MATMUL_STAGES_BYTES = 4 * (KW_MATMUL_ROWS + KW_MATMUL_COLUMNS) * 128,
   KW_MATMUL_ROOM_BYTES = 16 * 160,
-  KW_MATMUL_SHARED = 1024 + KW_MATMUL_STAGES * KW_MATMUL_STAGE_BYTES + 8 * KW_MATMUL_ROOM_BYTES + 256
+  KW_MATMUL_SHARED = 1024 + KW_MATMUL_STAGES_BYTES + 8 * KW_MATMUL_ROOM_BYTES + 256
 };
 
 /* By warps: a tile's rows of x and of the weight, k of a stage, stages. A row has 16 bytes more than it needs. */
@@ -30,8 +29,9 @@ enum {
   KW_MATMUL_TILE_SHARED = 2 * KW_MATMUL_TILE_STAGES * KW_MATMUL_TILE * KW_MATMUL_TILE_PITCH
 };
 
-/* Few rows of x: rows of the weight that a block has, and its warps, which have k between them. */
-enum { KW_MATMUL_FEW_COLUMNS = 32, KW_MATMUL_FEW_WARPS = 8, KW_MATMUL_FEW_CHUNK = 128 };
+/* Few rows of x: rows of the weight that a block has at a time, its warps, which have k between them, and how many
+ * bytes of a row a warp takes at once. */
+enum { KW_MATMUL_FEW_COLUMNS = 16, KW_MATMUL_FEW_WARPS = 8, KW_MATMUL_FEW_CHUNK = 128 };
 
 /* The general kernel's tiles. */
 enum { KW_MATMUL_ANY = 64, KW_MATMUL_ANY_THREADS = 256 };

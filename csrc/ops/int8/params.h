@@ -6,8 +6,12 @@
 /* Rows of a launch's blocks where a warp has a row, and threads of every block that has a fixed number. */
 enum { KW_QUANTIZE_ROWS_WARPS = 8, KW_QUANTIZE_ROWS_THREADS = 256 };
 
-/* Units of 16 bytes of x that a thread holds, and rows of codes that a block clears columns of. */
-enum { KW_QUANTIZE_ROWS_UNITS = 4, KW_QUANTIZE_ROWS_CLEARED = 64 };
+/* Units of 16 bytes of x that a thread holds. */
+enum { KW_QUANTIZE_ROWS_UNITS = 4 };
+
+/* What a launch does: all at once; or with outliers in several rows, of which each may have one in any column, first
+ * absmax and those columns, then the codes. */
+enum { KW_QUANTIZE_ROWS_ALL = 0, KW_QUANTIZE_ROWS_MEASURE = 1, KW_QUANTIZE_ROWS_WRITE = 2 };
 
 struct KwQuantizeRowsParams {
   char* codes;
@@ -24,6 +28,7 @@ struct KwQuantizeRowsParams {
   int vectors;     /* units of x and their codes are aligned, and rows have whole ones */
   int weight_vectors;
   int weight_is_float; /* whatever x is */
+  int phase;           /* one of the above */
 };
 
 #endif

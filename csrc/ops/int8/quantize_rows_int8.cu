@@ -17,4 +17,3 @@ KW_KERNELS(float16, Float16)
 KW_KERNELS(bfloat16, BFloat16)
 
 KW_KERNEL(clear, KW_QUANTIZE_ROWS_THREADS, clear_outliers)
-KW_KERNEL(columns, KW_QUANTIZE_ROWS_THREADS, clear_columns)

@@ -5,7 +5,7 @@
 
 #define LINEAR_ANY_KERNEL(name, T)                                                                 \
   extern "C" __global__ void __launch_bounds__(256) linear_any_##name(const KwLinearAnyParams p) { \
-    kw::LinearAny<kw::T>(p).run();                                                                 \
+    kw::LinearAny<kw::T, false>(p).run();                                                          \
   }
 LINEAR_ANY_KERNEL(float32, Float32)
 LINEAR_ANY_KERNEL(float16, Float16)
@@ -16,7 +16,7 @@ LINEAR_ANY_KERNEL(bfloat16, BFloat16)
 #define LINEAR_KERNEL(name, T, cluster)                              \
   extern "C" __global__ void __launch_bounds__(KW_LINEAR_THREADS, 1) \
       linear_##name(const __grid_constant__ KwLinearParams p) {      \
-    kw::Linear<kw::T, cluster>(p).run();                             \
+    kw::Linear<kw::T, cluster, false>(p).run();                      \
   }
 LINEAR_KERNEL(single_float16, Float16, 1)
 LINEAR_KERNEL(single_bfloat16, BFloat16, 1)

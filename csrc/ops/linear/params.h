@@ -23,8 +23,8 @@ struct KwLinearParams {
   char* y;
   const char* bias;
   long long y_pitch;
-  unsigned m, n;
-  unsigned steps;                /* of k */
+  unsigned m, n;  /* of y: the weight of a gated layer has twice as many rows, as its bias has elements */
+  unsigned steps; /* of k */
   unsigned rows, columns, group; /* tiles of all blocks, and how many rows of them a group has */
   int activation;
   int vectors;
@@ -37,8 +37,8 @@ struct KwLinearAnyParams {
   const char* weight;
   const char* bias;
   long long y_pitch, x_pitch, weight_pitch; /* bytes */
-  long long m, n, k;
-  unsigned columns; /* of tiles */
+  long long m, n, k;                        /* n of y, as above */
+  unsigned columns;                         /* of tiles */
   int activation;
 };
 

@@ -129,8 +129,8 @@ def _where(asked: dict[str, Any]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    if arguments and arguments[0] == "transformers":
-        return int(importlib.import_module("kernelwright.bench.transformers.command").main(arguments[1:]))
+    if arguments and arguments[0] in ("transformers", "bitnet"):
+        return int(importlib.import_module(f"kernelwright.bench.{arguments[0]}.command").main(arguments[1:]))
     options = _options(arguments)
     try:
         ops.register()

@@ -11,7 +11,7 @@ import torch
 from kernelwright.errors import InvalidArgument
 from kernelwright.nn import _four_bit
 from kernelwright.nn._four_bit import in_float32
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ def dequantize(
     return found
 
 
-def _write(op: str, out: Tensor, found: Tensor) -> None:
+def write(op: str, out: Tensor, found: Tensor) -> None:
     if out.shape != found.shape or out.dtype != found.dtype:
         raise InvalidArgument(
             f"bitsandbytes::{op}: out is {tuple(out.shape)} of {out.dtype}, but the result is {tuple(found.shape)} of "
@@ -52,7 +52,7 @@ def dequantize_out(
     dtype: torch.dtype,
     out: Tensor,
 ) -> None:
-    _write("dequantize_4bit", out, dequantize(packed, absmax, blocksize, quant_type, shape, dtype))
+    write("dequantize_4bit", out, dequantize(packed, absmax, blocksize, quant_type, shape, dtype))
 
 
 def gemm(
@@ -116,7 +116,7 @@ def gemv(x: Tensor, packed: Tensor, shape: Sequence[int], absmax: Tensor, code: 
 def gemv_out(
     x: Tensor, packed: Tensor, shape: Sequence[int], absmax: Tensor, code: Tensor, blocksize: int, out: Tensor
 ) -> None:
-    _write("gemv_4bit", out, gemv(x, packed, shape, absmax, code, blocksize))
+    write("gemv_4bit", out, gemv(x, packed, shape, absmax, code, blocksize))
 
 
 KERNELS: dict[str, Callable[..., Any]] = {

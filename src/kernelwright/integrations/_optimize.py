@@ -1,130 +1,24 @@
 # SPDX-License-Identifier: MIT
-"""Puts forward passes of kernelwright into a model's modules. Importing this file imports torch."""
+"""Puts forward passes of kernelwright into a model's modules, peft's among them. Importing this file imports torch."""
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from types import MethodType
 from typing import TYPE_CHECKING, Any
 
-import torch
-
-from kernelwright.errors import InvalidArgument
 from kernelwright.integrations import _lora
-from kernelwright.nn._patterns import PATTERNS
+from kernelwright.nn._replace import Replaced as Optimized
+from kernelwright.nn._replace import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from kernelwright.nn._replace import Found
 
-    Forward = Callable[..., Any]
-
-_ROWS = 3
-_ROUNDING = {torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 4e-3}  # of an output, as a share of all
+__all__ = ["Optimized", "optimize"]
 
 
-class Optimized:
-    """What was changed in a model: `replaced` by kind, `kept` with the reason, both by the modules' names."""
-
-    def __init__(self) -> None:
-        self.replaced: dict[str, list[str]] = {}
-        self.kept: dict[str, str] = {}
-        self._modules: list[Any] = []
-
-    def undo(self) -> None:
-        """Gives the modules their own forward passes back."""
-        while self._modules:
-            module = self._modules.pop()
-            for name in ("forward", "_kernelwright_factor"):
-                module.__dict__.pop(name, None)
-        self.replaced.clear()
-
-    def __str__(self) -> str:
-        counts = [f"{len(names)} x {kind} ({_some(names)})" for kind, names in self.replaced.items()]
-        reasons = Counter(self.kept.values())
-        kept = [f"{count} left: {reason}" for reason, count in reasons.items()]
-        return "; ".join([*(counts or ["nothing replaced"]), *kept])
-
-    __repr__ = __str__
-
-    def _put(self, kind: str, name: str, module: Any, forward: Forward) -> None:
-        module.forward = MethodType(forward, module)
-        self._modules.append(module)
-        self.replaced.setdefault(kind, []).append(name)
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:2]) + (", ..." if len(names) > 2 else "")
-
-
-def _is_ours(module: Any) -> bool:
-    own = vars(module).get("forward")
-    return isinstance(own, MethodType) and own.__func__ in {_lora.forward, *(p.forward for p in PATTERNS)}
+def _adapted(module: Any) -> Found | None:
+    return ("LoRA layer", _lora.forward, None) if _lora.is_lora(module) else None
 
 
 def optimize(model: Any) -> Optimized:
     """The modules of a model that compute what kernelwright has operators for, by their names."""
-    if not isinstance(model, torch.nn.Module):
-        raise InvalidArgument(f"optimize: the model is a {type(model).__name__}, but must be a torch.nn.Module")
-    done = Optimized()
-    for name, module in model.named_modules():
-        if _is_ours(module):
-            continue
-        found = _found(module)
-        if found is None:
-            continue
-        kind, forward, reason = found
-        if "forward" in vars(module):
-            forward, reason = None, "another library has put a forward pass of its own there"
-        if forward is None:
-            done.kept[name] = f"{kind}: {reason}"
-        else:
-            done._put(kind, name, module, forward)  # noqa: SLF001
-    return done
-
-
-def _found(module: Any) -> tuple[str, Forward | None, str | None] | None:
-    """Of a module that is of one of the kinds: its kind, and the forward pass for it, or why there is none."""
-    if _lora.is_lora(module):
-        return "LoRA layer", _lora.forward, None
-    patterns = [pattern for pattern in PATTERNS if pattern.matches(module)]
-    return (patterns[0].kind, *_equal(module, patterns)) if patterns else None
-
-
-def _equal(module: Any, patterns: list[Any]) -> tuple[Forward | None, str | None]:
-    """The forward pass that gives what the module's own gives for rows of random numbers; else why there is none."""
-    tensors = [*module.parameters(), *module.buffers()]
-    device = tensors[0].device
-    if device.type not in ("cpu", "cuda") or any(tensor.device != device for tensor in tensors):
-        return None, f"it lies on {device}, without values or in several places"
-    dtype = _computes_in(module)
-    if dtype not in _ROUNDING:
-        return None, f"it computes in {dtype}"
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(1, _ROWS, patterns[0].width(module), generator=generator, device="cpu").to(device, dtype)
-    with torch.no_grad():
-        expected = type(module).forward(module, x)
-        for pattern in patterns:
-            y = pattern.forward(module, x)
-            if y.dtype is expected.dtype and _near(y, expected):
-                forward: Forward = pattern.forward
-                return forward, None
-    module.__dict__.pop("_kernelwright_factor", None)
-    return None, "it computes something else than its name says"
-
-
-def _near(y: torch.Tensor, expected: torch.Tensor) -> bool:
-    apart, size = (float(values.double().norm()) for values in (y - expected, expected))
-    return apart <= _ROUNDING[expected.dtype] * size and 0 < size < math.inf
-
-
-def _computes_in(module: Any) -> Any:
-    """The type of its layers' inputs: that of its parameters, but codes say nothing of it."""
-    for part in module.modules():
-        compute = getattr(part, "compute_dtype", None)
-        weight = vars(part)["_parameters"].get("weight")
-        if compute is not None:
-            return compute
-        if weight is not None and weight.dtype in _ROUNDING and not hasattr(weight, "quant_state"):
-            return weight.dtype
-    return torch.float32
+    return replace("optimize", model, _adapted, (_lora.forward,))

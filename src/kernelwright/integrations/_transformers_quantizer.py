@@ -93,7 +93,7 @@ class Quantizer(Bnb4BitHfQuantizer):
         transposed = [name for name, module in model.named_modules() if _was_transposed(module)]
         dequantize_(model, dtype)
         for name in transposed:
-            model.set_submodule(name, _transposed(model.get_submodule(name)))
+            model.set_submodule(name, as_conv1d(model.get_submodule(name)))
         for name in ("is_loaded_in_4bit", "num_parameters"):
             vars(model).pop(name, None)
         return model
@@ -145,7 +145,7 @@ def _was_transposed(module: Any) -> bool:
     return isinstance(module, Linear4bit) and issubclass(getattr(module, "source_cls", torch.nn.Linear), Conv1D)
 
 
-def _transposed(linear: torch.nn.Linear) -> Any:
+def as_conv1d(linear: torch.nn.Linear) -> Any:
     """The same as the layer that a checkpoint of this model is made for."""
     with torch.device("meta"):
         made = Conv1D(linear.out_features, linear.in_features)

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""transformers' models on kernelwright's kernels: layers in 4 bits, with or without bitsandbytes installed; attention.
+"""transformers' models on kernelwright's kernels: layers in 4 bits, 8 bits and BitNet's, with or without bitsandbytes
+installed; attention.
 
 transformers picks what quantizes a model from a table, by the configuration's name. After `enable()` that table has
-kernelwright's quantizer for `BitsAndBytesConfig(load_in_4bit=True)`: for models that are quantized while they are
-loaded, and for checkpoints that bitsandbytes made. Programs and checkpoints stay as they are; what is saved loads with
-bitsandbytes too.
+kernelwright's quantizers for `BitsAndBytesConfig(load_in_4bit=True)` and `BitsAndBytesConfig(load_in_8bit=True)`: for
+models that are quantized while they are loaded, and for checkpoints that bitsandbytes made; and for BitNet's
+checkpoints, packed or to train. Programs and checkpoints stay as they are; what is saved loads with bitsandbytes and
+with transformers' own layers too.
 
 >>> import kernelwright.integrations.transformers as quantizer
 >>> quantizer.enable()
@@ -23,14 +25,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from kernelwright import _environment, errors
+from kernelwright.compat import _bitsandbytes
 
 if TYPE_CHECKING:
     from kernelwright.integrations._optimize import Optimized
 
 __all__ = ["disable", "enable", "enabled", "optimize", "register_attention"]
 
-METHOD = "bitsandbytes_4bit"
-_before: list[Any] = []  # what stood in the table, while ours does
+METHODS = {  # by the configuration's name: the file and the class
+    "bitsandbytes_4bit": ("_transformers_quantizer", "Quantizer"),
+    "bitsandbytes_8bit": ("_transformers_quantizer_8bit", "Quantizer8bit"),
+    "bitnet": ("_bitnet", "BitNetQuantizer"),
+}
+_before: dict[str, Any] = {}  # what stood in the table, while ours does
 
 
 def _table() -> Any:
@@ -45,16 +52,23 @@ def _table() -> Any:
 
 
 def enabled() -> bool:
-    """Whether transformers quantizes to 4 bits with kernelwright's layers now."""
+    """Whether transformers makes quantized models of kernelwright's layers now."""
     return bool(_before)
 
 
 def enable() -> None:
-    """Makes kernelwright's the quantizer of models in 4 bits, until `disable()`. Needs transformers 5."""
+    """Makes kernelwright's the quantizers of 4-bit, 8-bit and BitNet models until `disable()`. Needs transformers 5.
+
+    Where no bitsandbytes is installed, `import bitsandbytes` gives kernelwright.compat.bitsandbytes from then on: peft
+    merges adapters and makes DoRA and OLoRA of its functions, and Trainer takes its optimizers (`optim="adamw_8bit"`).
+    """
     table = _table()
     if not _before:
         try:
-            quantizer = importlib.import_module("kernelwright.integrations._transformers_quantizer").Quantizer
+            ours = {
+                method: getattr(importlib.import_module(f"kernelwright.integrations.{module}"), name)
+                for method, (module, name) in METHODS.items()
+            }
         except ImportError as error:
             import transformers
 
@@ -62,14 +76,16 @@ def enable() -> None:
                 f"transformers {transformers.__version__} builds quantized models in another way ({error}); "
                 "kernelwright knows that of transformers 5: upgrade it (pip install -U transformers)"
             ) from error
-        _before.append(table[METHOD])
-        table[METHOD] = quantizer
+        _before.update({method: table[method] for method in ours})
+        table.update(ours)
+        _bitsandbytes.install_where_none_is()  # peft and Trainer ask for its layers, functions and optimizers
 
 
 def disable() -> None:
-    """Gives models in 4 bits back to the quantizer that was there before."""
+    """Gives such models back to the quantizers that were there before."""
     if _before:
-        _table()[METHOD] = _before.pop()
+        _table().update(_before)
+        _before.clear()
 
 
 def register_attention() -> None:

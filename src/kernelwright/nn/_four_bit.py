@@ -11,7 +11,7 @@ from kernelwright.errors import InvalidArgument, InvalidDtype
 from kernelwright.nn import _frozen_linear
 from kernelwright.nn.quant_state import QuantState, unreadable
 from kernelwright.ops import _register
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 from kernelwright.ops.four_bit import _shared as four_bit
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kernelwright.ops._direct import calls
+from kernelwright.ops import _private as private
+from kernelwright.ops._calls import calls
 from kernelwright.ops._tensors import without_autocast
-from kernelwright.ops.four_bit.matmul_4bit import _MANY_ROWS_BY_GROUPS, _make_current
+from kernelwright.ops.four_bit.matmul_4bit import MANY_ROWS, _make_current, by_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     """Codes, scales as the operators' overloads take them, shape, block size, type."""
 
 _compiling = torch.compiler.is_dynamo_compiling
-_transforms = torch._C._are_functorch_transforms_active  # noqa: SLF001 - it has no public name
-_levels = torch.autograd.forward_ad
+_transforms = private.transforms_active() or (lambda: True)  # then all that records gradients is the operator's
+_level = private.forward_level()
 _autocast: dict[str, Callable[[], bool]] = {
     "cuda": lambda: torch.is_autocast_enabled("cuda"),
     "cpu": lambda: torch.is_autocast_enabled("cpu"),
@@ -35,10 +36,11 @@ _autocast: dict[str, Callable[[], bool]] = {
 
 
 def _is_for_torch(x: Tensor) -> bool:
-    """Whether the operator would leave the product of a dequantized weight to torch, whatever GPU this is."""
+    """Whether the operator would leave the product of a dequantized weight to torch, whatever its sizes."""
     return (
         x.is_cuda
-        and x.numel() >= _MANY_ROWS_BY_GROUPS * x.shape[-1]
+        and x.numel() >= MANY_ROWS * x.shape[-1]
+        and not by_groups(x.device.index)
         and x.element_size() == 2
         and not _autocast["cuda"]()
     )
@@ -97,7 +99,7 @@ def linear(x: Tensor, weight: Weight, bias: Tensor | None) -> Tensor:
         or not torch.is_grad_enabled()
         or not (x.requires_grad or (bias is not None and bias.requires_grad))
         or _transforms()
-        or _levels._current_level >= 0  # noqa: SLF001 - the public way to ask costs a microsecond
+        or _level() >= 0
         or any(tensor.requires_grad for tensor in weight[1])  # which the operator refuses
     ):
         return product(x, weight, bias)

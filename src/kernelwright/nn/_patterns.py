@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kernelwright.ops.gated.swiglu import swiglu
+from kernelwright.nn import _feed_forward as feed
 from kernelwright.ops.norm.layer_norm import layer_norm
 from kernelwright.ops.norm.rms_norm import rms_norm
 
@@ -21,12 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch import Tensor
-    from transformers.models.llama.modeling_llama import LlamaMLP
-    from transformers.models.phi3.modeling_phi3 import Phi3MLP
 
     Forward = Callable[..., Any]
 
-_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 _compiling = torch.compiler.is_dynamo_compiling
 
 
@@ -40,6 +37,9 @@ class Pattern:
     """Of the rows that it takes."""
     forward: Forward
     """In place of the module's own, to which it may go back."""
+    merge: Callable[[Any], bool] | None = None
+    """Brings weights together in memory that one product may then take, where they can be; `part` undoes it."""
+    part: Callable[[Any], None] | None = None
 
 
 def _own(module: Any, *args: Any, **kwargs: Any) -> Any:
@@ -47,7 +47,7 @@ def _own(module: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _may(x: Any, weight: Tensor) -> bool:
-    return not _compiling() and x.dtype in _FLOATS and weight.device == x.device
+    return not _compiling() and x.dtype in feed.FLOATS and weight.device == x.device
 
 
 # --- norms ------------------------------------------------------------------------
@@ -94,49 +94,15 @@ def _layer_norm(self: Any, x: Tensor) -> Any:
     return layer_norm(x, self.weight, self.bias, eps=self.eps)
 
 
-# --- gated feed-forward parts --------------------------------------------------------
-
-
-def _silu(module: Any) -> bool:
-    act = getattr(module, "act_fn", getattr(module, "activation_fn", None))
-    return act is torch.nn.functional.silu or type(act).__name__ in ("SiLU", "SiLUActivation")
-
-
-def _has(module: Any, *names: str) -> bool:
-    """These, and no other module but what is computed between them."""
-    children = {name for name, _ in module.named_children()} - {"act_fn", "activation_fn"}
-    return children == set(names) and _silu(module)
-
-
-def _gated(self: LlamaMLP, x: Tensor) -> Any:
-    if _compiling():
-        return _own(self, x)
-    gate, up = self.gate_proj(x), self.up_proj(x)
-    if gate.dtype not in _FLOATS or up.dtype is not gate.dtype:
-        return self.down_proj(torch.nn.functional.silu(gate) * up)
-    return self.down_proj(swiglu(gate, up))
-
-
-def _gated_packed(self: Phi3MLP, x: Tensor) -> Any:
-    if _compiling():
-        return _own(self, x)
-    both = self.gate_up_proj(x)
-    if both.dtype not in _FLOATS:
-        gate, up = both.chunk(2, -1)
-        return self.down_proj(torch.nn.functional.silu(gate) * up)
-    return self.down_proj(swiglu(both))
-
-
-def _in_features(module: Any) -> int:
-    return int((module.gate_up_proj if hasattr(module, "gate_up_proj") else module.gate_proj).in_features)
-
-
 PATTERNS = (
     Pattern("norm", _is_rms_norm, lambda module: module.weight.numel(), _rms_norm),
     Pattern("norm", _is_rms_norm, lambda module: module.weight.numel(), _rms_norm_of_offsets),
     Pattern("norm", _is_layer_norm, lambda module: module.normalized_shape[0], _layer_norm),
-    Pattern("gated MLP", lambda module: _has(module, "gate_proj", "up_proj", "down_proj"), _in_features, _gated),
-    Pattern("gated MLP", lambda module: _has(module, "gate_up_proj", "down_proj"), _in_features, _gated_packed),
+    Pattern("gated MLP", feed.is_gated, feed.gated_width, feed.gated, feed.merge, feed.part),
+    Pattern("gated MLP", feed.is_gated_packed, feed.gated_width, feed.gated_packed),
+    Pattern("linear and activation", feed.is_dense, feed.width_of, feed.dense),
+    Pattern("linear and activation", feed.is_two_layers, feed.width_of, feed.two_layers),
+    Pattern("linear and activation", feed.is_sequence, feed.width_of, feed.sequence),
 )
 """Of patterns that match a module the first is taken whose forward pass gives what the module's own gives."""
 

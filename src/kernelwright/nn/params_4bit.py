@@ -11,7 +11,6 @@ import torch
 from kernelwright.errors import InvalidArgument
 from kernelwright.nn import _four_bit
 from kernelwright.nn.quant_state import QuantState
-from kernelwright.ops._direct import classes_like_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -83,6 +82,8 @@ class Params4bit(torch.nn.Parameter):
         bnb_quantized: bool = False,
         **_: Any,  # what a loader has noted on the parameter that this one replaces
     ) -> Params4bit:
+        if quant_state is not None and not bnb_quantized and data is not None and data.shape == quant_state.shape:
+            quant_state = None  # peft, when it merges: a whole weight with all that was noted on its codes
         if quant_state is None and not bnb_quantized:
             _four_bit.check_settings(quant_type, blocksize or 64, quant_storage)
         self = torch.Tensor._make_subclass(cls, torch.empty(0) if data is None else data, requires_grad)  # noqa: SLF001
@@ -258,5 +259,3 @@ for _name, _path in {
     "nested_offset": ("offset",),
 }.items():
     setattr(Params4bit, _name, property(_part_of_state(*_path)))
-
-classes_like_tensor.add(id(Params4bit))

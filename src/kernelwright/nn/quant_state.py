@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,6 +25,21 @@ _TENSORS = ("absmax", "quant_map", "nested_absmax", "nested_quant_map")
 _VALUES = ("quant_type", "blocksize", "dtype", "shape", "nested_blocksize", "nested_dtype", "nested_offset")
 _DTYPES = ("float32", "float16", "bfloat16")
 _NESTED = {name for name in _TENSORS + _VALUES if name.startswith("nested_")}
+
+
+_codes: weakref.WeakValueDictionary[int, Tensor] = weakref.WeakValueDictionary()
+"""The values of states, by address: a C function is given the address alone."""
+
+
+def _note(code: Any) -> None:
+    if isinstance(code, torch.Tensor) and code.is_cuda:
+        _codes[code.data_ptr()] = code
+
+
+def code_at(address: int) -> Tensor | None:
+    """The values of a living state that lie there."""
+    found = _codes.get(address)
+    return found if found is not None and found.data_ptr() == address else None
 
 
 class QuantState:
@@ -56,6 +72,7 @@ class QuantState:
         self.absmax = absmax
         self.shape = None if shape is None else torch.Size(shape)
         self.code = code
+        _note(code)
         self.blocksize = blocksize
         self.quant_type = quant_type
         self.dtype = dtype
@@ -105,6 +122,7 @@ class QuantState:
         """Replaces every tensor by what `function` makes of it; returns itself."""
         self.absmax = function(self.absmax)
         self.code = None if self.code is None else function(self.code)
+        _note(self.code)
         self.offset = None if self.offset is None else function(self.offset)
         if self.state2 is not None:
             self.state2._change(function)  # noqa: SLF001 - of another of this class

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the C library's functions of tensors, kw_..._tensors, are given for one: torch's own, or a description.
-
-The library reads torch's tensors by C functions that torch has for compiled code. Where torch lacks them, or what they
-say is not what Python says, each tensor is described in memory: that works as well, and takes a few microseconds more.
-"""
+"""What the C library's functions of tensors, kw_..._tensors, are given for one: a description of it in memory."""
 
 from __future__ import annotations
 
@@ -50,43 +46,10 @@ def describer(library: Library) -> Callable[[Tensor], int]:
     return describe
 
 
-def _told(library: Library, address: int) -> tuple[Any, ...] | None:
-    """What the library takes the tensor at an address for; None where it does not take it."""
-    found = library.structs["kw_tensor"]()
-    if library.functions["kw_read_tensor"](address, ctypes.addressof(found)):
-        return None
-    dims, numbers = found.dims, ctypes.POINTER(ctypes.c_int64)
-    sizes, strides = (ctypes.cast(at, numbers)[:dims] if dims else [] for at in (found.sizes, found.strides))
-    return found.kind, found.data, sizes, strides, dims, found.dtype, found.device
-
-
-def _reads_torch(library: Library) -> bool:
-    """Whether the library can read this torch's tensors, and reads what Python does."""
-    import torch
-
-    if not library.share_torch() or not hasattr(torch.Tensor, "_cdata"):
-        return False
-    describe, here = describer(library), {"device": "cpu"}  # whatever the default is
-    samples = (
-        torch.zeros(3, 5, dtype=torch.float32, **here),
-        torch.zeros(2, 3, 8, dtype=torch.bfloat16, **here)[:, :, 2:7].transpose(0, 1),
-        torch.zeros(7, dtype=torch.float16, **here)[3:],
-        torch.zeros((), dtype=torch.float64, **here),
-        torch.nn.Parameter(torch.zeros(0, 4, **here)),
-    )
-    return all(_told(library, sample._cdata) == _told(library, describe(sample)) for sample in samples)  # noqa: SLF001
-
-
 @cache
 def handles(library: Library) -> Callable[[Tensor], int]:
-    """A function of a tensor: what the library is given for it, good until the thread's next call.
-
-    To be called in a kernel: tensors are made here to try, and no mode or transform is to see them.
-    """
-    import torch
-
-    # Not attrgetter: a subclass may call something else by that name.
-    return torch.Tensor._cdata.__get__ if _reads_torch(library) else describer(library)  # noqa: SLF001
+    """A function of a tensor: what the library is given for it, good until the thread's next call."""
+    return describer(library)
 
 
 def caller(

@@ -42,10 +42,6 @@ class Overload:
     """Checks the arguments as the implementation does, and returns outputs without values."""
     reference: Callable[..., Any]
     """The definition in plain torch, without checks, for any device and float64 too; what KERNELWRIGHT_DISABLE runs."""
-    launch: Callable[[Library, str], Callable[..., Any]] | None = None
-    """Makes what the implementation tries first: a function that returns None for a call that it does not serve, as
-    something is to be refused or copied, or is of float64, before it has written anything that is seen. None: calls go
-    through the dispatcher."""
     backward: Backward | None = None
     """None: gradients cannot be asked for, and asking is refused."""
     terms: Callable[..., tuple[Any, ...]] | None = None
@@ -54,6 +50,11 @@ class Overload:
     fixed: tuple[str, ...] = ()
     """Tensors whose element type is the operator's own, whatever that of the others: codes, scales. No gradients are
     taken by them, and the reference takes them in float64 too, which has their values exactly."""
+    autocast: bool = False
+    """Within autocast: computes in its type, as torch's linear layers do. Tensors of `fixed` stay as they are."""
+    in_python: str = ""
+    """Why there is no kernel in csrc/ops/<family>/torch, so that `bind`'s is called wherever torch runs one; a test
+    wants the kernel or the reason."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,10 @@ class Op:
     Takes the overload's arguments and returns the call to time, which returns the outputs (with what the overload
     writes in place after them). Where an overload is missing its reference stands in.
     """
+
+    flop_formula: Callable[..., int] | None = None
+    """What torch's FlopCounterMode counts of a call, from the shapes of its arguments and `out_shape`: products alone,
+    as of torch's own operators."""
 
     roles: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: {"small": (3, 33), "aligned": (3, 64)})
     """Shapes of cases that tests of all operators ask for, of which each overload has at least one: "small", a call of

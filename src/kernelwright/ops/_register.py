@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from kernelwright import _environment, _library, errors
 from kernelwright._fork import section
-from kernelwright.ops._autograd import record_gradients, refuse_gradients, shortcut
-from kernelwright.ops._direct import calls, direct
-from kernelwright.ops._tensors import refuse_inference, unusual
+from kernelwright.ops import _calls, _schema
+from kernelwright.ops._autograd import count_writes, function, record_gradients, refuse_gradients
+from kernelwright.ops._calls import calls, entry
+from kernelwright.ops._rules import count_flops, obey_autocast
+from kernelwright.ops._tensors import refuse_inference, refuse_overlap, unusual
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from kernelwright.ops._record import Op, Overload
+    from kernelwright.ops._schema import Schema
 
 NAMESPACE = "kernelwright"
+ELSEWHERE = "_kernelwright"  # calls that the kernels in C leave to those in Python
 _OLDEST_TORCH = (2, 4)
 _OLDEST = ".".join(map(str, _OLDEST_TORCH)) + " or newer"
 
@@ -54,16 +58,16 @@ def _checked_reference(overload: Overload) -> Callable[..., Any]:
     return run
 
 
-def _demander(torch: Any, target: Any, shown: str) -> Callable[..., None]:
+def _demander(schema: Schema, shown: str) -> Callable[..., None]:
     """A function of a call's arguments that raises where a tensor is None, which torch takes for any tensor, whatever
     the schema says."""
-    arguments = target._schema.arguments  # noqa: SLF001
-    required = [place for place, a in enumerate(arguments) if isinstance(a.type, torch.TensorType)]
+    required = [(place, schema.arguments[place]) for place in schema.tensors]
+    required = [(place, argument) for place, argument in required if not argument.optional]
 
     def demand(*args: Any) -> None:
-        for place in required:
+        for place, argument in required:
             if args[place] is None:
-                raise errors.InvalidArgument(f"{shown}: {arguments[place].name} is None, but must be a tensor")
+                raise errors.InvalidArgument(f"{shown}: {argument.name} is None, but must be a tensor")
 
     return demand
 
@@ -105,9 +109,9 @@ def _guarded(
     return run
 
 
-def _refuse_unusual(torch: Any, target: Any, shown: str) -> Callable[..., None]:
+def _refuse_unusual(torch: Any, schema: Schema, shown: str) -> Callable[..., None]:
     """A function of a call's arguments that raises where one is sparse, nested, quantized or of another device."""
-    names = [argument.name for argument in target._schema.arguments]  # noqa: SLF001
+    names = [argument.name for argument in schema.arguments]
 
     def refuse(*args: Any) -> None:
         for name, value in zip(names, args, strict=False):
@@ -133,56 +137,117 @@ def _refuse_others(torch: Any, shown: str, refuse: Callable[..., None]) -> Calla
     return run
 
 
-def _materialise(torch: Any, target: Any) -> Callable[..., Any]:
+def _materialise(torch: Any, target: Any, name: str, schema: Schema) -> Callable[..., Any]:
     """A kernel for views that negate on access; torch's own cannot serve a schema that writes and does not return."""
-    name = target.name().partition("::")[2]
-    arguments = target._schema.arguments  # noqa: SLF001
-    written = [a.alias_info is not None and a.alias_info.is_write for a in arguments]
+    op = name.partition(".")[0]
 
     def run(*args: Any, **kwargs: Any) -> Any:
         plain = [a.resolve_neg() if isinstance(a, torch.Tensor) else a for a in args]
-        copied = [i for i, write in enumerate(written[: len(args)]) if write and args[i] is not plain[i]]
-        for i in copied:
-            refuse_inference(name, arguments[i].name, args[i])
+        copied = [place for place in schema.written if args[place] is not plain[place]]
+        for place in copied:
+            refuse_inference(op, schema.arguments[place].name, args[place])
+            refuse_overlap(op, schema.arguments[place].name, args[place])
         result = target(*plain, **kwargs)
-        for i in copied:
-            args[i].copy_(plain[i])
+        for place in copied:
+            args[place].copy_(plain[place])
         return result
 
     return run
 
 
+def _handed(torch: Any, native: _library.Library, name: str, results: int, kernel: Callable[..., Any]) -> Any:
+    """A kernel for what the one in C leaves: the library tells torch what it refuses; the class is kept here."""
+    failed, refuse, shown = (
+        native.functions["kw_torch_failed"],
+        native.functions["kw_torch_refuse"],
+        f"kw_{name.partition('.')[0]}",
+    )
+
+    def nothing() -> Any:
+        made = [torch.empty(0) for _ in range(results)]
+        return None if not made else made[0] if results == 1 else tuple(made)
+
+    def run(*args: Any) -> Any:
+        try:
+            status = failed()
+            if status:
+                native.fail(shown, status)
+            return kernel(*args)
+        except BaseException as error:  # noqa: BLE001 - it goes on as what torch makes of it, and is raised again there
+            _calls.keep(error)
+            refuse(str(error).encode())
+            return nothing()
+
+    return run
+
+
+class _Made:
+    """An overload on its way into torch: its schema is defined, its kernels are still missing."""
+
+    def __init__(self, torch: Any, library: Any, op: Op, overload: Overload) -> None:
+        self.torch, self.library, self.overload = torch, library, overload
+        self.name, self.schema = op.qualified(overload), _schema.parse(overload.schema)
+        library.define(f"{self.name}{overload.schema}")
+        self.target = getattr(getattr(getattr(torch.ops, NAMESPACE), op.name), overload.name)
+        self.demand = _demander(self.schema, self.name)
+        self.refuse_unusual = _refuse_unusual(torch, self.schema, self.name)
+
+    def kernels(self, native: _library.Library | None) -> dict[str, Callable[..., Any]]:
+        """Those in Python, by dispatch key."""
+        explain = _explainer(self.demand, self.refuse_unusual, self.overload.fake)
+        # A CPU build of torch has no CUDA tensors, and lacks the functions a CUDA implementation is made of.
+        keys = ("CPU", "CUDA") if self.torch.backends.cuda.is_built() else ("CPU",)
+        made = {key: self.overload.bind(native, key) if native else _checked_reference(self.overload) for key in keys}
+        return {key: _guarded(self.demand, kernel, explain) for key, kernel in made.items()}
+
+    def without_values(self) -> None:
+        """What serves tensors that have none, or that have no kernel."""
+        fake = _after(self.demand, self.overload.fake)
+        self.torch.library.register_fake(f"{NAMESPACE}::{self.name}", fake, lib=self.library)
+        others = _after(self.demand, _refuse_others(self.torch, self.name, self.refuse_unusual))
+        for key in ("CompositeExplicitAutograd", "NestedTensorCPU", "NestedTensorCUDA"):  # the first has not all
+            self.library.impl(self.name, others, key)
+
+    def above(self) -> Callable[..., Any] | None:
+        """What comes before a kernel; the function for torch.func, if there is a derivative."""
+        backward, given = self.overload.backward, (self.torch, self.target, self.name)
+        if backward:
+            autograd = record_gradients(*given, self.schema, backward, self.refuse_unusual)
+        else:
+            autograd = refuse_gradients(*given, self.schema, self.refuse_unusual)
+        self.library.impl(self.name, autograd, "Autograd", with_keyset=True)
+        if self.schema.written:
+            self.library.impl(self.name, _materialise(*given, self.schema), "Negative")
+        obey_autocast(self.torch, self.library, self.target, self.name, self.overload, self.schema)
+        return function(*given, backward) if backward else None
+
+    def in_c(self, native: _library.Library, elsewhere: Any, kernels: dict[str, Callable[..., Any]]) -> bool:
+        """Whether torch took the library's kernels; `kernels` then serve what those leave."""
+        if native.functions["kw_torch_implement"](self.name.encode(), self.overload.schema.encode()):
+            return False
+        elsewhere.define(f"{self.name}{self.overload.schema}")
+        for key, kernel in kernels.items():
+            elsewhere.impl(self.name, _handed(self.torch, native, self.name, self.schema.results, kernel), key)
+        elsewhere.impl(self.name, self.torch.library.fallthrough_kernel, "Autograd")
+        if self.schema.written:
+            counted = count_writes(self.torch, self.target, self.name, self.schema)
+            self.library.impl(self.name, counted, "ADInplaceOrView", with_keyset=True)
+        return True
+
+
 def _register_overload(
-    torch: Any, library: Any, op: Op, overload: Overload, native: _library.Library | None
+    torch: Any, library: Any, elsewhere: Any, op: Op, overload: Overload, native: _library.Library | None
 ) -> Callable[..., Any]:
     """Returns the function that Python code calls."""
-    name = op.qualified(overload)
-    library.define(f"{name}{overload.schema}")
-    target = getattr(getattr(getattr(torch.ops, NAMESPACE), op.name), overload.name)
-    # A CPU build of torch has no CUDA tensors, and lacks the functions a CUDA implementation is made of.
-    demand, bare = _demander(torch, target, name), {}
-    for key in ("CPU", "CUDA") if torch.backends.cuda.is_built() else ("CPU",):
-        bare[key] = overload.bind(native, key) if native else _checked_reference(overload)
-    refuse_unusual = _refuse_unusual(torch, target, name)
-    explain = _explainer(demand, refuse_unusual, overload.fake)
-    kernels = {key: _guarded(demand, kernel, explain) for key, kernel in bare.items()}
-    for key, kernel in kernels.items():
-        library.impl(name, kernel, key)
-    qualified = f"{NAMESPACE}::{name}"
-    torch.library.register_fake(qualified, _after(demand, overload.fake), lib=library)
-    others = _after(demand, _refuse_others(torch, name, refuse_unusual))
-    for key in ("CompositeExplicitAutograd", "NestedTensorCPU", "NestedTensorCUDA"):  # the first has not all of them
-        library.impl(name, others, key)
-    if overload.backward:
-        autograd = record_gradients(torch, target, overload.backward, refuse_unusual, kernels)
-    else:
-        autograd = refuse_gradients(torch, target, qualified, refuse_unusual, kernels)
-    library.impl(name, shortcut(torch, target, bare, autograd, explain), "Autograd", with_keyset=True)
-    if target._schema.is_mutable:  # noqa: SLF001
-        library.impl(name, _materialise(torch, target), "Negative")
-    if native is None or overload.launch is None:
-        return target
-    return direct(torch, target, {key: overload.launch(native, key) for key in bare}, explain)
+    made = _Made(torch, library, op, overload)
+    kernels = made.kernels(native)
+    made.without_values()
+    transformed = made.above()
+    counts = native is not None and made.in_c(native, elsewhere, kernels)
+    if not counts:
+        for key, kernel in kernels.items():
+            library.impl(made.name, kernel, key)
+    return entry(torch, made.target, made.schema, transformed, made.name, counts=counts)
 
 
 def register(records: Iterable[Op]) -> None:
@@ -200,12 +265,13 @@ def _register(torch: Any, records: Iterable[Op]) -> None:
     native = None if _environment.read().disable else _library.load()
     if native:
         native.share_openmp()
-    library = torch.library.Library(NAMESPACE, "DEF")
+    library, elsewhere = torch.library.Library(NAMESPACE, "DEF"), torch.library.Library(ELSEWHERE, "DEF")
     done, ready = {}, {}
     for op in records:
         if native is None or op.name in native.ops:
-            overloads = {o.name: _register_overload(torch, library, op, o, native) for o in op.overloads}
-            done[op.name], ready[op.name] = library, SimpleNamespace(**overloads)
+            overloads = {o.name: _register_overload(torch, library, elsewhere, op, o, native) for o in op.overloads}
+            done[op.name], ready[op.name] = (library, elsewhere), SimpleNamespace(**overloads)
+            count_flops(op, getattr(getattr(torch.ops, NAMESPACE), op.name))
     vars(calls).update(ready)
     _registered.update(done)
 

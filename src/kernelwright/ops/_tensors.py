@@ -27,6 +27,8 @@ def placement(library: Library, key: str) -> Callable[[Tensor], tuple[int, int]]
     """A function of a tensor that gives the C library's `device` and `stream` for it."""
     import torch
 
+    from kernelwright.ops import _private as private
+
     if key == "CPU":
         here = (library.constants["KW_CPU"], 0)
         threads = torch.get_num_threads
@@ -39,8 +41,7 @@ def placement(library: Library, key: str) -> Callable[[Tensor], tuple[int, int]]
 
         return on_cpu
 
-    # torch.cuda.current_stream() makes an object at each call; this is what torch's own compiled code calls.
-    current = torch._C._cuda_getCurrentRawStream  # noqa: SLF001
+    current = private.raw_stream()
 
     def on_cuda(tensor: Tensor) -> tuple[int, int]:
         ordinal = tensor.get_device()
@@ -187,13 +188,16 @@ def refuse_overlap(op: str, name: str, tensor: Tensor) -> None:
             reach += stride * (size - 1)
 
 
+def no_tangents(name: str) -> Unsupported:
+    return Unsupported(
+        f"{name} has no forward-mode derivative (jvp, dual tensors): use reverse mode (backward(), torch.autograd.grad)"
+    )
+
+
 def refuse_tangents(name: str, values: Iterable[Any]) -> None:
     """Forward-mode derivatives are not there; torch would take them for zeros, silently."""
     import torch
 
     unpack = torch.autograd.forward_ad.unpack_dual
     if any(isinstance(value, torch.Tensor) and unpack(value).tangent is not None for value in values):
-        raise Unsupported(
-            f"{name} has no forward-mode derivative (jvp, dual tensors): "
-            "use reverse mode (backward(), torch.autograd.grad)"
-        )
+        raise no_tangents(name)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from itertools import chain
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ import torch
 from kernelwright.errors import InvalidArgument, Unsupported
 from kernelwright.ops.optim._maps import dynamic_map
 from kernelwright.ops.optim._optimizer import BLOCK, RULES, Step
+from kernelwright.optim import _by_norm, _paging, _sharded
 from kernelwright.optim._many import update
 from kernelwright.optim.manager import GlobalOptimManager
 
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
 WRAPPED = "__bnb_optimizer_quant_state__"
 """Under this key a state dict has a parameter's states: sharding, which takes every tensor for one of the parameter's
 shape, then leaves them alone. bitsandbytes' own."""
-_KEPT = frozenset({"state1", "state2", "absmax1", "absmax2", "qmap1", "qmap2"})
+_KEPT = frozenset({"state1", "state2", "absmax1", "absmax2", "qmap1", "qmap2", "unorm_vec"})
+_LIMITED = {"lamb": "adam", "lars": "momentum"}
+"""Optimizers whose update may be limited (max_unorm), by the rule that they are otherwise."""
 
 
 def _check(name: str, value: float, most: float = math.inf) -> None:
@@ -33,7 +37,14 @@ def _check(name: str, value: float, most: float = math.inf) -> None:
 
 
 class Optimizer8bit(torch.optim.Optimizer):
-    """The base class. `rule` is one of kernelwright.optimizer_update_32bit."""
+    """The base class. `rule` is one of kernelwright.optimizer_update_32bit, "lamb" or "lars".
+
+    is_paged    states of large parameters on a GPU lie in pinned memory of the host. They come to the GPU for their
+                step, while others are computed; `page_bytes` is how much of the GPU's memory that may take, unless a
+                single parameter's states need more
+    """
+
+    page_bytes = 128 << 20
 
     def __init__(
         self,
@@ -48,12 +59,14 @@ class Optimizer8bit(torch.optim.Optimizer):
         min_8bit_size: int,
         *,
         is_paged: bool = False,
+        max_unorm: float = 0.0,
+        skip_zeros: bool = False,
         **defaults: Any,
     ) -> None:
-        if is_paged:
-            raise Unsupported(
-                f"{type(self).__name__}: is_paged=True, but states in the host's memory are not supported; leave it out"
-            )
+        if skip_zeros:
+            raise Unsupported(f"{type(self).__name__} does not support skip_zeros=True")
+        if rule not in _LIMITED and rule not in RULES:
+            raise InvalidArgument(f"{type(self).__name__}: {rule!r} is none of {', '.join((*RULES, *_LIMITED))}")
         if isinstance(betas, str):
             betas = [float(beta) for beta in betas.strip("() ").split(",")]
         _check("learning rate", float(lr))
@@ -61,9 +74,12 @@ class Optimizer8bit(torch.optim.Optimizer):
         _check("weight_decay value", weight_decay)
         for place, beta in enumerate(betas):
             _check(f"beta parameter at index {place}", beta, 1.0)
-        self.rule = self.optimizer_name = rule
-        self.args = args or SimpleNamespace(optim_bits=optim_bits, min_8bit_size=min_8bit_size)
-        self.mng, self.initialized, self.is_paged = GlobalOptimManager.get_instance(), False, False
+        self.rule, self.optimizer_name = _LIMITED.get(rule, rule), rule
+        self.args = args or SimpleNamespace(
+            optim_bits=optim_bits, min_8bit_size=min_8bit_size, max_unorm=max_unorm, skip_zeros=skip_zeros
+        )
+        self.mng, self.initialized, self.is_paged = GlobalOptimManager.get_instance(), False, is_paged
+        self._pages: dict[torch.device, _paging.Pages] = {}
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, **defaults})
 
     # --- settings -----------------------------------------------------------------
@@ -81,6 +97,7 @@ class Optimizer8bit(torch.optim.Optimizer):
         """The group's settings, and over them what was set for this parameter."""
         config = {key: value for key, value in group.items() if key != "params"}
         config |= {name: getattr(self.args, name) for name in ("optim_bits", "min_8bit_size")}
+        config["max_unorm"] = getattr(self.args, "max_unorm", 0.0) if self.rule in _by_norm.RULES else 0.0
         config |= self.mng.index2config.get((gindex, pindex), {})
         return config | self.mng.pid2config.get(id(group["params"][pindex]), {})
 
@@ -89,6 +106,11 @@ class Optimizer8bit(torch.optim.Optimizer):
         beta1, beta2, beta3 = (*config["betas"], 0.0)[:3]
         alpha = float(config.get("alpha") or 0.0)
         lr, eps, decay = float(config["lr"]), config["eps"], config["weight_decay"]
+        if config.get("t_alpha"):  # of AdEMAMix: how long both grow
+            alpha = min(step * alpha / config["t_alpha"], alpha)
+        if config.get("t_beta3"):
+            fast, slow, done = math.log(beta1), math.log(beta3), step / config["t_beta3"]
+            beta3 = min(math.exp(fast * slow / ((1 - done) * slow + done * fast)), beta3)
         return Step(step, lr, beta1, beta2, beta3, alpha, eps, decay, 1.0)
 
     # --- states -------------------------------------------------------------------
@@ -99,14 +121,30 @@ class Optimizer8bit(torch.optim.Optimizer):
         if config["optim_bits"] not in (8, 32):
             raise NotImplementedError(f"Amount of optimizer bits not supported: {config['optim_bits']}")
         coded = config["optim_bits"] == 8 and p.numel() >= config["min_8bit_size"]
-        dtype, blocks = torch.uint8 if coded else torch.float32, -(-p.numel() // BLOCK)
+        dtype, part = torch.uint8 if coded else torch.float32, _sharded.local(p)
         state["step"] = 0
         for number in (1, 2)[: min(RULES[self.rule], 2)]:
             twice = (2,) if self.rule == "ademamix" and number == 1 else ()
-            state[f"state{number}"] = torch.zeros((*twice, *p.shape), dtype=dtype, device=p.device)
+            held = self._zeros((*twice, *part.shape), dtype, part)
+            state[f"state{number}"] = _sharded.like(p, held, len(twice))
             if coded:
                 state[f"qmap{number}"] = dynamic_map(number == 1, p.device)
-                state[f"absmax{number}"] = torch.zeros((*twice, blocks), dtype=torch.float32, device=p.device)
+                state[f"absmax{number}"] = _sharded.row(p, twice, BLOCK)
+        if config["max_unorm"] > 0:
+            state["unorm_vec"] = torch.zeros(1, device=p.device)
+
+    def _zeros(self, shape: Sequence[int], dtype: torch.dtype, p: Tensor) -> Tensor:
+        if self._may_page(p):
+            return _paging.zeros(shape, dtype, p.device)
+        if self.is_paged and not p.is_cuda:
+            warnings.warn(
+                f"{type(self).__name__}: states of parameters on the CPU are not paged; they lie in its memory already",
+                stacklevel=4,
+            )
+        return torch.zeros(tuple(shape), dtype=dtype, device=p.device)
+
+    def _may_page(self, p: Tensor) -> bool:
+        return self.is_paged and p.is_cuda and not _sharded.is_sharded(p) and p.numel() >= _paging.FROM
 
     def state_dict(self) -> dict[str, Any]:
         """torch's, with the states of each parameter under a key of their own, as bitsandbytes has them."""
@@ -148,6 +186,19 @@ class Optimizer8bit(torch.optim.Optimizer):
         if not self.initialized:
             self.check_overrides()
             self.initialized = True
+        for (device, *_, paged, numbers), members in self._batches().items():
+            if paged:
+                if device not in self._pages:
+                    self._pages[device] = _paging.Pages(device, self.page_bytes)
+                self._pages[device].step(self.rule, members, numbers)
+            else:
+                update(self.rule, members, numbers)
+        for pages in self._pages.values():  # who looks at a state after the step sees the new one
+            pages.wait()
+        return loss
+
+    def _batches(self) -> dict[Any, list[tuple[Tensor, dict[str, Any]]]]:
+        """Parameters that take the same step, together; those with a limit are through with theirs."""
         batches: dict[Any, list[tuple[Tensor, dict[str, Any]]]] = {}
         for gindex, group in enumerate(self.param_groups):
             for pindex, p in enumerate(group["params"]):
@@ -157,8 +208,21 @@ class Optimizer8bit(torch.optim.Optimizer):
                     self.init_state(group, p, gindex, pindex)
                 state = self.state[p]
                 state["step"] = int(state["step"]) + 1
-                numbers = self.numbers(self.get_config(gindex, pindex, group), state["step"])
-                batches.setdefault((p.device, p.dtype, state["state1"].dtype, numbers), []).append((p, state))
-        for (*_, numbers), members in batches.items():
-            update(self.rule, members, numbers)
-        return loss
+                config = self.get_config(gindex, pindex, group)
+                numbers = self.numbers(config, state["step"])
+                if config["max_unorm"] > 0 and state["state1"].dtype is torch.float32:
+                    self._check_whole(p)
+                    _by_norm.update(self.rule, p, p.grad, state, numbers, config["max_unorm"])
+                    continue
+                paged = self._may_page(p)
+                if paged:
+                    _paging.page_out(state, p.device)
+                batches.setdefault((p.device, p.dtype, state["state1"].dtype, paged, numbers), []).append((p, state))
+        return batches
+
+    def _check_whole(self, p: Tensor) -> None:
+        if _sharded.is_sharded(p):
+            raise Unsupported(
+                f"{type(self).__name__}: max_unorm needs whole parameters, but one is sharded (a DTensor); "
+                "set max_unorm=0"
+            )

@@ -16,7 +16,8 @@ from kernelwright import _environment, _library
 from kernelwright.errors import InvalidDtype
 from kernelwright.ops._tensors import dtype_codes, placement
 from kernelwright.ops.optim._blockwise import FLOATS
-from kernelwright.ops.optim._optimizer import RULES, numbers_maker
+from kernelwright.ops.optim._optimizer import BLOCK, RULES, numbers_maker
+from kernelwright.optim._sharded import local, part_of_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -88,10 +89,10 @@ def update(rule: str, members: Sequence[Member], numbers: Step) -> None:
     """One step of all these parameters, of one device and type, whose states have one width."""
     together = []
     direct = not _environment.read().disable
-    for p, state in members:
-        grad = p.grad
-        if grad is None:
+    for whole, held in members:
+        if whole.grad is None:
             continue
+        p, grad, state = local(whole), local(whole.grad), part_of_state(whole, held, BLOCK)
         if grad.dtype is not p.dtype:
             raise InvalidDtype(f"optimizer: a gradient has dtype {grad.dtype}, but its parameter has {p.dtype}")
         grad = grad.contiguous() if grad.layout is torch.strided else grad

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernelwright.errors import Unsupported
+from kernelwright.errors import InvalidArgument
 from kernelwright.optim._base import Optimizer8bit
 
 __all__ = ["Adagrad", "Adagrad8bit", "Adagrad32bit"]
@@ -27,7 +27,7 @@ class Adagrad(Optimizer8bit):
         min_8bit_size: int = 4096,
     ) -> None:
         if initial_accumulator_value or lr_decay:
-            raise Unsupported(f"{type(self).__name__} does not support initial_accumulator_value or lr_decay")
+            raise InvalidArgument(f"{type(self).__name__} does not support initial_accumulator_value or lr_decay")
         super().__init__(
             "adagrad", params, lr, (0.0, 0.0), eps, weight_decay, optim_bits, args, min_8bit_size,
         )  # fmt: skip

@@ -3,14 +3,10 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from kernelwright.errors import Unsupported
+from kernelwright.errors import InvalidArgument
 from kernelwright.optim._base import Optimizer8bit
-
-if TYPE_CHECKING:
-    from kernelwright.ops.optim._optimizer import Step
 
 __all__ = [
     "AdEMAMix",
@@ -44,7 +40,7 @@ class Adam(Optimizer8bit):
         is_paged: bool = False,
     ) -> None:
         if amsgrad:
-            raise Unsupported(f"{type(self).__name__} does not support amsgrad=True")
+            raise InvalidArgument(f"{type(self).__name__} does not support amsgrad=True")
         if self._bits is not None and optim_bits != 32:
             raise ValueError(f"{type(self).__name__} only supports optim_bits=32, the default")
         bits = self._bits or optim_bits
@@ -118,15 +114,6 @@ class AdEMAMix(Optimizer8bit):
             "ademamix", params, lr, betas, eps, weight_decay, optim_bits, None, min_8bit_size,
             is_paged=is_paged, alpha=alpha, t_alpha=t_alpha, t_beta3=t_beta3,
         )  # fmt: skip
-
-    def numbers(self, config: dict[str, Any], step: int) -> Step:
-        found, later = super().numbers(config, step), {}
-        if config["t_alpha"]:
-            later["alpha"] = min(step * found.alpha / config["t_alpha"], found.alpha)
-        if config["t_beta3"]:
-            fast, slow, done = math.log(found.beta1), math.log(found.beta3), step / config["t_beta3"]
-            later["beta3"] = min(math.exp(fast * slow / ((1 - done) * slow + done * fast)), found.beta3)
-        return found._replace(**later)
 
 
 class AdEMAMix8bit(AdEMAMix):

@@ -73,6 +73,10 @@ inline void red_global_add_f32(u64 to, float value) {
   memcpy(emulated_global("red.global.add.f32", to, sizeof sum, true), &sum, sizeof sum);
 }
 
+// Blocks run one after the other, and all that an earlier one wrote is there.
+inline void ld_acquire_gpu_global_u32(u32& to, u64 from) { ld_global_u32(to, from); }
+inline void st_release_gpu_global_u32(u64 to, u32 from) { st_global_u32(to, from); }
+
 // A byte is loaded into a wider register.
 template <class T>
 inline void ld_global_u8(T& to, u64 from) {

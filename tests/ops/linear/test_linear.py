@@ -136,3 +136,78 @@ def test_the_c_function_refuses(what):
     } | changed  # fmt: skip
     with pytest.raises(InvalidArgument, match=words):
         library.call("kw_linear", *given.values())
+
+
+# --- gated --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gated_layer():
+    torch.manual_seed(2)
+    return torch.randn(5, 3, 16), torch.randn(14, 16), torch.randn(14)
+
+
+def _gated(activation, x, weight, bias=None):
+    gate, up = F.linear(x, weight, bias).chunk(2, -1)
+    return SAME[activation](gate) * up
+
+
+@pytest.mark.parametrize("activation", SAME)
+def test_gated_is_torchs_layer_gate_and_product(gated_layer, activation):
+    x, weight, bias = gated_layer
+    for b in (bias, None):
+        found = kernelwright.gated_linear(x, weight, b, activation)
+        torch.testing.assert_close(found, _gated(activation, x, weight, b))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("activation", SAME)
+def test_gradients_of_gated_are_torchs(gated_layer, activation, dtype):
+    leaves = [tensor.to(dtype).requires_grad_() for tensor in gated_layer]
+    found = torch.autograd.grad(kernelwright.gated_linear(*leaves, activation).square().sum(), leaves)
+    expected = torch.autograd.grad(_gated(activation, *leaves).square().sum(), leaves)
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("activation", SAME)
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_gated_mlp(activation, bias):
+    torch.manual_seed(3)
+    mlp = nn.GatedMLP(12, 20, bias=bias, activation=activation, dtype=torch.float64)
+    x = torch.randn(4, 12, dtype=torch.float64)
+    inner = _gated(activation, x, mlp.gate_up_proj.weight, mlp.gate_up_proj.bias)
+    torch.testing.assert_close(mlp(x), mlp.down_proj(inner))
+    assert next(iter(mlp.state_dict())) == "gate_up_proj.weight"
+
+
+def test_what_gated_refuses(gated_layer):
+    x, weight, _ = gated_layer
+    with pytest.raises(InvalidArgument, match="weight has 13 rows, but must have an even number"):
+        kernelwright.gated_linear(x, weight[:13])
+    with pytest.raises(InvalidArgument, match="gated_linear: activation is 'tanh'"):
+        kernelwright.gated_linear(x, weight, None, "tanh")
+    with pytest.raises(InvalidArgument, match="GatedMLP: activation is 'swish'"):
+        nn.GatedMLP(3, 4, activation="swish")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("activation", range(len(SAME)))
+def test_the_gated_c_function_on_a_cpu(dtype, activation):
+    library = _library.load()
+    torch.manual_seed(activation)
+    kind, code = getattr(torch, dtype), library.constants[f"KW_{dtype.upper()}"]
+    allowed = {"float32": 2e-3, "float16": 4e-3, "bfloat16": 1.2e-2}[dtype]  # of products of two long sums
+    for m, n, k in SHAPES:
+        x, weight, y = (torch.randn(rows, cols + 3).to(kind) for rows, cols in ((m, k), (2 * n, k), (m, n)))
+        bias = torch.randn(2 * n).to(kind) if (m + n) % 2 else None
+        before = y.clone()
+        library.call(
+            "kw_gated_linear", library.constants["KW_CPU"], None, y.data_ptr(), n + 3, x.data_ptr(), k + 3,
+            weight.data_ptr(), k + 3, bias.data_ptr() if bias is not None else None, m, n, k, activation, code,
+        )  # fmt: skip
+        sums = x[:, :k].double() @ weight[:, :k].double().t()
+        gate, up = (sums if bias is None else sums + bias.double()).chunk(2, -1)
+        expected = list(SAME.values())[activation](gate) * up
+        torch.testing.assert_close(y[:, :n].double(), expected, rtol=allowed, atol=allowed)
+        assert torch.equal(y[:, n:], before[:, n:])

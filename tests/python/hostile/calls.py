@@ -76,10 +76,12 @@ def schema_of(op: Any, overload: Any) -> list[Any]:
 def entries() -> list[Entry]:
     found = []
     for op in (ops.record(name) for name in ops.names()):
-        known = inspect.signature(op.function).parameters
+        signature = inspect.signature(op.function)
+        # Where the number of results depends on values, these pick the overload, which `picked` does not know about.
+        by_tensors = signature.return_annotation != "tuple[Tensor, ...]"
         for overload in op.overloads:
             found.append(Entry(op, overload, public=False))
-            if all(argument.name in known for argument in found[-1].schema):
+            if by_tensors and all(argument.name in signature.parameters for argument in found[-1].schema):
                 found.append(Entry(op, overload, public=True))
     return found
 

@@ -25,10 +25,15 @@ if TYPE_CHECKING:
 
 def compressor(tools: host.HostTools, request: Request) -> archive.Compressor:
     """That which packs the wheel, in this process."""
+    return packer(tools, host.libdeflate(request.provider))
+
+
+def packer(tools: host.HostTools, library: Path | None) -> archive.Compressor:
+    """libdeflate of these tools, in this process; or this library of it."""
     modules = [str(path) for path in tools.modules]
     sys.path[:0] = modules
     try:
-        return archive.compressor(host.libdeflate(request.provider))
+        return archive.compressor(library)
     finally:
         del sys.path[: len(modules)]
 

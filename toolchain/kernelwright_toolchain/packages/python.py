@@ -90,7 +90,8 @@ def _operator(package: str, kernel: Kernel) -> str:
         "        raise RuntimeError(_error())",
         f"    return {_given(kernel)}",
         "", "",
-        f"def _fake_{kernel.name}({names}):", *_checks(kernel), *_results(kernel), f"    return {_given(kernel)}",
+        f"def _fake_{kernel.name}({names}):", *_checks(kernel), *_dense(kernel), *_results(kernel),
+        f"    return {_given(kernel)}",
         "", "",
     ]  # fmt: skip
     if kernel.reference and kernel.returns:

@@ -8,6 +8,8 @@
 #include "ops/four_bit/host/matmul_panel_plan.h"
 #include "ops/four_bit/host/matmul_plan.h"
 #include "ops/four_bit/host/matmul_rows_plan.h"
+#include "ops/four_bit/host/matmul_wide.h"
+#include "ops/four_bit/host/matmul_wide_plan.h"
 #include "ops/four_bit/host/tensors.h"
 
 namespace kw {
@@ -207,9 +209,18 @@ kw_status run_any(const Context& context, void* stream, const Matmul4bit& a) {
   return launch(context, words ? words_kernel : any_kernels[a.dtype], how, stream, &p, sizeof p);
 }
 
-kw_status run_on_device(int32_t device, void* stream, const Matmul4bit& a) {
-  Context context;
-  KW_TRY(module_context(module, device, &context));
+kw_status run_on_device(const Context& context, void* stream, const Matmul4bit& a) {
+  if (can_wide(a, context.features)) {
+    if (places_for_wide(a)) return run_wide(context, stream, a);
+    // By groups of rows, for which there is a workspace.
+    constexpr int64_t kGroup = kPanelCols[kPanelKinds - 1];
+    for (int64_t row = 0; row < a.m; row += kGroup) {
+      Matmul4bit part = later(a, row);
+      if (part.m > kGroup) part.m = kGroup;
+      KW_TRY(run_on_device(context, stream, part));
+    }
+    return KW_OK;
+  }
   if (aligned_to(a.packed, kVectorBytes) && takes_panel(a, *context.device, context.features))
     return run_panel(context, stream, a);
   if (!tiled(a, context.features)) return run_any(context, stream, a);
@@ -244,7 +255,11 @@ kw_status workspace_bytes(int32_t device, const Matmul4bit& a, int64_t* bytes) {
   }
   Context context;
   KW_TRY(module_context(module, device, &context));
-  if (takes_panel(a, *context.device, context.features)) *bytes = panel_workspace(a, *context.device);
+  if (can_wide(a, context.features)) {
+    *bytes = wide_workspace(a, *context.device, context.features);
+  } else if (takes_panel(a, *context.device, context.features)) {
+    *bytes = panel_workspace(a, *context.device);
+  }
   return KW_OK;
 }
 
@@ -282,7 +297,10 @@ kw_status run(const char* name, int32_t device, void* stream, const Matmul4bit& 
   KW_TRY(check(name, device, a));
   if (a.m == 0 || a.n == 0) return KW_OK;
   KW_TRY(check_workspace(name, device, a, workspace_bytes));
-  return device == KW_CPU ? cpu::matmul_4bit(a) : run_on_device(device, stream, a);
+  if (device == KW_CPU) return cpu::matmul_4bit(a);
+  Context context;
+  KW_TRY(module_context(module, device, &context));
+  return run_on_device(context, stream, a);
 }
 
 // All but the workspace.

@@ -20,7 +20,8 @@
  * dtype         KW_FLOAT32, KW_FLOAT16, KW_BFLOAT16; or KW_INT32: the sums, with neither scales nor bias, and factor 1
  * bias_dtype    KW_FLOAT32, KW_FLOAT16, KW_BFLOAT16
  * stream        a CUstream of `device` (NULL: the default stream); not used on KW_CPU
- * factor        1 / (127 * 127) where the scales are the largest sizes of rows, as kw_quantize_rows_int8 gives them
+ * factor        1 / (127 * 127) where the scales are the largest sizes of rows, as kw_quantize_rows_int8 gives them;
+ *               finite in float32
  *
  * Pointers need only their element's alignment. The kernels for tensor cores need x and weight on 16 bytes, with
  * strides that are multiples of 16; other calls take a general kernel.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The product of few rows of x: to read the weight is what takes the time. It is the left matrix, 32 of its rows a
-// block, whose warps have k between them; rows of x are the columns. Bytes of k come in the order in which lanes load
-// them, 16 at a time, for both factors alike.
+// The product of few rows of x: to read the weight is what takes the time. It is the left matrix, 16 of its rows at a
+// time; a block's warps have k between them, and go through its rows with the next chunks always on their way. Rows of
+// x are the columns; they stay in L1. Bytes of k come in the order in which lanes load them, 16 at a time, for both
+// factors alike.
 #pragma once
 
 #include "device/ptx/matrix.cuh"
@@ -15,104 +16,119 @@ namespace kw {
 template <u32 kParts>  // of eight rows of x
 struct MatmulInt8Few {
   static constexpr u32 kColumns = KW_MATMUL_FEW_COLUMNS, kWarps = KW_MATMUL_FEW_WARPS, kChunk = KW_MATMUL_FEW_CHUNK;
-  static constexpr u32 kTiles = kColumns / 16, kLoads = kChunk / 64, kRows = kParts * 8;
-  using Partial = int[kWarps][kRows][kColumns + 1];
+  static constexpr u32 kLoads = kChunk / 64, kRows = kParts * 8, kAhead = 3;
+  using Partial = int[2][kWarps][kRows][kColumns + 1];
+  using Chunk = u32[2][kLoads][4];  // of a lane: of rows lane / 4 and lane / 4 + 8
   const KwMatmulInt8AnyParams& p;
-  const i64 first;  // of the weight's rows
-  const u32 lane;
-  int sum[kTiles][kParts][4];
-  u32 left[kTiles * 2][kLoads][4];
+  const u32 lane, warp, rounds;  // of chunks, one for each warp
+  int sum[kParts][4];
 
   __device__ __forceinline__ explicit MatmulInt8Few(const KwMatmulInt8AnyParams& p)
-      : p(p), first(i64{blockIdx.x} * kColumns), lane(threadIdx.x % 32) {
-#pragma unroll
-    for (u32 i = 0; i < kTiles * kParts * 4; ++i) sum[i / (kParts * 4)][i / 4 % kParts][i % 4] = 0;
+      : p(p),
+        lane(threadIdx.x % 32),
+        warp(threadIdx.x / 32),
+        rounds(static_cast<u32>((p.k + kChunk * kWarps - 1) / (kChunk * kWarps))) {}
+
+  __device__ __forceinline__ i64 byte(u32 round, u32 load) const {
+    return i64{round * kWarps + warp} * kChunk + load * 64 + lane % 4 * 16;
   }
 
-  __device__ __forceinline__ i64 byte(i64 chunk, u32 load) const { return chunk * kChunk + load * 64 + lane % 4 * 16; }
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (u32 i = 0; i < kParts * 4; ++i) sum[i / 4][i % 4] = 0;
+  }
 
-  __device__ __forceinline__ static void clear(u32 (&word)[4]) {
+  // 16 bytes of a row, zeros outside the matrix.
+  template <bool kOnce>
+  __device__ __forceinline__ void load_bytes(const char* from, i64 pitch, i64 row, i64 rows, i64 at,
+                                             u32 (&word)[4]) const {
 #pragma unroll
     for (u32 i = 0; i < 4; ++i) word[i] = 0;
-  }
-
-  __device__ __forceinline__ void fetch(i64 chunk) {
-#pragma unroll
-    for (u32 i = 0; i < kTiles * 2; ++i) {
-      const i64 row = first + i * 8 + lane / 4;
-#pragma unroll
-      for (u32 j = 0; j < kLoads; ++j) {
-        clear(left[i][j]);
-        if (row < p.to.n && byte(chunk, j) < p.k)
-          load_once(p.weight + row * p.weight_pitch + byte(chunk, j), left[i][j]);
-      }
+    if (row >= rows || at >= p.k) return;
+    if constexpr (kOnce) {
+      load_once(from + row * pitch + at, word);
+    } else {
+      load<16>(from + row * pitch + at, word);
     }
   }
 
-  __device__ __forceinline__ void multiply(i64 chunk, const u32 (&of)[kTiles * 2][kLoads][4]) {
+  __device__ __forceinline__ void fetch(Chunk& to, u32 group, u32 round) const {
+#pragma unroll
+    for (u32 i = 0; i < 2 * kLoads; ++i) {
+      const i64 row = i64{group} * kColumns + i / kLoads * 8 + lane / 4;
+      load_bytes<true>(p.weight, p.weight_pitch, row, p.to.n, byte(round, i % kLoads), to[i / kLoads][i % kLoads]);
+    }
+  }
+
+  __device__ __forceinline__ void multiply(const Chunk& left, u32 round) {
 #pragma unroll
     for (u32 j = 0; j < kLoads; ++j) {
 #pragma unroll
       for (u32 part = 0; part < kParts; ++part) {
-        const u32 row = part * 8 + lane / 4;
         u32 right[4];
-        clear(right);
-        if (row < p.to.m && byte(chunk, j) < p.k) load<16>(p.x + row * p.x_pitch + byte(chunk, j), right);
+        load_bytes<false>(p.x, p.x_pitch, part * 8 + lane / 4, p.to.m, byte(round, j), right);
 #pragma unroll
-        for (u32 i = 0; i < kTiles; ++i) {
-          const u32(&low)[4] = of[i * 2][j];
-          const u32(&high)[4] = of[i * 2 + 1][j];
-#pragma unroll
-          for (u32 k = 0; k < 4; k += 2) {
-            const u32 a[4] = {low[k], high[k], low[k + 1], high[k + 1]};
-            multiply_int8(sum[i][part], a, right[k], right[k + 1]);
-          }
+        for (u32 k = 0; k < 4; k += 2) {
+          const u32 a[4] = {left[0][j][k], left[1][j][k], left[0][j][k + 1], left[1][j][k + 1]};
+          multiply_int8(sum[part], a, right[k], right[k + 1]);
         }
       }
     }
   }
 
-  // The warps' sums to shared memory, then each thread adds up some elements of the result.
-  __device__ __forceinline__ void finish(Partial& partial) const {
-    const u32 warp = threadIdx.x / 32;
+  // The warps' sums to shared memory, then a thread adds up those of an element of the result. Of the two rooms one may
+  // still be read.
+  __device__ __forceinline__ void finish(Partial& partial, u32 group, u32 turn) {
 #pragma unroll
-    for (u32 i = 0; i < kTiles; ++i) {
-#pragma unroll
-      for (u32 part = 0; part < kParts; ++part) {
-#pragma unroll
-        for (u32 j = 0; j < 4; ++j) {
-          partial[warp][part * 8 + lane % 4 * 2 + j % 2][i * 16 + j / 2 * 8 + lane / 4] = sum[i][part][j];
-        }
-      }
+    for (u32 i = 0; i < kParts * 4; ++i) {
+      const u32 row = i / 4 * 8 + lane % 4 * 2 + i % 2;
+      partial[turn][warp][row][i % 4 / 2 * 8 + lane / 4] = sum[i / 4][i % 4];
     }
+    clear();
     __syncthreads();
-    const MatmulColumns<1> columns(p.to, first + lane);
-#pragma unroll 1
-    for (u32 row = warp; row < kRows && row < p.to.m; row += kWarps) {
-      int total[1] = {0};
+    const u32 row = threadIdx.x / kColumns, inside = threadIdx.x % kColumns;
+    const i64 column = i64{group} * kColumns + inside;
+    if (row >= kRows || row >= p.to.m || column >= p.to.n) return;
+    const MatmulColumns<1> columns(p.to, column);
+    int total[1] = {0};
 #pragma unroll
-      for (u32 i = 0; i < kWarps; ++i) total[0] += partial[i][row][lane];
-      columns.put(row, first + lane, columns.row_scale(row), total);
-    }
+    for (u32 i = 0; i < kWarps; ++i) total[0] += partial[turn][i][row][inside];
+    columns.put(row, column, columns.row_scale(row), total);
   }
+
+  // Chunks in the order of a block's rows of the weight: which rows, and which round of a row.
+  struct Place {
+    u32 group, round;
+    __device__ __forceinline__ void advance(u32 rounds) {
+      if (++round == rounds) round = 0, group += gridDim.x;
+    }
+  };
 
   __device__ __forceinline__ void run() {
     __shared__ Partial partial;
-    const i64 chunks = (p.k + kChunk - 1) / kChunk;
-    i64 chunk = threadIdx.x / 32;
+    Chunk left[kAhead];
+    Place now = {blockIdx.x, 0}, next = now;
+    u32 turn = 0;
+    clear();
     allow_next_kernel();
     wait_for_previous_kernel();
-    if (chunk < chunks) fetch(chunk);
-#pragma unroll 1
-    for (; chunk < chunks; chunk += kWarps) {
-      u32 now[kTiles * 2][kLoads][4];
 #pragma unroll
-      for (u32 i = 0; i < kTiles * 2 * kLoads * 4; ++i)
-        now[i / (kLoads * 4)][i / 4 % kLoads][i % 4] = left[i / (kLoads * 4)][i / 4 % kLoads][i % 4];
-      fetch(chunk + kWarps);  // zeros past the end
-      multiply(chunk, now);
+    for (u32 i = 0; i < kAhead; ++i, next.advance(rounds)) fetch(left[i], next.group, next.round);
+#pragma unroll 1
+    while (now.group < p.columns) {
+#pragma unroll
+      for (u32 i = 0; i < kAhead; ++i) {
+        if (now.group >= p.columns) break;
+        multiply(left[i], now.round);
+        fetch(left[i], next.group, next.round);
+        next.advance(rounds);
+        if (now.round + 1 == rounds) {
+          finish(partial, now.group, turn);
+          turn ^= 1;
+        }
+        now.advance(rounds);
+      }
     }
-    finish(partial);
   }
 };
 

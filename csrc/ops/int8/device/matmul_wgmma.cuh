@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The product by warpgroups: one copies boxes of x and of the weight to stages of shared memory, two multiply, each 64
-// of a tile's 128 rows by all of its 256 columns: narrower tiles would read more from L2 than it gives at the rate of
-// 8-bit products. Two blocks of a cluster have the same columns: each copies half of the weight's rows to both.
+// of a tile's 128 rows by all of its columns, 256 where the GPU has enough such tiles: narrower ones read more from L2
+// than it gives at the rate of 8-bit products. Two blocks of a cluster have the same columns: each copies half of the
+// weight's rows to both.
 #pragma once
 
 #include "device/pipeline.cuh"
@@ -24,11 +25,11 @@ __device__ __forceinline__ char* matmul_shared() {
   return room;
 }
 
-template <u32 kCluster>
+template <u32 kCluster, u32 kColumns>
 struct MatmulInt8 {
-  static constexpr u32 kRows = KW_MATMUL_ROWS, kColumns = KW_MATMUL_COLUMNS, kDepth = KW_MATMUL_DEPTH;
-  static constexpr u32 kWarps = 8, kStages = KW_MATMUL_STAGES;  // those that multiply
-  static constexpr u32 kLeftBytes = kRows * kDepth, kStageBytes = KW_MATMUL_STAGE_BYTES;
+  static constexpr u32 kRows = KW_MATMUL_ROWS, kDepth = KW_MATMUL_DEPTH, kWarps = 8;  // those that multiply
+  static constexpr u32 kLeftBytes = kRows * kDepth, kStageBytes = (kRows + kColumns) * kDepth;
+  static constexpr u32 kStages = KW_MATMUL_STAGES_BYTES / kStageBytes;
   static constexpr u32 kShare = kColumns / kCluster, kSums = kColumns / 2;
   using Stages = Pipeline<kStages, kStageBytes>;
   using Sums = int[kSums];
@@ -44,7 +45,7 @@ struct MatmulInt8 {
     stages.barriers = rooms() + kWarps * KW_MATMUL_ROOM_BYTES;
   }
 
-  __device__ __forceinline__ u32 rooms() const { return stages.stages + kStages * kStageBytes; }
+  __device__ __forceinline__ u32 rooms() const { return stages.stages + KW_MATMUL_STAGES_BYTES; }
 
   __device__ __forceinline__ void copy(const typename Stages::Stage& stage, u32 step, const Tile& tile) const {
     stages.acquire(stage, kStageBytes);

@@ -83,7 +83,7 @@ struct QuantizeRow {
   }
 
   // Whether rows are plain: what else there is to do is done to one unit after the other, in code that stands once.
-  __device__ __forceinline__ bool plain() const { return p.vectors && p.eps < 0.0f && !(p.threshold > 0.0f); }
+  __device__ __forceinline__ bool plain() const { return p.vectors && p.eps < 0.0f; }
 
   // do_it(unit, element) for each in a rolled loop. Registers have no index: they move instead.
   template <class F>
@@ -156,11 +156,9 @@ struct QuantizeRow {
     }
   }
 
-  // Outliers become 0, and their columns are told. They are rare, and so is what follows the comparison.
+  // Outliers become 0, and their columns are told. They are rare; a NaN may hide some.
   __device__ __forceinline__ void cut(Unit<T, 16>& of, i64 at) const {
-    if (!(float_of_bits(largest(of)) >= p.threshold)) {
-      if (largest(of) <= 0x7f800000u) return;  // a NaN may hide larger numbers
-    }
+    if (float_of_bits(largest(of)) < p.threshold) return;
     float value[kCount];
     of.unpack(value);
 #pragma unroll
@@ -173,14 +171,25 @@ struct QuantizeRow {
     of.pack(value);
   }
 
+  __device__ __forceinline__ u32 largest_of_units() const {
+    u32 most = 0;
+#pragma unroll
+    for (u32 i = 0; i < kUnits; ++i) {
+      const u32 size = largest(unit[i]);
+      most = size > most ? size : most;
+    }
+    return most;
+  }
+
   // The largest size among the thread's elements, and the sum of the squares.
   __device__ __forceinline__ void measure(u32 piece, u32& most, float& squares) {
     if (plain()) {
-#pragma unroll
-      for (u32 i = 0; i < kUnits; ++i) {
-        const u32 size = largest(unit[i]);
-        most = size > most ? size : most;
+      u32 here = largest_of_units();
+      if (p.threshold > 0.0f && !(float_of_bits(here) < p.threshold)) {
+        one_by_one(piece, [&](Unit<T, 16>& of, i64 at) { cut(of, at); });
+        here = largest_of_units();
       }
+      most = here > most ? here : most;
       return;
     }
     one_by_one(piece, [&](Unit<T, 16>& of, i64 at) {
@@ -215,6 +224,16 @@ struct QuantizeRow {
     return sum;
   }
 
+  // Codes of outliers' columns are 0: of such a column the byte is 1.
+  __device__ __forceinline__ void mask(i64 at, Unit<Int8, kCount>& codes) const {
+    if (p.phase != KW_QUANTIZE_ROWS_WRITE) return;
+    Unit<Int8, kCount> columns;
+    columns.clear();
+    load_unit(p.outliers, at, p.cols, p.vectors != 0, columns);
+#pragma unroll
+    for (u32 i = 0; i < kCount / 4; ++i) codes.word[i] &= ~(columns.word[i] * 255u);
+  }
+
   __device__ __forceinline__ int write(u32 piece, float by, u32 kept) {
     char* const to = p.codes + row * p.codes_pitch;
     int sum = 0;
@@ -226,6 +245,7 @@ struct QuantizeRow {
         const i64 at = element(piece, i);
         unit[i].unpack(value);
         round_all(value, by, kept, codes);
+        mask(at, codes);
         if (at < p.cols) store<kCount>(to + at, codes.word);
         sum += sum_of(codes);
       }
@@ -234,16 +254,16 @@ struct QuantizeRow {
     one_by_one(piece, [&](Unit<T, 16>& of, i64 at) {
       values(of, at, value);
       round_all(value, by, kept, codes);
+      mask(at, codes);
       store_unit(to, at, p.cols, p.vectors != 0, codes);
       sum += sum_of(codes);
     });
     return sum;
   }
 
-  __device__ __forceinline__ void run() {
-    const u32 pieces = static_cast<u32>((p.cols - 1) / (kUnits * kCount * threads.count())) + 1;
+  __device__ __forceinline__ float found_absmax(u32 pieces, float& rstd) {
     u32 most = 0;
-    float squares = 0.0f, rstd = 1.0f;
+    float squares = 0.0f;
 #pragma unroll 1
     for (u32 piece = 0; piece < pieces; ++piece) {
       fetch(piece);
@@ -252,22 +272,40 @@ struct QuantizeRow {
     if (p.eps >= 0.0f) {
       rstd = rsqrt_approx(threads.sum(squares) * reciprocal_approx(static_cast<float>(p.cols)) + p.eps);
     }
-    float absmax = multiply_rounded(float_of_bits(threads.largest(most)), rstd);
-    absmax = absmax < p.clamp ? p.clamp : absmax;
-    const u32 bits = bits_of_float(absmax), kept = bits >= 0x00800000u && bits < 0x7f800000u ? 0xffffffffu : 0;
+    const float absmax = multiply_rounded(float_of_bits(threads.largest(most)), rstd);
+    return absmax < p.clamp ? p.clamp : absmax;
+  }
+
+  // Pieces of a row that registers have not kept.
+  __device__ __forceinline__ void fetch_again(u32 piece) {
+    fetch(piece);
+    if (p.threshold > 0.0f && p.phase != KW_QUANTIZE_ROWS_WRITE) {
+      one_by_one(piece, [&](Unit<T, 16>& of, i64 at) { cut(of, at); });
+    }
+  }
+
+  __device__ __forceinline__ void run() {
+    const u32 pieces = static_cast<u32>((p.cols - 1) / (kUnits * kCount * threads.count())) + 1;
+    const bool writes = p.phase == KW_QUANTIZE_ROWS_WRITE, first = threads.thread() == 0;
+    float rstd = 1.0f, absmax;
+    u32 word[1];
+    if (writes) {
+      load<4>(p.absmax + row * 4, word);
+      absmax = float_of_bits(word[0]);
+    } else {
+      absmax = found_absmax(pieces, rstd);
+      word[0] = bits_of_float(absmax);
+      if (first) store<4>(p.absmax + row * 4, word);
+      if (p.phase == KW_QUANTIZE_ROWS_MEASURE) return;
+    }
+    const u32 kept = word[0] >= 0x00800000u && word[0] < 0x7f800000u ? 0xffffffffu : 0;
     const float by = multiply_rounded(multiply_rounded(127.0f, reciprocal_approx(absmax)), rstd);
     int sum = 0;
 #pragma unroll 1
     for (u32 piece = 0; piece < pieces; ++piece) {
-      if (pieces > 1) {
-        fetch(piece);
-        if (p.threshold > 0.0f) one_by_one(piece, [&](Unit<T, 16>& of, i64 at) { cut(of, at); });
-      }
+      if (pieces > 1 || writes) fetch_again(piece);
       sum += write(piece, by, kept);
     }
-    const bool first = threads.thread() == 0;
-    const u32 word[1] = {bits};
-    if (first) store<4>(p.absmax + row * 4, word);
     if (p.sums == nullptr) return;
     const u32 total[1] = {static_cast<u32>(threads.total(sum))};
     if (first) store<4>(p.sums + row * 4, total);
@@ -297,22 +335,6 @@ __device__ __forceinline__ void clear_outliers(const KwQuantizeRowsParams& p) {
   const i64 column = static_cast<i64>(blockIdx.x) * KW_QUANTIZE_ROWS_THREADS + threadIdx.x;
   const u32 no[1] = {0};
   if (column < p.cols) store<1>(p.outliers + column, no);
-}
-
-// The codes of outliers' columns become 0 in all rows: a thread has a column of some rows.
-__device__ __forceinline__ void clear_columns(const KwQuantizeRowsParams& p) {
-  allow_next_kernel();
-  wait_for_previous_kernel();
-  const i64 parts = (p.cols + KW_QUANTIZE_ROWS_THREADS - 1) / KW_QUANTIZE_ROWS_THREADS;
-  const i64 column = blockIdx.x % parts * KW_QUANTIZE_ROWS_THREADS + threadIdx.x;
-  if (column >= p.cols) return;
-  u32 flag[1];
-  load<1>(p.outliers + column, flag);
-  if (flag[0] == 0) return;
-  const i64 first = blockIdx.x / parts * KW_QUANTIZE_ROWS_CLEARED, most = first + KW_QUANTIZE_ROWS_CLEARED;
-  const u32 zero[1] = {0};
-#pragma unroll 4
-  for (i64 row = first; row < p.rows && row < most; ++row) store<1>(p.codes + row * p.codes_pitch + column, zero);
 }
 
 }  // namespace kw

@@ -18,7 +18,8 @@ static_assert(int{KW_MATMUL_FLOAT32} == KW_FLOAT32 && int{KW_MATMUL_FLOAT16} == 
               "kernels number element types as the ABI does");
 
 Module module{"matmul_int8"};
-Kernel by_warpgroups[2] = {{"matmul_int8_single"}, {"matmul_int8_pair"}};
+Kernel by_single[3] = {{"matmul_int8_single_64"}, {"matmul_int8_single_128"}, {"matmul_int8_single_256"}};
+Kernel by_pair{"matmul_int8_pair_256"};
 Kernel by_few[2] = {{"matmul_int8_few_1"}, {"matmul_int8_few_2"}};
 Kernel by_tiles{"matmul_int8_tile"}, by_any{"matmul_int8_any"};
 
@@ -31,6 +32,8 @@ kw_status check_types(const char* name, const MatmulInt8& a) {
                 "factor 1",
                 name, KW_INT32);
   }
+  if (!(a.factor >= -3e38f && a.factor <= 3e38f))
+    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: factor is %g; it must be a finite float32", name, (double)a.factor);
   if (a.bias != nullptr && a.bias_dtype != KW_FLOAT32 && a.bias_dtype != KW_FLOAT16 && a.bias_dtype != KW_BFLOAT16)
     return fail(KW_ERROR_INVALID_ARGUMENT,
                 "%s: bias_dtype is %d; it must be KW_FLOAT32 (0), KW_FLOAT16 (1) or KW_BFLOAT16 (2)", name,
@@ -95,7 +98,7 @@ kw_status run_warpgroups(const Context& context, void* stream, const MatmulInt8&
   const Plan plan = plan_for(a, *context.device);
   KwMatmulInt8Params p{};
   KW_TRY(encode_factor(context, a.x, a.m, a.x_stride, a.k, KW_MATMUL_ROWS, &p.x));
-  KW_TRY(encode_factor(context, a.weight, a.n, a.weight_stride, a.k, KW_MATMUL_COLUMNS / plan.cluster, &p.weight));
+  KW_TRY(encode_factor(context, a.weight, a.n, a.weight_stride, a.k, plan.width / plan.cluster, &p.weight));
   p.to = result_of(a);
   p.steps = static_cast<unsigned>(ratio_up(a.k, KW_MATMUL_DEPTH));
   p.rows = static_cast<unsigned>(plan.rows);
@@ -105,7 +108,8 @@ kw_status run_warpgroups(const Context& context, void* stream, const MatmulInt8&
   how.shared = KW_MATMUL_SHARED;
   how.cluster = static_cast<uint32_t>(plan.cluster);
   how.overlap = true;
-  return launch(context, by_warpgroups[plan.cluster - 1], how, stream, &p, sizeof p);
+  Kernel& kernel = plan.cluster > 1 ? by_pair : by_single[plan.width / 128];
+  return launch(context, kernel, how, stream, &p, sizeof p);
 }
 
 KwMatmulInt8AnyParams params_of(const MatmulInt8& a, int64_t tile) {
@@ -148,7 +152,8 @@ kw_status run_blocks(const Context& context, void* stream, const MatmulInt8& a, 
 
 kw_status run_few(const Context& context, void* stream, const MatmulInt8& a) {
   const KwMatmulInt8AnyParams p = params_of(a, KW_MATMUL_FEW_COLUMNS);
-  Launch how{p.columns, KW_MATMUL_FEW_WARPS * 32};
+  const int64_t blocks = few_blocks(p.columns, *context.device);
+  Launch how{static_cast<uint32_t>(blocks), KW_MATMUL_FEW_WARPS * 32};
   how.overlap = true;
   return launch(context, by_few[a.m > 8], how, stream, &p, sizeof p);
 }

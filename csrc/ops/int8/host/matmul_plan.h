@@ -35,19 +35,37 @@ inline Way way_for(const MatmulInt8& a, uint32_t features) {
 
 struct Plan {
   int cluster;                  // blocks that share columns
+  int64_t width;                // columns of a tile
   int64_t rows, columns, grid;  // tiles, and blocks
 };
 
-// A pair needs two rows of tiles to share.
+// Rounds of tiles, each as long as what it copies: a wide tile reads less for its products, a narrow one leaves no
+// multiprocessor without work. A pair needs two rows of tiles to share, and is for the wide ones.
 inline Plan plan_for(const MatmulInt8& a, const Device& device) {
-  Plan plan{};
-  plan.rows = ratio_up(a.m, KW_MATMUL_ROWS);
-  plan.columns = ratio_up(a.n, KW_MATMUL_COLUMNS);
-  plan.cluster = plan.rows > 1 ? 2 : 1;
-  plan.rows = ratio_up(plan.rows, plan.cluster) * plan.cluster;
-  const int64_t tiles = plan.rows / plan.cluster * plan.columns, room = device.multiprocessors / plan.cluster;
-  plan.grid = (tiles < room || room == 0 ? tiles : room) * plan.cluster;
-  return plan;
+  Plan best{};
+  int64_t least = 0;
+  for (int64_t width = KW_MATMUL_COLUMNS; width >= 64; width /= 2) {
+    Plan plan{};
+    plan.width = width;
+    plan.rows = ratio_up(a.m, KW_MATMUL_ROWS);
+    plan.columns = ratio_up(a.n, width);
+    const int64_t rounds = ratio_up(plan.rows * plan.columns, device.multiprocessors);
+    const int64_t cost = rounds * (KW_MATMUL_ROWS + width);
+    if (least > 0 && cost >= least) continue;
+    least = cost;
+    plan.cluster = plan.rows > 1 && width == KW_MATMUL_COLUMNS ? 2 : 1;
+    plan.rows = ratio_up(plan.rows, plan.cluster) * plan.cluster;
+    const int64_t tiles = plan.rows / plan.cluster * plan.columns, room = device.multiprocessors / plan.cluster;
+    plan.grid = (tiles < room || room == 0 ? tiles : room) * plan.cluster;
+    best = plan;
+  }
+  return best;
+}
+
+// Blocks of few rows of x: as many as the GPU has room for at once, so that each goes through rows of the weight.
+inline int64_t few_blocks(int64_t groups, const Device& device) {
+  const int64_t room = 2 * device.multiprocessors;
+  return groups < room ? groups : room;
 }
 
 }  // namespace kw::matmul_int8_plan

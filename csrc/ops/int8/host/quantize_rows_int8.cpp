@@ -18,7 +18,7 @@ Module module{"quantize_rows_int8"};
 Kernel by_warps[3] = KW_TYPES("quantize_rows_int8_warp");
 Kernel by_few[3] = KW_TYPES("quantize_rows_int8_few");
 Kernel by_blocks[3] = KW_TYPES("quantize_rows_int8_block");
-Kernel clear_kernel{"quantize_rows_int8_clear"}, columns_kernel{"quantize_rows_int8_columns"};
+Kernel clear_kernel{"quantize_rows_int8_clear"};
 
 kw_status check_numbers(const char* name, const QuantizeRows& a) {
   if (!(a.clamp >= 0.0f && a.clamp <= 3e38f))
@@ -67,7 +67,7 @@ bool aligned(const void* data, int64_t pitch, int64_t rows, uintptr_t bytes) {
   return bits % bytes == 0;
 }
 
-KwQuantizeRowsParams params_of(const QuantizeRows& a) {
+KwQuantizeRowsParams params_of(const QuantizeRows& a, int phase) {
   const int64_t size = size_of(a.dtype), unit = 16 / size;
   KwQuantizeRowsParams p{};
   p.codes = reinterpret_cast<char*>(a.codes);
@@ -80,9 +80,11 @@ KwQuantizeRowsParams params_of(const QuantizeRows& a) {
   p.x_pitch = a.x_stride * size, p.codes_pitch = a.codes_stride;
   p.clamp = a.clamp, p.threshold = a.threshold, p.eps = a.eps;
   p.vectors = a.cols % unit == 0 && aligned(a.x, p.x_pitch, a.rows, 16) &&
-              aligned(a.codes, p.codes_pitch, a.rows, static_cast<uintptr_t>(unit));
+              aligned(a.codes, p.codes_pitch, a.rows, static_cast<uintptr_t>(unit)) &&
+              aligned(a.outliers, 0, 1, static_cast<uintptr_t>(unit));
   p.weight_vectors = p.vectors && a.weight_dtype == a.dtype && aligned(a.weight, 0, 1, 16);
   p.weight_is_float = a.weight_dtype == KW_FLOAT32;
+  p.phase = phase;
   return p;
 }
 
@@ -110,7 +112,7 @@ kw_status queue(const Context& context, Kernel& kernel, int64_t blocks, int64_t 
 }
 
 // A launch counts its blocks in 31 bits: of more rows, so many at a time.
-kw_status queue_rows(const Context& context, void* stream, const QuantizeRows& a) {
+kw_status queue_rows(const Context& context, void* stream, const QuantizeRows& a, int phase) {
   const int64_t size = size_of(a.dtype);
   for (int64_t first = 0; first < a.rows; first += kMaxRows) {
     QuantizeRows part = a;
@@ -120,7 +122,7 @@ kw_status queue_rows(const Context& context, void* stream, const QuantizeRows& a
     part.sums = a.sums == nullptr ? nullptr : a.sums + first;
     part.x = static_cast<const char*>(a.x) + first * a.x_stride * size;
     const Chosen chosen = choose(part, *context.device);
-    KW_TRY(queue(context, *chosen.kernel, chosen.blocks, chosen.threads, stream, params_of(part)));
+    KW_TRY(queue(context, *chosen.kernel, chosen.blocks, chosen.threads, stream, params_of(part, phase)));
   }
   return KW_OK;
 }
@@ -128,12 +130,15 @@ kw_status queue_rows(const Context& context, void* stream, const QuantizeRows& a
 kw_status run_on_device(int32_t device, void* stream, const QuantizeRows& a) {
   Context context;
   KW_TRY(module_context(module, device, &context));
-  const int64_t parts = ratio_up(a.cols, kThreads);
-  const KwQuantizeRowsParams p = params_of(a);
-  if (a.threshold > 0.0f && a.cols > 0) KW_TRY(queue(context, clear_kernel, parts, kThreads, stream, p));
-  if (a.rows > 0) KW_TRY(queue_rows(context, stream, a));
-  if (a.threshold == 0.0f || a.rows < 2 || a.cols == 0) return KW_OK;  // outliers of one row are 0 already
-  return queue(context, columns_kernel, parts * ratio_up(a.rows, KW_QUANTIZE_ROWS_CLEARED), kThreads, stream, p);
+  if (a.threshold > 0.0f && a.cols > 0) {
+    const KwQuantizeRowsParams p = params_of(a, KW_QUANTIZE_ROWS_ALL);
+    KW_TRY(queue(context, clear_kernel, ratio_up(a.cols, kThreads), kThreads, stream, p));
+  }
+  if (a.rows == 0) return KW_OK;
+  const bool twice = a.threshold > 0.0f && a.rows > 1;  // outliers of one row are all that there are in their columns
+  if (!twice) return queue_rows(context, stream, a, KW_QUANTIZE_ROWS_ALL);
+  KW_TRY(queue_rows(context, stream, a, KW_QUANTIZE_ROWS_MEASURE));
+  return queue_rows(context, stream, a, KW_QUANTIZE_ROWS_WRITE);
 }
 
 }  // namespace

@@ -1,123 +1,27 @@
 // SPDX-License-Identifier: MIT
-// A linear layer with its activation on the CPU. Rows of the weight are taken apart among the threads; four of them and
-// two of x share what is loaded. For machines without a BLAS: torch's own product is what the Python operator takes.
-#include "ops/linear/api/linear.h"
+// A linear layer with its activation on the CPU. Rows of the weight are taken apart among the threads. For machines
+// without a BLAS: torch's own product is what the Python operator takes.
 #include "cpu/pages.h"
 #include "cpu/pool.h"
-#include "cpu/simd.h"
-#include "ops/linear/host/linear.h"
+#include "ops/linear/cpu/layer.h"
 
 namespace kw::cpu {
 
 KW_CPU_RANGE(linear_columns)
 
-constexpr int64_t kColumns = 4, kRows = 2;
-
 namespace KW_ISA {
-namespace {
-
-// exp(-v), of any v.
-float exp_minus_one(float v) {
-  float lane[kLanes];
-  store(lane, exp(all(-v)));
-  return lane[0];
-}
-
-// Half of 1 - erf(v / sqrt 2) for v >= 0, by Abramowitz and Stegun's 7.1.26, to 2^-23.
-float upper_tail(float v) {
-  const float t = 1.0f / (1.0f + 0.3275911f * 0.70710678f * v);
-  const float p =
-      t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
-  return 0.5f * p * exp_minus_one(0.5f * v * v);
-}
-
-float activated(int32_t activation, float v) {
-  const float positive = v < 0.0f ? 0.0f : v;
-  switch (activation) {
-    case KW_RELU:
-      return positive;
-    case KW_SQUARED_RELU:
-      return positive * positive;
-    case KW_SILU:
-      return v / (1.0f + exp_minus_one(v));
-    case KW_GELU:
-      return v < 0.0f ? v * upper_tail(-v) : v - v * upper_tail(v);
-    case KW_GELU_TANH:
-      return v / (1.0f + exp_minus_one(1.5957691f * (v + 0.044715f * v * v * v)));
-    default:
-      return v;
-  }
-}
-
-template <class T>
-struct Layer {
-  const Linear& a;
-
-  const T* x(int64_t row) const { return static_cast<const T*>(a.x) + row * a.x_stride; }
-  const T* weight(int64_t row) const { return static_cast<const T*>(a.weight) + row * a.weight_stride; }
-
-  void put(int64_t row, int64_t column, float sum) const {
-    if (a.bias != nullptr) {
-      float bias[kLanes];
-      store(bias, load_part(static_cast<const T*>(a.bias) + column, 1));
-      sum += bias[0];
-    }
-    store_part(static_cast<T*>(a.y) + row * a.y_stride + column, all(activated(a.activation, sum)), 1);
-  }
-
-  // kM rows of x, kN of the weight.
-  template <int64_t kM, int64_t kN>
-  void tile(int64_t row, int64_t column) const {
-    Vec sum[kM][kN];
-    for (auto& of_row : sum) {
-      for (Vec& one : of_row) one = zero();
-    }
-    const auto add_products = [&](auto read, int64_t at) {
-      Vec left[kM];
-      for (int64_t i = 0; i < kM; ++i) left[i] = read(x(row + i) + at);
-      for (int64_t j = 0; j < kN; ++j) {
-        const Vec right = read(weight(column + j) + at);
-        for (int64_t i = 0; i < kM; ++i) sum[i][j] = mul_add(left[i], right, sum[i][j]);
-      }
-    };
-    int64_t k = 0;
-    for (; k + kLanes <= a.k; k += kLanes) add_products([](const T* p) { return load(p); }, k);
-    if (k < a.k) add_products([&](const T* p) { return load_part(p, a.k - k); }, k);
-    for (int64_t i = 0; i < kM; ++i) {
-      for (int64_t j = 0; j < kN; ++j) put(row + i, column + j, total(sum[i][j]));
-    }
-  }
-
-  void columns(int64_t begin, int64_t end) const {
-    for (int64_t column = begin; column < end;) {
-      const bool four = end - column >= kColumns;
-      int64_t row = 0;
-      for (; row + kRows <= a.m; row += kRows) four ? tile<kRows, kColumns>(row, column) : tile<kRows, 1>(row, column);
-      for (; row < a.m; ++row) four ? tile<1, kColumns>(row, column) : tile<1, 1>(row, column);
-      column += four ? kColumns : 1;
-    }
-  }
-};
-
-}  // namespace
 
 void linear_columns(const void* context, int64_t begin, int64_t end) {
-  const Linear& a = *static_cast<const Linear*>(context);
-  const int64_t first = begin * kColumns, last = end * kColumns < a.n ? end * kColumns : a.n;
-  if (a.dtype == KW_FLOAT32) return Layer<float>{a}.columns(first, last);
-  if (a.dtype == KW_FLOAT16) return Layer<Half>{a}.columns(first, last);
-  return Layer<BFloat16>{a}.columns(first, last);
+  columns_of<false>(*static_cast<const Linear*>(context), begin, end);
 }
 
 }  // namespace KW_ISA
 
 #if KW_CPU_BASELINE
 kw_status linear(const Linear& args) {
-  constexpr int64_t kProducts = 131072;  // fewer take this thread less than another takes to wake up
   const int64_t size = args.dtype == KW_FLOAT32 ? 4 : 2;
   will_write(args.y, args.m, args.y_stride, args.n * size, size);
-  parallel_for((args.n + kColumns - 1) / kColumns, 1 + kProducts / (args.m * (args.k + 1) * kColumns),
-               picked_linear_columns(), &args);
+  parallel_for(KW_ISA::column_groups(args), KW_ISA::column_grain(args), picked_linear_columns(), &args);
   return KW_OK;
 }
 #endif

@@ -20,7 +20,7 @@ __device__ __forceinline__ float linear_element(const char* from) {
   }
 }
 
-template <class T>
+template <class T, bool kGated>
 struct LinearAny {
   static constexpr u32 kTile = 64, kDepth = 16, kThreads = 256, kEach = 4;  // a thread has 4 rows and 4 columns
   using Stage = float[kDepth][kTile + 1];
@@ -58,42 +58,60 @@ struct LinearAny {
     }
   }
 
-  __device__ __forceinline__ void put(i64 row, i64 column, float sum) const {
+  // `times`: of a gated layer, the sum that its gate is for.
+  __device__ __forceinline__ void put(i64 row, i64 column, float sum, float times) const {
     if (row >= p.m || column >= p.n) return;
-    if (p.bias != nullptr) sum += linear_element<T>(p.bias + column * T::kSize);
-    const float value = activate(sum);
+    if (p.bias != nullptr) {
+      sum += linear_element<T>(p.bias + column * T::kSize);
+      if (kGated) times += linear_element<T>(p.bias + (p.n + column) * T::kSize);
+    }
+    const float value = kGated ? activate(sum) * times : activate(sum);
     u32 word[1] = {bits_of_float(value)};
     if constexpr (T::kSize == 2) word[0] = T::pack(value, 0.0f);
     store<T::kSize>(p.y + row * p.y_pitch + column * T::kSize, word);
   }
 
+  using Sums = float[kEach * kEach];
+
+  __device__ __forceinline__ void add(Sums& sum, const Stage& left, const Stage& right) const {
+    const u32 row = threadIdx.x / 16, column = threadIdx.x % 16;
+#pragma unroll
+    for (u32 i = 0; i < kDepth; ++i) {
+#pragma unroll
+      for (u32 j = 0; j < kEach * kEach; ++j) {
+        sum[j] = fmaf(left[i][row + j / kEach * 16], right[i][column + j % kEach * 16], sum[j]);
+      }
+    }
+  }
+
+  __device__ __forceinline__ float chosen(const Sums& sum, u32 j, u32 i) const {
+    float value = 0.0f;
+#pragma unroll
+    for (u32 s = 0; s < kEach; ++s) value = s == j ? sum[s * kEach + i] : value;
+    return value;
+  }
+
   __device__ __forceinline__ void run() const {
     __shared__ Stage left;
-    __shared__ Stage right;
+    __shared__ Stage right[kGated ? 2 : 1];
     const u32 row = threadIdx.x / 16, column = threadIdx.x % 16;
-    float sum[kEach * kEach] = {};
+    Sums sum[kGated ? 2 : 1] = {};
 #pragma unroll 1
     for (i64 k = 0; k < p.k; k += kDepth) {
       fetch(left, p.x, p.x_pitch, first_row, p.m, k);
-      fetch(right, p.weight, p.weight_pitch, first_column, p.n, k);
+      fetch(right[0], p.weight, p.weight_pitch, first_column, p.n, k);
+      if constexpr (kGated) fetch(right[1], p.weight + p.n * p.weight_pitch, p.weight_pitch, first_column, p.n, k);
       __syncthreads();
-#pragma unroll
-      for (u32 i = 0; i < kDepth; ++i) {
-#pragma unroll
-        for (u32 j = 0; j < kEach * kEach; ++j) {
-          sum[j] = fmaf(left[i][row + j / kEach * 16], right[i][column + j % kEach * 16], sum[j]);
-        }
-      }
+      add(sum[0], left, right[0]);
+      if constexpr (kGated) add(sum[1], left, right[1]);
       __syncthreads();
     }
 #pragma unroll 1
     for (u32 j = 0; j < kEach; ++j) {
 #pragma unroll
       for (u32 i = 0; i < kEach; ++i) {
-        float value = 0.0f;
-#pragma unroll
-        for (u32 s = 0; s < kEach; ++s) value = s == j ? sum[s * kEach + i] : value;
-        put(first_row + row + j * 16, first_column + column + i * 16, value);
+        const float times = kGated ? chosen(sum[kGated ? 1 : 0], j, i) : 1.0f;
+        put(first_row + row + j * 16, first_column + column + i * 16, chosen(sum[0], j, i), times);
       }
     }
   }

@@ -2,6 +2,9 @@
 // y = activation(x * weight^T + bias) by warpgroups: one copies boxes of x and of the weight to stages of shared
 // memory, two take tiles in turn, so that one multiplies while the other brings its sums to memory. Two blocks of a
 // cluster have the same columns: each copies half of the weight's rows to both.
+//
+// Gated, half of a tile's rows of the weight are of the gate and half, for the same columns of y, of what it is
+// multiplied with; these come p.n rows later in the weight.
 #pragma once
 
 #include "device/epilogue.cuh"
@@ -26,12 +29,13 @@ __device__ __forceinline__ char* linear_shared() {
   return room;
 }
 
-template <class T, u32 kCluster>
+template <class T, u32 kCluster, bool kGated>
 struct Linear {
   static constexpr u32 kRows = KW_LINEAR_ROWS, kColumns = KW_LINEAR_COLUMNS, kDepth = KW_LINEAR_DEPTH;
   static constexpr u32 kWarps = 8, kStages = KW_LINEAR_STAGES;  // those that multiply
   static constexpr u32 kLeftBytes = kRows * kDepth * 2, kStageBytes = KW_LINEAR_STAGE_BYTES;
-  static constexpr u32 kShare = kColumns / kCluster;
+  static constexpr u32 kBoxes = kGated ? 2 : kCluster, kShare = kColumns / kBoxes;  // of a tile's rows of the weight
+  static constexpr u32 kResults = kGated ? kColumns / 2 : kColumns;                 // columns of y
   static constexpr u32 kHalves = 2;  // of 64 rows each, a tile's products
   using Stages = Pipeline<kStages, kStageBytes>;
   using End = Epilogue<T>;
@@ -54,11 +58,15 @@ struct Linear {
     stages.acquire(stage, kStageBytes);
     const u32 to = stages.at(stage), full = stages.full(stage), k = step * kDepth;
     tma_load(to, &p.x, {k, (tile.row * kCluster + rank) * kRows}, full);
-    const u32 first = rank * kShare, at[2] = {k, tile.column * kColumns + first};
-    if constexpr (kCluster > 1) {
-      tma_load_multicast(to + kLeftBytes + first * 128, &p.weight, at, full, (1u << kCluster) - 1);
-    } else {
-      tma_load(to + kLeftBytes, &p.weight, at, full);
+#pragma unroll
+    for (u32 i = 0; i < kBoxes / kCluster; ++i) {
+      const u32 box = kCluster > 1 ? rank : i, at[2] = {k, tile.column * kResults + box * (kGated ? p.n : kShare)};
+      const u32 there = to + kLeftBytes + box * (kShare * 128);
+      if constexpr (kCluster > 1) {
+        tma_load_multicast(there, &p.weight, at, full, (1u << kCluster) - 1);
+      } else {
+        tma_load(there, &p.weight, at, full);
+      }
     }
   }
 
@@ -134,7 +142,12 @@ struct Linear {
       sum(d, stage, group);
       stage.skip(p.steps);
       parity ^= 1;
-      end.run(d, (tile.row * kCluster + rank) * kRows + first, tile.column * kColumns);
+      const u32 row = (tile.row * kCluster + rank) * kRows + first;
+      if constexpr (kGated) {
+        end.run_gated(d, row, tile.column * kResults);
+      } else {
+        end.run(d, row, tile.column * kResults);
+      }
     }
   }
 

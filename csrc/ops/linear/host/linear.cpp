@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// kw_linear: checks its arguments, then runs on the CPU or plans a launch of csrc/ops/linear/linear.cu.
+// kw_linear, and what kw_gated_linear has in common with it: checks of arguments, then a run on the CPU or a launch of
+// csrc/ops/linear/linear.cu.
 #include "ops/linear/api/linear.h"
 
 #include "core/checks.h"
@@ -22,9 +23,12 @@ static_assert(KW_NO_ACTIVATION == int{KW_ACTIVATION_NONE} && KW_RELU == int{KW_A
 
 #define KW_TYPES(name) {{name "_float16"}, {name "_bfloat16"}}
 
-Module module{"linear"};
-Kernel kernels[2][2] = {KW_TYPES("linear_single"), KW_TYPES("linear_pair")};
-Kernel any_kernels[3] = {{"linear_any_float32"}, {"linear_any_float16"}, {"linear_any_bfloat16"}};
+Module modules[2] = {{"linear"}, {"gated_linear"}};
+Kernel kernels[2][2][2] = {{KW_TYPES("linear_single"), KW_TYPES("linear_pair")},
+                           {KW_TYPES("gated_linear_single"), KW_TYPES("gated_linear_pair")}};
+Kernel any_kernels[2][3] = {
+    {{"linear_any_float32"}, {"linear_any_float16"}, {"linear_any_bfloat16"}},
+    {{"gated_linear_any_float32"}, {"gated_linear_any_float16"}, {"gated_linear_any_bfloat16"}}};
 
 kw_status check_numbers(const char* name, int32_t device, const Linear& a) {
   KW_TRY(check_device(name, device));
@@ -37,7 +41,7 @@ kw_status check_numbers(const char* name, int32_t device, const Linear& a) {
   KW_TRY(check_size(name, "n", a.n));
   KW_TRY(check_size(name, "k", a.k));
   const int64_t widest = a.n > a.k ? a.n : a.k;
-  if ((a.k > 0 && a.n > kMaxElements / a.k) || (widest > 0 && a.m > kMaxElements / widest))
+  if ((a.k > 0 && a.n > kMaxElements / 2 / a.k) || (widest > 0 && a.m > kMaxElements / widest))
     return fail(KW_ERROR_INVALID_ARGUMENT,
                 "%s: m, n and k are %lld, %lld and %lld; no memory holds such matrices. Look at how they were computed",
                 name, (long long)a.m, (long long)a.n, (long long)a.k);
@@ -67,7 +71,8 @@ kw_status run_tiles(const Context& context, void* stream, const Linear& a) {
   const Plan plan = plan_for(a, *context.device);
   KwLinearParams p{};
   KW_TRY(encode_factor(context, a.x, a.dtype, a.m, a.x_stride, a.k, KW_LINEAR_ROWS, &p.x));
-  KW_TRY(encode_factor(context, a.weight, a.dtype, a.n, a.weight_stride, a.k, KW_LINEAR_COLUMNS / plan.cluster,
+  const int64_t boxes = a.gated ? 2 : plan.cluster;  // of a tile's rows of the weight
+  KW_TRY(encode_factor(context, a.weight, a.dtype, a.weight_rows(), a.weight_stride, a.k, KW_LINEAR_COLUMNS / boxes,
                        &p.weight));
   p.y = static_cast<char*>(a.y);
   p.bias = static_cast<const char*>(a.bias);
@@ -84,15 +89,15 @@ kw_status run_tiles(const Context& context, void* stream, const Linear& a) {
   how.shared = KW_LINEAR_SHARED;
   how.cluster = static_cast<uint32_t>(plan.cluster);
   how.overlap = true;
-  Kernel& kernel = kernels[plan.cluster - 1][a.dtype - KW_FLOAT16];
+  Kernel& kernel = kernels[a.gated][plan.cluster - 1][a.dtype - KW_FLOAT16];
   return launch(context, kernel, how, stream, &p, sizeof p);
 }
 
 // A launch counts its blocks in 31 bits; of more, each half of the rows is a launch.
-kw_status run_any(const Context& context, void* stream, const Linear& a) {
+kw_status run_any(const char* name, const Context& context, void* stream, const Linear& a) {
   const int64_t size = size_of(a.dtype), columns = ratio_up(a.n, kAnyTile), blocks = ratio_up(a.m, kAnyTile) * columns;
   if (columns > kMaxBlocks)
-    return fail(KW_ERROR_UNSUPPORTED, "kw_linear: n is %lld; a GPU is given at most %lld columns at once",
+    return fail(KW_ERROR_UNSUPPORTED, "%s: n is %lld; a GPU is given at most %lld columns at once", name,
                 (long long)a.n, (long long)(kMaxBlocks * kAnyTile));
   if (blocks > kMaxBlocks) {
     Linear first = a, second = a;
@@ -100,8 +105,8 @@ kw_status run_any(const Context& context, void* stream, const Linear& a) {
     second.m = a.m - first.m;
     second.x = static_cast<const char*>(a.x) + first.m * a.x_stride * size;
     second.y = static_cast<char*>(a.y) + first.m * a.y_stride * size;
-    KW_TRY(run_any(context, stream, first));
-    return run_any(context, stream, second);
+    KW_TRY(run_any(name, context, stream, first));
+    return run_any(name, context, stream, second);
   }
   KwLinearAnyParams p{};
   p.y = static_cast<char*>(a.y);
@@ -115,21 +120,23 @@ kw_status run_any(const Context& context, void* stream, const Linear& a) {
   p.columns = static_cast<unsigned>(columns);
   p.activation = a.activation;
   const Launch how{static_cast<uint32_t>(blocks), static_cast<uint32_t>(kAnyThreads)};
-  return launch(context, any_kernels[a.dtype], how, stream, &p, sizeof p);
+  return launch(context, any_kernels[a.gated][a.dtype], how, stream, &p, sizeof p);
 }
 
-kw_status run(const char* name, int32_t device, void* stream, const Linear& a) {
+}  // namespace
+
+kw_status run_linear(const char* name, int32_t device, void* stream, const Linear& a) {
   KW_TRY(check(name, device, a));
   if (a.m == 0 || a.n == 0) return KW_OK;
-  if (device == KW_CPU) return cpu::linear(a);
+  if (device == KW_CPU) return a.gated ? cpu::gated_linear(a) : cpu::linear(a);
   Context context;
-  KW_TRY(module_context(module, device, &context));
+  KW_TRY(module_context(modules[a.gated], device, &context));
   const bool tiles = fits(a, alignment_of(a), context.features);
-  return tiles ? run_tiles(context, stream, a) : run_any(context, stream, a);
+  return tiles ? run_tiles(context, stream, a) : run_any(name, context, stream, a);
 }
 
-kw_status read(const char* name, const kw_tensor* y, const kw_tensor* x, const kw_tensor* weight, const kw_tensor* bias,
-               Linear* a, int32_t* device) {
+kw_status read_linear(const char* name, const kw_tensor* y, const kw_tensor* x, const kw_tensor* weight,
+                      const kw_tensor* bias, Linear* a, int32_t* device) {
   kw_tensor from, to, of;
   TensorRows rows, results, columns;
   KW_TRY(read_tensor(name, "x", x, &from));
@@ -138,17 +145,18 @@ kw_status read(const char* name, const kw_tensor* y, const kw_tensor* x, const k
   KW_TRY(rows_beside(name, "y", to, from, to.dims > 0 ? to.sizes[to.dims - 1] : 0, &results));
   KW_TRY(read_tensor(name, "weight", weight, &of));
   KW_TRY(rows_of(name, "weight", of, &columns));
-  if (of.dims != 2 || columns.count != results.cols || columns.cols != rows.cols || of.dtype != from.dtype ||
+  const int64_t wanted = a->gated ? 2 * results.cols : results.cols;
+  if (of.dims != 2 || columns.count != wanted || columns.cols != rows.cols || of.dtype != from.dtype ||
       of.device != from.device)
     return fail(KW_ERROR_INVALID_ARGUMENT,
                 "%s: weight must be [%lld, %lld], of the type of x and where x is; it has %d dimensions, %lld rows of "
                 "%lld elements of type %d, on device %d",
-                name, (long long)results.cols, (long long)rows.cols, (int)of.dims, (long long)columns.count,
+                name, (long long)wanted, (long long)rows.cols, (int)of.dims, (long long)columns.count,
                 (long long)columns.cols, of.dtype, of.device);
   if (bias != nullptr) {
     kw_tensor found;
     KW_TRY(read_tensor(name, "bias", bias, &found));
-    KW_TRY(check_flat(name, "bias", found, from, from.dtype, results.cols, results.count > 0));
+    KW_TRY(check_flat(name, "bias", found, from, from.dtype, wanted, results.count > 0));
     a->bias = found.data;
   }
   a->y = to.data, a->y_stride = results.stride;
@@ -160,14 +168,24 @@ kw_status read(const char* name, const kw_tensor* y, const kw_tensor* x, const k
   return KW_OK;
 }
 
-}  // namespace
+kw_status linear_fits(const char* name, int32_t device, int64_t alignment, const Linear& a, int32_t* yes) {
+  KW_TRY(check_numbers(name, device, a));
+  if (yes == nullptr) return fail(KW_ERROR_INVALID_ARGUMENT, "%s: yes is NULL", name);
+  *yes = 0;
+  if (device == KW_CPU || a.m == 0 || a.n == 0) return KW_OK;
+  Context context;
+  KW_TRY(module_context(modules[a.gated], device, &context));
+  *yes = (fits(a, alignment, context.features) && pays(a, *context.device)) || small(a);
+  return KW_OK;
+}
+
 }  // namespace kw
 
 KW_API kw_status kw_linear(int32_t device, void* stream, void* y, int64_t y_stride, const void* x, int64_t x_stride,
                            const void* weight, int64_t weight_stride, const void* bias, int64_t m, int64_t n, int64_t k,
                            int32_t activation, int32_t dtype) {
-  const kw::Linear a{y, x, weight, bias, y_stride, x_stride, weight_stride, m, n, k, activation, dtype};
-  return kw::run("kw_linear", device, stream, a);
+  const kw::Linear a{y, x, weight, bias, y_stride, x_stride, weight_stride, m, n, k, activation, dtype, false};
+  return kw::run_linear("kw_linear", device, stream, a);
 }
 
 KW_API kw_status kw_linear_tensors(void* stream, const kw_tensor* y, const kw_tensor* x, const kw_tensor* weight,
@@ -175,22 +193,13 @@ KW_API kw_status kw_linear_tensors(void* stream, const kw_tensor* y, const kw_te
   constexpr const char* kName = "kw_linear_tensors";
   kw::Linear a{};
   int32_t device = KW_CPU;
-  KW_TRY(kw::read(kName, y, x, weight, bias, &a, &device));
+  KW_TRY(kw::read_linear(kName, y, x, weight, bias, &a, &device));
   a.activation = activation;
-  return kw::run(kName, device, stream, a);
+  return kw::run_linear(kName, device, stream, a);
 }
 
 KW_API kw_status kw_linear_fits(int32_t device, int64_t m, int64_t n, int64_t k, int64_t alignment, int32_t dtype,
                                 int32_t* yes) {
-  constexpr const char* kName = "kw_linear_fits";
-  const kw::Linear a{nullptr, nullptr, nullptr, nullptr, n, k, k, m, n, k, KW_NO_ACTIVATION, dtype};
-  KW_TRY(kw::check_numbers(kName, device, a));
-  if (yes == nullptr) return kw::fail(KW_ERROR_INVALID_ARGUMENT, "%s: yes is NULL", kName);
-  *yes = 0;
-  if (device == KW_CPU || m == 0 || n == 0) return KW_OK;
-  kw::Context context;
-  KW_TRY(kw::module_context(kw::module, device, &context));
-  const bool tiles = kw::linear_plan::fits(a, alignment, context.features) && kw::linear_plan::pays(a, *context.device);
-  *yes = tiles || kw::linear_plan::small(a);
-  return KW_OK;
+  const kw::Linear a{nullptr, nullptr, nullptr, nullptr, n, k, k, m, n, k, KW_NO_ACTIVATION, dtype, false};
+  return kw::linear_fits("kw_linear_fits", device, alignment, a, yes);
 }

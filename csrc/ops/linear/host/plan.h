@@ -17,15 +17,15 @@ constexpr unsigned kGroup = 4;                  // rows of tiles, or of pairs of
 inline int64_t alignment_of(const Linear& a) {
   uintptr_t bits = kAlignment | reinterpret_cast<uintptr_t>(a.x) | reinterpret_cast<uintptr_t>(a.weight);
   if (a.m > 1) bits |= static_cast<uintptr_t>(a.x_stride * 2);
-  if (a.n > 1) bits |= static_cast<uintptr_t>(a.weight_stride * 2);
+  if (a.weight_rows() > 1) bits |= static_cast<uintptr_t>(a.weight_stride * 2);
   return static_cast<int64_t>(bits & (~bits + 1));
 }
 
 // Rows of a factor lie one after the other: what else a stride may say, boxes do not know.
 inline bool fits(const Linear& a, int64_t alignment, uint32_t features) {
   if ((features & KW_FEATURE_WGMMA) == 0 || a.dtype == KW_FLOAT32 || alignment < kAlignment) return false;
-  const bool forward = (a.m == 1 || a.x_stride >= a.k) && (a.n == 1 || a.weight_stride >= a.k);
-  return forward && a.k > 0 && a.m < kMaxRows && a.n < kMaxRows && a.k < kMaxRows;
+  const bool forward = (a.m == 1 || a.x_stride >= a.k) && (a.weight_rows() == 1 || a.weight_stride >= a.k);
+  return forward && a.k > 0 && a.m < kMaxRows && a.n < kMaxRows / 2 && a.k < kMaxRows;
 }
 
 struct Plan {
@@ -37,7 +37,7 @@ struct Plan {
 inline Plan plan_for(const Linear& a, const Device& device) {
   Plan plan{};
   plan.rows = ratio_up(a.m, KW_LINEAR_ROWS);
-  plan.columns = ratio_up(a.n, KW_LINEAR_COLUMNS);
+  plan.columns = ratio_up(a.n, a.gated ? KW_LINEAR_COLUMNS / 2 : KW_LINEAR_COLUMNS);
   plan.cluster = plan.rows > 1 ? 2 : 1;
   plan.rows = ratio_up(plan.rows, plan.cluster) * plan.cluster;
   const int64_t tiles = plan.rows / plan.cluster * plan.columns, room = device.multiprocessors / plan.cluster;

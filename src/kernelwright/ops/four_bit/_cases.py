@@ -57,6 +57,11 @@ _ROWS = (
     (40, 576),
     (72, 320),
     (257, 64),
+    (40, 160),
+    (100, 64),
+    (170, 96),
+    (200, 64),
+    (67, 1120),
     *((2, 384), (4, 640), (1, 640), (13, 896), (3, 1152), (1, 1664)),  # what a GPU's kernels for few rows take
     (11, 192),  # and those by warpgroups
     (2, 256),  # with another block size in bfloat16 than above

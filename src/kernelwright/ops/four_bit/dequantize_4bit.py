@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import InvalidArgument
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 from kernelwright.ops._handles import caller, handles, refused
 from kernelwright.ops._record import Op, Overload
 from kernelwright.ops._tensors import dtype_codes, placement, refuse_freed
@@ -148,7 +148,6 @@ OP = Op(
             schema="(Tensor packed, Tensor absmax, SymInt[] shape, int blocksize, str quant_type, ScalarType dtype)"
             " -> Tensor",
             bind=_bind,
-            launch=_launcher,
             fake=_fake,
             reference=reference.dequantize,
             fixed=("packed", "absmax"),
@@ -158,7 +157,6 @@ OP = Op(
             schema="(Tensor packed, Tensor codes, Tensor absmax2, Tensor map, Tensor offset, SymInt[] shape,"
             " int blocksize, str quant_type, ScalarType dtype) -> Tensor",
             bind=_bind,
-            launch=_launcher,
             fake=_fake_nested,
             reference=reference.dequantize_nested,
             fixed=("packed", "codes", "absmax2", "map", "offset"),

@@ -7,10 +7,12 @@ import threading
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from kernelwright import _library
 from kernelwright.errors import InvalidArgument, Unsupported
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 from kernelwright.ops._handles import caller, handles, refused
 from kernelwright.ops._record import Backward, Op, Overload
+from kernelwright.ops._rules import flops_of_product
 from kernelwright.ops._scratch import scratch, scratch_bytes
 from kernelwright.ops._tensors import (
     dtype_codes,
@@ -34,10 +36,16 @@ if TYPE_CHECKING:
 
 _NAME, _FUNCTION = "matmul_4bit", "kw_matmul_4bit_tensors"
 
-# Rows of x from which on a GPU dequantizes the weight and torch multiplies: the kernels on tensor cores look a weight
-# up again for each 64 rows, the others read it again for each 4. The first is for the kernels by warpgroups: on an H200
-# eight of nine shapes were faster with them at 192 rows, three at 256.
-_MANY_ROWS_BY_GROUPS, _MANY_ROWS, _MANY_ROWS_ELSE = 193, 65, 17
+# Rows of x from which on a GPU dequantizes the weight and torch multiplies, where there are no kernels by warpgroups:
+# those on tensor cores look a weight up again for each 64 rows, the others read it again for each 4.
+MANY_ROWS, _MANY_ROWS_ELSE = 65, 17
+
+# From so many rows of x on it is faster to dequantize a weight of so many elements than to take these kernels; of a
+# smaller weight from as much fewer rows on. On an H200, 21 shapes of 96 to 2048 rows.
+_MANY_ROWS_BY_GROUPS, _WEIGHT_BY_GROUPS = 640, 40 << 20
+
+# Bytes on which rows of x begin for the kernels of many rows by warpgroups.
+_VECTOR = 16
 
 # The same on a CPU, which looks a weight up again for each 64 rows; for types whose product torch has a fast way of.
 _MANY_ROWS_ON_A_CPU = 256
@@ -135,17 +143,33 @@ def by_torch(y: Tensor, x: Tensor, packed: Tensor, *rest: Any) -> None:
             torch.addmm(bias, *matrices, out=y.view(-1, n))
 
 
+@lru_cache
+def by_groups(device: int) -> bool:
+    """Whether a GPU has kernels by warpgroups."""
+    library = _library.load()
+    return (
+        scratch_bytes(library, f"kw_{_NAME}_workspace")(device, MANY_ROWS, 64, 64, 64, library.constants["KW_FLOAT16"])
+        > 0
+    )
+
+
 def _many_rows(
     library: Library, key: str, needed: Callable[..., int]
 ) -> tuple[int, Callable[[Tensor, int, tuple[int, ...]], bool]]:
     """From how many rows of x on to ask: many(x, device, sizes), whether torch multiplies."""
 
     def on_gpu(x: Tensor, device: int, sizes: tuple[int, ...]) -> bool:
-        rows, _, k, *_ = sizes
+        rows, n, k, *_ = sizes
         if x.element_size() != 2 or k % 32 != 0:
             return rows >= _MANY_ROWS_ELSE
+        if rows < MANY_ROWS:
+            return False
+        dense = rows * _WEIGHT_BY_GROUPS >= _MANY_ROWS_BY_GROUPS * min(n * k, _WEIGHT_BY_GROUPS)
         # The library wants memory where there are kernels by warpgroups.
-        return rows >= _MANY_ROWS and (rows >= _MANY_ROWS_BY_GROUPS or needed(device, *sizes) == 0)
+        return dense or unaligned(x) or needed(device, *sizes) == 0
+
+    def unaligned(x: Tensor) -> bool:
+        return x.data_ptr() % _VECTOR != 0 or any(stride * 2 % _VECTOR for stride in x.stride()[:-1])
 
     def on_cpu(x: Tensor, device: int, sizes: tuple[int, ...]) -> bool:  # noqa: ARG001 - as on_gpu
         """float32; and bfloat16 where there is a matrix unit, which torch uses too: without one it may be very slow."""
@@ -287,7 +311,6 @@ OP = Op(
             schema="(Tensor x, Tensor packed, Tensor absmax, Tensor? bias, SymInt n, int blocksize, str quant_type)"
             " -> Tensor",
             bind=_bind,
-            launch=_launcher,
             fake=_fake,
             reference=reference.matmul,
             backward=Backward(_save, _gradients),
@@ -299,7 +322,6 @@ OP = Op(
             schema="(Tensor x, Tensor packed, Tensor codes, Tensor absmax2, Tensor map, Tensor offset, Tensor? bias,"
             " SymInt n, int blocksize, str quant_type) -> Tensor",
             bind=_bind,
-            launch=_launcher,
             fake=_fake_nested,
             reference=reference.matmul_nested,
             backward=Backward(_save, _gradients),
@@ -312,6 +334,7 @@ OP = Op(
     make=cases.make_matmul,
     bytes=cases.matmul_traffic,
     flops=cases.matmul_flops,
+    flop_formula=flops_of_product,
     tolerances=cases.SUMS,
     selfcheck=selfcheck.matmul,
     eager=cases.EAGER,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 from kernelwright.ops._record import Op, Overload
 from kernelwright.ops._tensors import dtype_codes, placement, refuse_freed, require_dtype
 from kernelwright.ops.four_bit import _cases as cases

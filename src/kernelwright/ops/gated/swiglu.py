@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 from kernelwright.ops._record import Backward, Op, Overload
 from kernelwright.ops.gated import _cases as cases
 from kernelwright.ops.gated import _checks as checks
@@ -94,7 +94,6 @@ OP = Op(
             name="default",
             schema="(Tensor gate, Tensor up) -> Tensor",
             bind=kernels.bind,
-            launch=kernels.launcher,
             fake=_fake,
             reference=reference.forward,
             backward=Backward(_save, _gradients),
@@ -103,7 +102,6 @@ OP = Op(
             name="packed",
             schema="(Tensor x) -> Tensor",
             bind=kernels.bind_packed,
-            launch=kernels.packed_launcher,
             fake=_fake_packed,
             reference=reference.packed,
             backward=Backward(_save, _gradients_packed),
@@ -112,7 +110,6 @@ OP = Op(
             name="backward",
             schema="(Tensor grad, Tensor gate, Tensor up) -> (Tensor, Tensor)",
             bind=kernels.bind_backward,
-            launch=kernels.backward_launcher,
             fake=_fake_backward,
             reference=reference.backward,
             backward=Backward(_save, _second),
@@ -122,7 +119,6 @@ OP = Op(
             name="packed_backward",
             schema="(Tensor grad, Tensor x) -> Tensor",
             bind=kernels.bind_packed_backward,
-            launch=kernels.packed_backward_launcher,
             fake=_fake_packed_backward,
             reference=reference.packed_backward,
             backward=Backward(_save, _second_packed),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 NAME = "matmul_int8"
 FLOATS = ("float32", "float16", "bfloat16")
 DEEPEST = 131071
+LARGEST = 3e38
 BY_ABSMAX = 1.0 / (127 * 127)
 """What the product of two rows' absmax, as quantize_rows_int8 gives it, is multiplied by."""
 
@@ -37,7 +38,13 @@ def dtypes(*names: str) -> tuple[Any, ...]:
 
 
 def check(
-    x: Tensor, weight: Tensor, x_scale: Tensor | None, weight_scale: Tensor | None, bias: Tensor | None, dtype: Any
+    x: Tensor,
+    weight: Tensor,
+    x_scale: Tensor | None,
+    weight_scale: Tensor | None,
+    bias: Tensor | None,
+    factor: float,
+    dtype: Any,
 ) -> None:
     import torch
 
@@ -62,6 +69,8 @@ def check(
             f"{NAME}: dtype is {dtype}, but must be torch.int32, torch.float32, torch.float16, torch.bfloat16 or "
             "torch.float64"
         )
+    if not abs(factor) <= LARGEST:
+        raise InvalidArgument(f"{NAME}: factor is {factor}, but must be a finite float32")
     _check_factors(x, weight, x_scale, weight_scale, bias)
 
 
@@ -141,7 +150,7 @@ TOLERANCES = {
 _SIZES = (  # m, n, k
     (1, 1, 1), (1, 7, 16), (2, 40, 48), (3, 5, 0), (0, 8, 16), (4, 0, 16), (8, 33, 144), (9, 64, 128),
     (16, 100, 1040), (5, 96, 2064), (17, 40, 32), (20, 300, 272), (40, 33, 80), (64, 64, 31), (70, 65, 130),
-    (130, 257, 144), (129, 300, 400), (300, 520, 1040), (257, 24, 4112), (33, 1000, 16), (1, 4096, 2048),
+    (130, 257, 144), (129, 300, 400), (300, 520, 1040), (257, 24, 4112), (33, 1000, 16), (1, 4096, 2048), (24, 100, 96),
 )  # fmt: skip
 _KINDS = (  # result, scales, bias
     ("int32", False, None), ("float16", True, "float16"), ("bfloat16", True, "float32"), ("float32", True, None),

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 from kernelwright.ops._record import Op, Overload
+from kernelwright.ops._rules import flops_of_product
 from kernelwright.ops._tensors import dtype_codes, placement, refuse_freed, rows
 from kernelwright.ops.int8 import _matmul as definition
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from kernelwright._library import Library
 
 _NAME, _FUNCTION = definition.NAME, "kw_matmul_int8"
+_MANY_ROWS = 8  # from which on torch's product is the faster one on CPUs that have instructions for it
 
 
 def matmul_int8(
@@ -63,11 +65,39 @@ def _fake(
     x_scale: Tensor | None,
     weight_scale: Tensor | None,
     bias: Tensor | None,
-    factor: float,  # noqa: ARG001 - the schema's
+    factor: float,
     dtype: Any,
 ) -> Tensor:
-    definition.check(x, weight, x_scale, weight_scale, bias, dtype)
+    definition.check(x, weight, x_scale, weight_scale, bias, factor, dtype)
     return x.new_empty((*x.shape[:-1], weight.shape[0]), dtype=dtype)
+
+
+def _torch_is_faster() -> bool:
+    """Whether torch multiplies 8-bit integers on this CPU by instructions for that. Up to 2.5 its sums may overflow."""
+    import torch
+
+    new = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2]) >= (2, 6)
+    return new and torch.backends.cpu.get_cpu_capability() == "AVX512"
+
+
+def _by_torch(
+    y: Tensor, x: Tensor, weight: Tensor, x_scale: Tensor | None, weight_scale: Tensor | None, bias: Any, factor: float
+) -> Tensor:
+    """Into y, in the order of the C function's operations."""
+    import torch
+
+    rows_of_y, left = y.view(-1, y.shape[-1]), x.reshape(-1, x.shape[-1]).contiguous()
+    right = weight.contiguous().t()
+    if y.dtype == torch.int32:
+        torch._int_mm(left, right, out=rows_of_y)  # noqa: SLF001 - it has no public name
+        return y
+    value = torch._int_mm(left, right).float()  # noqa: SLF001
+    by = None if x_scale is None else x_scale.reshape(-1, 1)
+    if weight_scale is not None:
+        by = weight_scale if by is None else by * weight_scale
+    value = (value if by is None else value.mul_(by)).mul_(factor)
+    rows_of_y.copy_(value if bias is None else value.add_(bias))
+    return y
 
 
 def _bind(library: Library, key: str) -> Callable[..., Tensor]:
@@ -75,6 +105,7 @@ def _bind(library: Library, key: str) -> Callable[..., Tensor]:
 
     numbers = dtype_codes(library, (*definition.FLOATS, "int32"))
     place, call = placement(library, key), library.functions["kw_call"]
+    by_torch = _torch_is_faster()
     pack, function = library.packer(_FUNCTION)
 
     def run(
@@ -92,9 +123,12 @@ def _bind(library: Library, key: str) -> Callable[..., Tensor]:
             return y
         if dtype == torch.float64:
             return definition.matmul(x, weight, x_scale, weight_scale, bias, factor, dtype)
+        device, stream = place(x)
+        if by_torch and device < 0 and y.numel() >= _MANY_ROWS * weight.shape[0] and x.shape[-1]:
+            return _by_torch(y, x, weight, x_scale, weight_scale, bias, factor)
         (left, left_stride), (right, right_stride) = rows(x), rows(weight)
         small = [t if t is None else t.contiguous() for t in (x_scale, weight_scale, bias)]
-        (device, stream), n = place(x), weight.shape[0]
+        n = weight.shape[0]
         status = call(
             pack(
                 function, device, stream, y.data_ptr(), n, left.data_ptr(), left_stride, right.data_ptr(), right_stride,
@@ -130,6 +164,7 @@ OP = Op(
     make=definition.make,
     bytes=definition.traffic,
     flops=definition.flops,
+    flop_formula=flops_of_product,
     tolerances=definition.TOLERANCES,
     selfcheck=definition.selfcheck,
 )

@@ -96,7 +96,7 @@ EAGER: dict[str, Callable[..., Callable[[], Any]]] = {"default": _eager}
 _M, _N, _K, _STRIDE, _SENTINEL = 5, 7, 19, 24, 7.0
 
 
-def _activated(value: float, activation: str) -> float:
+def activated(value: float, activation: str) -> float:
     if activation == "silu":
         return value / (1 + math.exp(-value))
     if activation == "gelu":
@@ -120,7 +120,7 @@ def _once(place: Place, dtype: str, activation: str, draw: random.Random) -> flo
     for row in range(_M):
         for column in range(_N):
             products = (x[row * _STRIDE + i] * weight[column * _STRIDE + i] for i in range(_K))
-            expected[row * _STRIDE + column] = _activated(sum(products) + bias[column], activation)
+            expected[row * _STRIDE + column] = activated(sum(products) + bias[column], activation)
     bound = TOLERANCES[dtype]
     return compare(f"linear, {dtype}, {activation}", unpack(dtype, found), expected, bound.relative, 2e-4)
 

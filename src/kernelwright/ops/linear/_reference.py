@@ -82,6 +82,39 @@ def terms(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str | None
     return (sizes * (2 * z.relu() + 0.02 * sizes) if activation == "squared_relu" else 1.2 * sizes,)
 
 
+def gated_by_torch(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor:
+    """Torch's product, then our kernel for SwiGLU, or torch's activation and product."""
+    from kernelwright.ops._calls import calls
+
+    both = by_torch(x, weight, bias, "none")
+    if activation == "silu":
+        result: Tensor = calls.swiglu.packed(both)
+        return result
+    gate, up = both.chunk(2, -1)
+    return activated(gate, activation).mul_(up) if activation != "none" else gate * up
+
+
+def gated(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str | None) -> Tensor:
+    """Rounded once, at the end."""
+    import torch
+
+    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+    with without_autocast(x.device):
+        z = torch.matmul(x.to(wide), weight.to(wide).t())
+    gate, up = (z if bias is None else z + bias.to(wide)).chunk(2, -1)
+    return settled(activated(gate, activation) * up, x.dtype)
+
+
+def gated_terms(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str | None) -> tuple[Tensor]:
+    """As terms(), of a product of two sums."""
+    sizes, z = x.abs() @ weight.abs().t(), x @ weight.t()
+    if bias is not None:
+        sizes, z = sizes + bias.abs(), z + bias
+    (of_gate, of_up), (gate, up) = sizes.chunk(2, -1), z.chunk(2, -1)
+    steep = of_gate * (2 * gate.relu() + 0.02 * of_gate) if activation == "squared_relu" else 1.2 * of_gate
+    return (steep * up.abs() + activated(gate, activation).abs() * of_up + 0.02 * steep * of_up,)
+
+
 def slope(z: Tensor, activation: str) -> Tensor:
     """The derivative of the activation, in float32 or float64."""
     if activation == "relu":

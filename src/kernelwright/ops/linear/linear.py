@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 from kernelwright.ops._record import Backward, Op, Overload
+from kernelwright.ops._rules import flops_of_product
 from kernelwright.ops._tensors import without_autocast
 from kernelwright.ops.linear import _cases as cases
 from kernelwright.ops.linear import _launch as kernels
@@ -36,7 +37,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: st
 
 
 def _fake(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor:
-    kernels.check(x, weight, bias, activation)
+    kernels.check(kernels.LINEAR, x, weight, bias, activation)
     return x.new_empty((*x.shape[:-1], weight.shape[0]))
 
 
@@ -74,11 +75,11 @@ OP = Op(
             name="default",
             schema="(Tensor x, Tensor weight, Tensor? bias, str activation) -> Tensor",
             bind=kernels.bind,
-            launch=kernels.launcher,
             fake=_fake,
             reference=reference.linear,
             backward=Backward(_save, _gradients),
             terms=reference.terms,
+            autocast=True,
         ),
     ),
     cases=cases.CASES,
@@ -86,6 +87,7 @@ OP = Op(
     make=cases.make,
     bytes=cases.traffic,
     flops=cases.flops,
+    flop_formula=flops_of_product,
     tolerances=cases.TOLERANCES,
     selfcheck=cases.selfcheck,
     eager=cases.EAGER,

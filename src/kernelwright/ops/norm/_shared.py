@@ -50,7 +50,6 @@ class Norm:
             "backward": gradient_of_backward(reference, len(self.parameters)),
         }
         binds = {"residual_": _bind_residual_, "backward": _bind_backward}
-        launches = {"residual_": inplace_launcher, "backward": backward_launcher}
         schemas = {"default": default, "residual": residual, "residual_": residual_, "backward": backward}
         return tuple(
             Overload(
@@ -58,9 +57,6 @@ class Norm:
                 schema=schema,
                 bind=lambda library, key, name=name, order=order: order(
                     binds.get(name, _bind)(self, reference, library, key, name)
-                ),  # type: ignore[misc]
-                launch=lambda library, key, name=name, order=order: order(
-                    launches.get(name, launcher)(self.name, library, key, name)
                 ),  # type: ignore[misc]
                 fake=order(getattr(fake, name)),
                 reference=order(getattr(reference, name)),

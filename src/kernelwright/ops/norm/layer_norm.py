@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import InvalidArgument
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 from kernelwright.ops._record import Op
 from kernelwright.ops.norm._cases import TOLERANCES, Cases
 from kernelwright.ops.norm._eager import Eager

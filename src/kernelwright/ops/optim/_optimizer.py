@@ -120,7 +120,7 @@ def update(rule: str, param: Tensor, grad: Tensor, states: Sequence[Tensor], n: 
     if rule == "lion":
         toward = n.beta1 * first + (1 - n.beta1) * g
         first.copy_(n.beta2 * first + (1 - n.beta2) * g)
-        return w - n.lr * toward.sign()
+        return w - n.lr * toward.sign().where(~toward.isnan(), toward)  # a NaN stays
     if rule in ("rmsprop", "adagrad"):
         first.copy_(first + g * g if rule == "adagrad" else n.beta1 * first + (1 - n.beta1) * g * g)
         return w - n.lr * (g / (first.sqrt() + n.eps))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 from kernelwright.ops._record import Op, Overload
 from kernelwright.ops.optim import _optimizer as optimizer
 from kernelwright.ops.optim import _optimizer_cases as cases

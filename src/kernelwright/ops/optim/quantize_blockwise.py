@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 from kernelwright.ops._record import Op, Overload
 from kernelwright.ops._tensors import dtype_codes, placement, refuse_freed, require_dtype
 from kernelwright.ops.optim import _blockwise as blockwise

@@ -34,15 +34,15 @@ static void check(const Shape& s, const kw::Device& device, uint32_t features) {
   CHECK(condition, "%lld x %lld of %d bytes, %s%s, on a device of %d multiprocessors", (long long)s.rows, \
         (long long)s.cols, s.size, s.aligned ? "aligned" : "unaligned", s.centered ? ", centered" : "",   \
         device.multiprocessors)
-  CHECK_PLAN(p.team_warps <= kTeamWarps && p.teams >= 1 && warps <= most_warps(s, features != 0));
+  CHECK_PLAN(p.team_warps <= kw::kTeamWarps && p.teams >= 1 && warps <= most_warps(s, features != 0));
   CHECK_PLAN(p.team_warps == 1 || p.teams < 16);  // each has a barrier of its own
   CHECK_PLAN(p.shared + kScratch <= device.shared_per_block && p.shared == warps * shared_of_warp(s, p));
-  CHECK_PLAN(!p.cluster || (features != 0 && p.parts <= kClusterParts));
+  CHECK_PLAN(!p.cluster || (features != 0 && p.parts <= kw::kClusterParts));
   CHECK_PLAN(p.cluster || p.parts == 1 || features == 0 || p.kind == kUnaligned);
   CHECK_PLAN(s.aligned || p.kind == kUnaligned);
   CHECK_PLAN(p.kind != kWide || (s.plain && s.centered && p.cluster && p.group == kWarp && warps <= 16));
   CHECK_PLAN(p.kind != kLate || (s.adds && !s.centered && p.cluster && s.size == 2));
-  CHECK_PLAN(!p.cluster || p.teams <= (p.kind == kWide ? kWideTeams : 1));
+  CHECK_PLAN(!p.cluster || p.teams <= (p.kind == kWide ? kw::kWideTeams : 1));
   CHECK_PLAN(p.parts == 1 || p.group == kWarp);
   // Every column, and every row once; no block without any.
   CHECK_PLAN(int64_t{p.parts} * p.team_warps * p.group * columns_of(p.kind) >= s.cols);
@@ -150,10 +150,10 @@ CASE(few_rows) {
         const uint32_t beside = few::columns_threads(a.rows, lanes);
         CHECK(!few::suits(a, on.device, 0), "%lld x %lld", (long long)a.rows, (long long)a.cols);
         if (!few::suits(a, on.device, KW_FEATURE_PDL)) continue;
-        CHECK(threads % kWarp == 0 && threads <= few::kMostThreads && threads * few::kSlots >= units,
+        CHECK(threads % kWarp == 0 && threads <= kw::kFewThreads && threads * kw::kFewSlots >= units,
               "%u threads for %lld units", threads, (long long)units);
         // The last step of a block's sums is a column a thread, of two sums.
-        CHECK(beside % kWarp == 0 && beside <= few::kMostColumnsThreads &&
+        CHECK(beside % kWarp == 0 && beside <= kw::kFewColumnsThreads &&
                   lanes * kVector / kw::size_of(a.dtype) * 2 <= beside,
               "%u threads for %u units of columns", beside, lanes);
       }

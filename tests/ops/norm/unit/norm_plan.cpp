@@ -40,7 +40,7 @@ static void check_unaligned(const kw::Norm& a, const Plan& p, const kw::Device& 
   const bool clusters = (features & KW_FEATURE_CLUSTER) != 0;
   const int rows = p.row_is_a_warp ? p.threads / kWarp : 1, tensors = a.residual != nullptr ? 2 : 1;
   const int64_t size = kw::size_of(a.dtype), bytes = ratio_up(kVector - size + p.held * size, kVector) * kVector;
-  CHECK_PLAN(p.threads <= kUnalignedThreads && p.rows_a_block == rows && p.group == 1);
+  CHECK_PLAN(p.threads <= kw::kUnalignedThreads && p.rows_a_block == rows && p.group == 1);
   CHECK_PLAN((1 << p.cluster_log2) <= (clusters ? kMaxCluster : 1) && (!p.row_is_a_warp || p.cluster_log2 == 0));
   CHECK_PLAN(int64_t{p.part} << p.cluster_log2 >= a.cols && p.held >= 1 && p.held <= p.part);
   CHECK_PLAN(p.held == p.part || !clusters);
@@ -74,13 +74,14 @@ static void check(const kw::Norm& a, const kw::Device& device, uint32_t features
   const int64_t vectors = a.cols * kw::size_of(a.dtype) / kVector;
   if (p.shape == kNarrow) {
     CHECK_PLAN(p.threads <= 64 && vectors <= p.group);
-    CHECK_PLAN(p.rows_a_block == p.threads / p.group * kSlots);
+    CHECK_PLAN(p.rows_a_block == p.threads / p.group * kw::kRowSlots);
   } else if (p.shape == kStaged) {
-    CHECK_PLAN(alignment.dense && alignment.inputs_alike && a.cols <= kStagedCols && p.threads == kStagedThreads);
+    CHECK_PLAN(alignment.dense && alignment.inputs_alike && a.cols <= kw::kStagedCols &&
+               p.threads == kw::kStagedThreads);
     CHECK_PLAN(p.rows_a_block * a.cols * kw::size_of(a.dtype) + kVector <= kStagedBytes);
   } else if (p.shape == kWarpRow) {
-    CHECK_PLAN(measured && a.dtype == KW_BFLOAT16 && alignment.halves && a.cols <= kWarp * kWarpRowCount);
-    CHECK_PLAN(p.threads == kWarpRowThreads && p.rows_a_block == p.threads / kWarp * kWarpRows);
+    CHECK_PLAN(measured && a.dtype == KW_BFLOAT16 && alignment.halves && a.cols <= kWarp * kw::kWarpRowColumns);
+    CHECK_PLAN(p.threads == kw::kWarpRowThreads && p.rows_a_block == p.threads / kWarp * kw::kWarpRows);
   } else {
     CHECK_PLAN(p.shape == kStream && measured && !a.centered && !adds && p.threads <= 1024 && p.rows_a_block == 1);
   }

@@ -1,22 +1,27 @@
 # SPDX-License-Identifier: MIT
-"""What wants to see operators sees them: no call goes past torch's dispatcher then."""
+"""What torch has for operators sees ours, and does the same to both ways to call one: features by ways."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
 import kernelwright
-from kernelwright.ops import _direct
+from kernelwright import ops
 from tests.python.tensors import torch
 
 pytestmark = pytest.mark.torch
 
 
 SEEN = "kernelwright::rms_norm"
+ops.register()
+WAYS = (kernelwright.rms_norm, torch.ops.kernelwright.rms_norm.default)
+each_way = pytest.mark.parametrize("call", WAYS, ids=["kernelwright", "torch.ops"])
 
 
 def by_dispatch_mode(call):
@@ -149,19 +154,11 @@ WATCHERS = (
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:At pre-dispatch tracing:UserWarning")  # torch 2.4 says it of every operator
 @pytest.mark.parametrize("watch", WATCHERS, ids=lambda watch: watch.__name__)
-def test_watchers_see_the_operator(watch):
+@each_way
+def test_watchers_see_the_operator(call, watch):
     kernelwright.rms_norm(torch.ones(3, 8))  # what the first call does is not theirs
-    seen = watch(lambda x=None: kernelwright.rms_norm(torch.ones(3, 8) if x is None else x))
+    seen = watch(lambda x=None: call(torch.ones(3, 8) if x is None else x))
     assert any(name.partition(".")[0] == SEEN for name in seen), seen
-
-
-def test_the_profiler_is_seen_without_torchs_own_function(monkeypatch):
-    """Where libtorch_cpu.so has none by that name Python is asked."""
-    monkeypatch.setattr(_direct, "_HAS_CALLBACKS", "no_such_function")
-    observed = _direct._observed(torch)
-    assert not observed()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
-        assert observed()
 
 
 def test_backward_passes_are_seen_too():
@@ -188,8 +185,88 @@ def test_numbers_that_a_trace_does_not_know_are_not_looked_at():
     assert len([node for node in graph.nodes if node.op == "call_function"]) == 1
 
 
-def test_a_subclass_gets_what_torch_makes_of_results():
-    class Named(torch.Tensor):
-        pass
+# --- what changes an operator changes both ways ---------------------------------------------------
 
-    assert type(kernelwright.rms_norm(torch.ones(3, 8).as_subclass(Named))) is Named
+
+@pytest.mark.filterwarnings("ignore:Warning only once:UserWarning")
+@each_way
+@pytest.mark.parametrize("recording", [False, True])
+def test_an_override_is_called(call, recording):
+    call(torch.ones(3, 8))
+    with torch.library._scoped_library("kernelwright", "IMPL") as library:
+        library.impl("rms_norm", lambda x, *_: torch.full_like(x, 7.0), "CPU")
+        x = torch.ones(3, 8, requires_grad=recording)
+        assert torch.equal(call(x), torch.full((3, 8), 7.0))
+    assert torch.allclose(call(torch.ones(3, 8)), torch.ones(3, 8), atol=1e-5)
+
+
+@each_way
+def test_an_autocast_rule_is_obeyed(call):
+    call(torch.ones(3, 8))
+    below = torch._C._ExcludeDispatchKeyGuard
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
+
+    def rule(x, *rest):
+        with below(keys):
+            return torch.ops.kernelwright.rms_norm(x.to(torch.bfloat16), *rest)
+
+    with torch.library._scoped_library("kernelwright", "IMPL") as library:
+        library.impl("rms_norm", rule, "AutocastCPU")
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert call(torch.ones(3, 8)).dtype is torch.bfloat16
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert call(torch.ones(3, 8)).dtype is torch.float32
+
+
+@each_way
+def test_fake_tensors_are_fake(call):
+    from torch._subclasses import FakeTensor, FakeTensorMode
+
+    with FakeTensorMode() as mode:
+        x = torch.empty(3, 8)
+        assert isinstance(call(x), FakeTensor)
+    assert isinstance(call(x), FakeTensor)
+    with mode:
+        assert isinstance(call(mode.from_tensor(torch.ones(2, 8))), FakeTensor)
+    assert call(torch.empty(3, 8, device="meta")).is_meta
+
+
+COMPILED = """
+import sys
+import torch
+import kernelwright
+
+kernelwright.rms_norm(torch.ones(3, 8))
+call = kernelwright.rms_norm if sys.argv[1] == "kernelwright" else torch.ops.kernelwright.rms_norm
+
+def step(x):
+    call(x).pow(2).sum().backward()
+
+x = torch.randn(3, 8, requires_grad=True)
+step(x)
+again = x.detach().clone().requires_grad_()
+with torch._dynamo.config.patch(compiled_autograd=True):
+    torch.compile(step, backend="eager")(again)
+torch.testing.assert_close(again.grad, x.grad)
+"""
+
+
+@pytest.mark.skipif(
+    "compiled_autograd" not in vars(torch._dynamo.config), reason="this torch compiles no backward pass"
+)
+@pytest.mark.parametrize("way", ["kernelwright", "torch.ops"])
+def test_compiled_autograd(way):
+    """In a process of its own: what torch warns of on the way is no error there."""
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILED, way], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@each_way
+def test_batches_of_gradients(call):
+    """torch.autograd.functional and is_grads_batched map backward passes in an older way than torch.func."""
+    x, batch = torch.randn(3, 8, requires_grad=True), torch.randn(4, 3, 8)
+    (found,) = torch.autograd.grad(call(x), x, batch, is_grads_batched=True)
+    for one, grad in zip(found, batch, strict=True):
+        torch.testing.assert_close(one, torch.autograd.grad(call(x), x, grad)[0])

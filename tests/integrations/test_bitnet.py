@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: MIT
+"""transformers' BitNet models on kernelwright's layers: a tiny one with random weights, from the file to the file."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+pytestmark = [
+    pytest.mark.torch,
+    # Whatever the other libraries warn of is theirs.
+    pytest.mark.filterwarnings("ignore"),
+]
+
+WAYS = [("bitlinear", "offline"), ("autobitlinear", "offline"), ("autobitlinear", "online")]
+LAYERS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+
+@pytest.fixture(autouse=True)
+def eager():
+    """transformers compiles what unpacks weights; that takes longer than all else here."""
+    if not hasattr(torch.compiler, "set_stance"):  # torch 2.6
+        yield
+        return
+    with torch.compiler.set_stance("force_eager"):
+        yield
+
+
+@pytest.fixture(params=WAYS, ids="-".join)
+def way(request):
+    return request.param
+
+
+@pytest.fixture
+def saved(transformers, accelerate, way, tmp_path):
+    """A checkpoint as transformers keeps it: packed, or in floats to train."""
+    torch.manual_seed(4)
+    linear_class, mode = way
+    config = transformers.BitNetConfig(
+        hidden_size=64, intermediate_size=160, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+        vocab_size=97, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+    )  # fmt: skip
+    model = transformers.BitNetForCausalLM(config).to(torch.bfloat16)
+    state = model.state_dict()
+    if mode == "offline":
+        for name in [name for name in state if name.endswith(tuple(f"{layer}.weight" for layer in LAYERS))]:
+            single = state[name].float()
+            mean = single.abs().mean()
+            codes = ((single / mean).round().clamp(-1, 1) + 1).to(torch.uint8).view(4, -1, single.shape[1])
+            state[name] = codes[0] | codes[1] << 2 | codes[2] << 4 | codes[3] << 6
+            scale = 1 / mean if linear_class == "bitlinear" else mean
+            state[name + "_scale"] = scale.reshape(1).to(torch.bfloat16)
+    import safetensors.torch
+
+    config.save_pretrained(tmp_path / "stored")
+    path = tmp_path / "stored" / "config.json"
+    words = json.loads(path.read_text()) | {
+        "architectures": ["BitNetForCausalLM"],
+        "dtype": "bfloat16",
+        "quantization_config": {
+            "quant_method": "bitnet", "linear_class": linear_class, "quantization_mode": mode,
+            "modules_to_not_convert": ["lm_head"],
+        },
+    }  # fmt: skip
+    path.write_text(json.dumps(words))
+    kept = {name: value.contiguous().clone() for name, value in state.items()}
+    safetensors.torch.save_file(kept, tmp_path / "stored" / "model.safetensors", metadata={"format": "pt"})
+    return tmp_path / "stored"
+
+
+@pytest.fixture
+def enabled(transformers, accelerate):
+    from kernelwright.integrations import transformers as kernels
+
+    kernels.enable()
+    yield kernels
+    kernels.disable()
+
+
+def load(transformers, path, dtype=torch.bfloat16):
+    return transformers.BitNetForCausalLM.from_pretrained(path, dtype=dtype)
+
+
+def kinds(model):
+    return {type(module).__name__ for name, module in model.named_modules() if name.endswith(LAYERS)}
+
+
+IDS = torch.tensor([[1, 17, 42, 3, 96, 5]])
+
+
+def test_a_whole_model(transformers, saved, way, tmp_path):
+    from safetensors.torch import load_file
+
+    from kernelwright.integrations import transformers as kernels
+    from kernelwright.nn import BitLinear
+
+    theirs = load(transformers, saved)
+    assert kinds(theirs) <= {"BitLinear", "AutoBitLinear"}
+    with torch.no_grad():
+        expected = theirs(IDS).logits.float()
+    kernels.enable()
+    try:
+        ours = load(transformers, saved)
+    finally:
+        kernels.disable()
+    layers = [module for name, module in ours.named_modules() if name.endswith(LAYERS)]
+    assert len(layers) == 14
+    assert all(isinstance(layer, BitLinear) for layer in layers)
+    with torch.no_grad():
+        found = ours(IDS).logits.float()
+    assert (found - expected).norm() <= 0.05 * expected.norm()
+    tokens = ours.generate(IDS, max_new_tokens=5, do_sample=False)
+    assert tokens.shape == (1, 11)
+    stored, kept = load_file(saved / "model.safetensors"), ours.state_dict()
+    assert set(kept) == set(stored)
+    for name, value in stored.items():
+        assert torch.equal(kept[name], value), name
+        assert kept[name].dtype == value.dtype, name
+
+
+def test_saved_and_loaded_back(transformers, saved, enabled, tmp_path):
+    ours = load(transformers, saved)
+    with torch.no_grad():
+        expected = ours(IDS).logits
+    ours.save_pretrained(tmp_path / "again")
+    with torch.no_grad():
+        assert torch.equal(load(transformers, tmp_path / "again")(IDS).logits, expected)
+    enabled.disable()
+    with torch.no_grad():
+        found = load(transformers, tmp_path / "again")(IDS).logits.float()
+    assert (found - expected.float()).norm() <= 0.05 * expected.float().norm()
+
+
+@pytest.mark.parametrize("way", [("autobitlinear", "online")], indirect=True, ids=["online"])
+def test_a_step_of_training(transformers, saved, enabled):
+    model = load(transformers, saved, torch.float32).train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    losses = []
+    for _ in range(6):
+        optimizer.zero_grad()
+        loss = model(IDS, labels=IDS).loss
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    weight = model.model.layers[0].mlp.up_proj.weight
+    assert weight.grad is not None
+    assert weight.grad.abs().sum() > 0
+    assert losses[-1] < losses[0]

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+"""What torch is told of operators: how their work is counted, and what autocast does to them."""
+
+from __future__ import annotations
+
+import pytest
+
+import kernelwright
+from tests.python.tensors import torch
+
+pytestmark = pytest.mark.torch
+
+X = (3, 64)
+
+
+def counted(call):
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with FlopCounterMode(display=False) as mode:
+        call()
+    return mode.get_total_flops()
+
+
+def test_products_are_counted_as_torch_counts_its_own(device):
+    x, weight = torch.randn(X, device=device), torch.randn(5, 64, device=device)
+    packed = kernelwright.quantize_4bit(weight)
+    codes, scale = kernelwright.quantize_rows_int8(weight)
+    mine, by = kernelwright.quantize_rows_int8(x)
+    expected = counted(lambda: torch.nn.functional.linear(x, weight))
+    assert expected == 2 * 3 * 64 * 5
+    assert counted(lambda: kernelwright.matmul_4bit(x, *packed, 5)) == expected
+    assert counted(lambda: torch.ops.kernelwright.matmul_4bit(x, *packed, None, 5, 64, "nf4")) == expected
+    assert counted(lambda: kernelwright.matmul_int8(mine, codes, by, scale)) == expected
+    assert counted(lambda: kernelwright.linear(x, weight, None, "gelu")) == expected
+
+
+def test_a_layer_and_its_gradient_are_counted(device):
+    layer = kernelwright.nn.LinearNF4(64, 8).to(device)
+    x = torch.randn(X, device=device, requires_grad=True)
+    assert counted(lambda: layer(x).sum().backward()) == 2 * 2 * 3 * 64 * 8
+
+
+@pytest.mark.parametrize(
+    "call", [kernelwright.linear, torch.ops.kernelwright.linear], ids=["kernelwright", "torch.ops"]
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_a_linear_layer_within_autocast_is_torchs(call, dtype, device):
+    x, weight = torch.randn(X, device=device, dtype=dtype), torch.randn(5, 64, device=device, requires_grad=True)
+    with torch.autocast(device, dtype=torch.bfloat16):
+        if dtype is torch.float64:  # autocast leaves it alone, so that it goes with no other; torch refuses it, too
+            with pytest.raises((kernelwright.errors.InvalidArgument, RuntimeError)):
+                call(x, weight, None, "relu")
+            return
+        expected = torch.relu(torch.nn.functional.linear(x, weight))
+        found = call(x, weight, None, "relu")
+    assert found.dtype is expected.dtype is torch.bfloat16
+    torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)
+    (grad,) = torch.autograd.grad(found.float().sum(), weight)
+    assert grad.dtype is torch.float32
+    torch.testing.assert_close(grad, torch.autograd.grad(expected.float().sum(), weight)[0], rtol=2e-2, atol=1e-1)
+
+
+def test_norms_within_autocast_have_the_type_that_torchs_have_on_a_cpu():
+    x, weight = torch.randn(X), torch.randn(64)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for dtype in (torch.float32, torch.bfloat16):
+            mine = kernelwright.rms_norm(x.to(dtype), weight.to(dtype)), kernelwright.layer_norm(x.to(dtype))
+            theirs = (
+                torch.nn.functional.rms_norm(x.to(dtype), (64,), weight.to(dtype)),
+                torch.nn.functional.layer_norm(x.to(dtype), (64,)),
+            )
+            assert [y.dtype for y in mine] == [y.dtype for y in theirs]

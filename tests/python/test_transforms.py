@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: MIT
+"""torch.func with `kernelwright.<op>`: gradients, Jacobians, batches and gradients of each sample, beside torch's own."""
+
+from __future__ import annotations
+
+import pytest
+
+import kernelwright
+from kernelwright import errors
+from tests.python.tensors import torch
+
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")]
+
+F = torch.nn.functional
+COLS = 16
+
+
+def _swiglu(gate, up):
+    return F.silu(gate) * up
+
+
+PAIRS = {
+    "rms_norm": (kernelwright.rms_norm, lambda x, w: F.rms_norm(x, (COLS,), w, 1e-6), (COLS,)),
+    "layer_norm": (kernelwright.layer_norm, lambda x, w: F.layer_norm(x, (COLS,), w, None, 1e-5), (COLS,)),
+    "residual": (
+        lambda x, w: torch.cat(kernelwright.rms_norm(x, w, x * 2)),
+        lambda x, w: torch.cat((F.rms_norm(x * 3, (COLS,), w, 1e-6), x * 3)),
+        (COLS,),
+    ),
+    "swiglu": (kernelwright.swiglu, _swiglu, (3, COLS)),
+    "linear": (lambda x, w: kernelwright.linear(x, w, None, "gelu"), lambda x, w: F.gelu(F.linear(x, w)), (5, COLS)),
+}
+each_pair = pytest.mark.parametrize("pair", PAIRS)
+
+
+def loss(function):
+    return lambda *args: function(*args).pow(2).sum()
+
+
+def both(pair, transform, *args):
+    mine, theirs, _ = PAIRS[pair]
+    torch.testing.assert_close(transform(mine)(*args), transform(theirs)(*args), rtol=2e-4, atol=2e-4)
+
+
+def given(pair):
+    draw = torch.Generator().manual_seed(3)
+    return torch.randn(4, 3, COLS, generator=draw), torch.randn(PAIRS[pair][2], generator=draw)
+
+
+@each_pair
+@pytest.mark.parametrize("place", [0, 1])
+def test_gradients(pair, place):
+    batch, other = given(pair)
+    both(pair, lambda f: torch.func.grad(loss(f), place), batch[0], other)
+
+
+@each_pair
+def test_vjp_and_jacobians(pair):
+    batch, other = given(pair)
+    both(pair, lambda f: torch.func.jacrev(f, (0, 1)), batch[0], other)
+    grad = torch.ones_like(PAIRS[pair][1](batch[0], other))
+    both(pair, lambda f: lambda *args: torch.func.vjp(f, *args)[1](grad), batch[0], other)
+
+
+@each_pair
+@pytest.mark.parametrize("dims", [(0, None), (1, None), (None, 0), (0, 0)])
+def test_batches(pair, dims):
+    batch, other = given(pair)
+    args = [batch if dims[0] is not None else batch[0], other if dims[1] is None else other.expand(4, *other.shape)]
+    if dims[0] == 1:
+        args[0] = batch.transpose(0, 1)
+    both(pair, lambda f: torch.vmap(f, dims), *args)
+
+
+@each_pair
+def test_gradients_of_each_sample(pair):
+    batch, other = given(pair)
+    both(pair, lambda f: torch.vmap(torch.func.grad(loss(f), 1), (0, None)), batch, other)
+    both(pair, lambda f: torch.func.grad(lambda x, w: torch.vmap(f, (0, None))(x, w).pow(2).sum()), batch, other)
+
+
+@each_pair
+def test_second_derivatives(pair):
+    batch, other = given(pair)
+    both(pair, lambda f: torch.func.grad(lambda x, w: torch.func.grad(loss(f))(x, w).pow(2).sum()), batch[0], other)
+
+
+def test_a_layer_with_a_4bit_weight():
+    layer = kernelwright.nn.LinearNF4(64, 8).to("cpu")
+    x = torch.randn(4, 64)
+    plain = x.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(layer(plain).pow(2).sum(), plain)
+    torch.testing.assert_close(torch.func.grad(lambda x: layer(x).pow(2).sum())(x), expected)
+
+
+def test_by_torch_ops_it_is_refused_in_words():
+    """As torch refuses it for its own operators written in Python; forward mode is refused both ways."""
+    x = torch.ones(3, 8)
+    with pytest.raises(errors.Unsupported, match=r"records no gradients within torch\.func\.grad.*call kernelwright"):
+        torch.func.grad(lambda x: torch.ops.kernelwright.rms_norm(x).sum())(x)
+    for call in (kernelwright.rms_norm, torch.ops.kernelwright.rms_norm):
+        with pytest.raises(errors.Unsupported, match="no forward-mode derivative"):
+            torch.func.jvp(call, (x,), (x,))
