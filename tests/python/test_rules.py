@@ -47,7 +47,7 @@ def test_a_layer_and_its_gradient_are_counted(device):
 def test_a_linear_layer_within_autocast_is_torchs(call, dtype, device):
     x, weight = torch.randn(X, device=device, dtype=dtype), torch.randn(5, 64, device=device, requires_grad=True)
     with torch.autocast(device, dtype=torch.bfloat16):
-        if dtype is torch.float64:  # autocast leaves it alone, so that it goes with no other; torch refuses it, too
+        if dtype is torch.float64:  # autocast leaves it alone; torch refuses the mixture, too
             with pytest.raises((kernelwright.errors.InvalidArgument, RuntimeError)):
                 call(x, weight, None, "relu")
             return

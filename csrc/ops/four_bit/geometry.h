@@ -20,6 +20,11 @@ enum : unsigned {
   kAnyThreads = 256,
   kAnyRows = 4,  // rows of x that a warp multiplies at once
 
+  // --- matmul_4bit in float32 (matmul_words.cuh), whose blocks are as those of any shape
+  kWordsRows = 8,    // of the weight, of a warp
+  kWordsMost = 4,    // rows of x that it multiplies at once
+  kWordsStep = 256,  // of k
+
   // --- matmul_4bit by tiles (matmul_tile.cuh): a chunk is 32 of k, 16 bytes of codes
   kChunkLog2 = 5,
   kWarpChunks = 4,             // a warp takes of a step

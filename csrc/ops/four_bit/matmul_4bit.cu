@@ -10,7 +10,7 @@
 //          panel_x brings x into its order, panel_sum adds up what clusters have of pieces of k
 //   wide   the same of more rows, in tiles of up to 96, 128, 160, 192 or 256: k a multiple of 32; wide_begin before it
 //          where blocks share tiles
-//   words  float32, where eight codes of a row are a whole word
+//   words  float32, for 1 and up to 4 rows of x at once, where eight codes of a row are a whole word
 //   any    everything else
 #include "ops/four_bit/device/matmul_any.cuh"
 #ifdef KW_HAS_WGMMA
@@ -20,13 +20,19 @@
 #endif
 #include "ops/four_bit/device/matmul_rows.cuh"
 #include "ops/four_bit/device/matmul_tile.cuh"
+#include "ops/four_bit/device/matmul_words.cuh"
 #include "ops/four_bit/matmul_tuning.h"
 
 // The names are the launcher's: matmul_4bit_<kind>_<type>. How many threads a block has and how many blocks a
 // multiprocessor bounds the registers.
-#define KW_ANY(name, T, words)                                                                                   \
-  extern "C" __global__ void __launch_bounds__(kw::kAnyThreads) matmul_4bit_##name(const KwMatmul4bitParams p) { \
-    kw::matmul_4bit_any<kw::T, words>(p);                                                                        \
+#define KW_ANY(name, T)                                                                                              \
+  extern "C" __global__ void __launch_bounds__(kw::kAnyThreads) matmul_4bit_any_##name(const KwMatmul4bitParams p) { \
+    kw::matmul_4bit_any<kw::T>(p);                                                                                   \
+  }
+#define KW_WORDS(rows)                                                             \
+  extern "C" __global__ void __launch_bounds__(kw::kAnyThreads, rows == 1 ? 2 : 1) \
+      matmul_4bit_words##rows##_float32(const KwMatmul4bitParams p) {              \
+    kw::Words4bit<rows>(p).run();                                                  \
   }
 #define KW_ROWS(cols, ranges, type, T)                                             \
   extern "C" __global__ void __launch_bounds__(kw::kRowsThreads, cols > 8 ? 1 : 2) \
@@ -62,10 +68,11 @@
   KW_TILE(32, 2, type, T)  \
   KW_TILE(64, 4, type, T)
 
-KW_ANY(words_float32, Float32, true)
-KW_ANY(any_float32, Float32, false)
-KW_ANY(any_float16, Float16, false)
-KW_ANY(any_bfloat16, BFloat16, false)
+KW_WORDS(1)
+KW_WORDS(4)
+KW_ANY(float32, Float32)
+KW_ANY(float16, Float16)
+KW_ANY(bfloat16, BFloat16)
 #ifdef KW_HAS_BF16_MMA
 KW_TENSOR(float16, Float16)
 KW_TENSOR(bfloat16, BFloat16)

@@ -75,6 +75,8 @@ struct KwMatmul4bitParams {
   unsigned block_units; /* a block, of rows of the weight */
   unsigned more_units;  /* blocks, the first, that have one more */
   unsigned group_units; /* of a block that are added up at once */
+  /* Those in float32: `tiles` is the blocks of the weight's rows, `k_warps_log2` as above */
+  int vectors; /* x and its pitch are for 16 bytes */
 };
 
 /* x of m rows as csrc/ops/four_bit/device/matmul_panel_x.cuh has it. */

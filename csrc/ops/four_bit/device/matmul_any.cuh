@@ -8,43 +8,33 @@
 
 namespace kw {
 
-// Adds the products of the warp's codes, kWords: eight a lane in one word, else one a lane.
-template <class T, bool kWords>
+// Adds the products of the warp's codes, one a lane.
+template <class T>
 __device__ __forceinline__ void add_products(const KwMatmul4bitParams& p, i64 row, const char* x, u32 rows, float value,
                                              float offset, float (&sum)[kAnyRows]) {
-  constexpr u32 kCount = kWords ? 8 : 1;
   const i64 start = row * p.k;
-  for (i64 base = 0; base < p.k; base += kWarp * kCount) {
-    const i64 at = base + threadIdx.x % kWarp * kCount;
+  for (i64 base = 0; base < p.k; base += kWarp) {
+    const i64 at = base + threadIdx.x % kWarp;
     const bool inside = at < p.k;
     const i64 block = (start + at) >> p.scales.block_log2;
     u32 codes[1] = {0};
     Scale4bit scale;
     if (inside) {
-      load<kWords ? 4 : 1>(p.packed + (start + at) / 2, codes);
+      load<1>(p.packed + (start + at) / 2, codes);
       scale.fetch(p.scales, block);
     }
     const float by = inside ? scale.get(p.scales, block, offset) : 0.0f;
-    float weight[kCount];
-#pragma unroll
-    for (u32 i = 0; i < kCount; ++i) {
-      weight[i] = shuffle_from(value, codes[0] >> (kWords ? code_shift(i) : code_shift((start + at) % 2)));
-    }
+    const float weight = shuffle_from(value, codes[0] >> code_shift((start + at) % 2));
     if (!inside) continue;
 #pragma unroll
     for (u32 m = 0; m < kAnyRows; ++m) {
       if (m >= rows) break;
-      float part = 0.0f;
-#pragma unroll
-      for (u32 i = 0; i < kCount; ++i) {
-        part = fmaf(weight[i], load_element<T>(x + m * p.x_pitch + (at + i) * T::kSize), part);
-      }
-      sum[m] = fmaf(part, by, sum[m]);
+      sum[m] = fmaf(weight * load_element<T>(x + m * p.x_pitch + at * T::kSize), by, sum[m]);
     }
   }
 }
 
-template <class T, bool kWords>
+template <class T>
 __device__ __forceinline__ void matmul_4bit_any(const KwMatmul4bitParams& p) {
   const float value = p.values[threadIdx.x % 16];
   allow_next_kernel();
@@ -56,7 +46,7 @@ __device__ __forceinline__ void matmul_4bit_any(const KwMatmul4bitParams& p) {
   if (m >= p.m) return;
   const u32 rows = p.m - m < kAnyRows ? static_cast<u32>(p.m - m) : kAnyRows;
   float sum[kAnyRows] = {};
-  add_products<T, kWords>(p, row, p.x + m * p.x_pitch, rows, value, offset, sum);
+  add_products<T>(p, row, p.x + m * p.x_pitch, rows, value, offset, sum);
 #pragma unroll
   for (u32 i = 0; i < kAnyRows; ++i) {
     float total[1] = {warp_sum(sum[i])};

@@ -30,7 +30,7 @@ Kernel panel_kernels[kPanelKinds][2] = {KW_PANEL("8"), KW_PANEL("16"), KW_PANEL(
 Kernel panel_sum_kernels[2] = {{"matmul_4bit_panel_sum_float16"}, {"matmul_4bit_panel_sum_bfloat16"}};
 Kernel panel_x_kernel{"matmul_4bit_panel_x"};
 Kernel any_kernels[3] = {{"matmul_4bit_any_float32"}, {"matmul_4bit_any_float16"}, {"matmul_4bit_any_bfloat16"}};
-Kernel words_kernel{"matmul_4bit_words_float32"};
+Kernel words_kernels[2] = {{"matmul_4bit_words1_float32"}, {"matmul_4bit_words4_float32"}};
 
 KwMatmul4bitParams params_of(const Matmul4bit& a, float factor) {
   const int64_t size = size_of(a.dtype);
@@ -202,11 +202,32 @@ kw_status run_any(const Context& context, void* stream, const Matmul4bit& a) {
     return fail(KW_ERROR_UNSUPPORTED,
                 "kw_matmul_4bit: n is %lld; a GPU is given at most %lld rows of the weight at once", (long long)a.n,
                 (long long)(kMaxBlocks * kWarpsABlock));
-  const bool words = a.dtype == KW_FLOAT32 && a.k % 8 == 0 && aligned_to(a.packed, 4);
   const KwMatmul4bitParams p = params_of(a, 1.0f);
   Launch how{static_cast<uint32_t>(blocks), kAnyThreads};
   how.overlap = true;
-  return launch(context, words ? words_kernel : any_kernels[a.dtype], how, stream, &p, sizeof p);
+  return launch(context, any_kernels[a.dtype], how, stream, &p, sizeof p);
+}
+
+inline bool whole_words(const Matmul4bit& a) {
+  const int64_t blocks = ratio_up(a.m, kWordsMost) * ratio_up(a.n, kWordsRows);
+  return a.dtype == KW_FLOAT32 && a.k % 8 == 0 && a.k > 0 && aligned_to(a.packed, 4) && blocks <= kMaxBlocks;
+}
+
+// Warps of a block share k until there are four blocks for each multiprocessor, or there is no more of it.
+kw_status run_words(const Context& context, void* stream, const Matmul4bit& a) {
+  constexpr int64_t kWarps = kAnyThreads / 32, kBlocks = 4;
+  const int64_t groups = a.m == 1 ? 1 : ratio_up(a.m, kWordsMost), rows = ratio_up(a.n, kWordsRows);
+  int64_t parts = 1;
+  while (parts < kWarps && parts * kWordsStep < a.k &&
+         groups * ratio_up(rows * parts, kWarps) < kBlocks * context.device->multiprocessors)
+    parts *= 2;
+  KwMatmul4bitParams p = params_of(a, 1.0f);
+  p.tiles = static_cast<unsigned>(ratio_up(rows * parts, kWarps));
+  p.k_warps_log2 = static_cast<unsigned>(log2_of(parts));
+  p.vectors = aligned_to(a.x, kVectorBytes) && (a.m == 1 || a.x_stride % 4 == 0);
+  Launch how{static_cast<uint32_t>(groups * p.tiles), kAnyThreads};
+  how.overlap = true;
+  return launch(context, words_kernels[a.m > 1], how, stream, &p, sizeof p);
 }
 
 kw_status run_on_device(const Context& context, void* stream, const Matmul4bit& a) {
@@ -223,6 +244,7 @@ kw_status run_on_device(const Context& context, void* stream, const Matmul4bit& 
   }
   if (aligned_to(a.packed, kVectorBytes) && takes_panel(a, *context.device, context.features))
     return run_panel(context, stream, a);
+  if (whole_words(a)) return run_words(context, stream, a);
   if (!tiled(a, context.features)) return run_any(context, stream, a);
   constexpr int64_t kWidest = kCols[kKinds - 1];
   for (int64_t row = 0; row < a.m; row += kWidest) {

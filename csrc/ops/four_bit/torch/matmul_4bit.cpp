@@ -12,15 +12,21 @@ namespace {
 
 // From so many rows of x on Python is asked: torch's own product of the dequantized weight may be faster there. The
 // numbers are those of src/kernelwright/ops/four_bit/matmul_4bit.py, which says why; a test compares.
-constexpr int64_t kManyRowsByGroups = 193, kManyRows = 65, kManyRowsElse = 17, kManyRowsOnACpu = 256;
+constexpr int64_t kManyRowsByGroups = 640, kWeightByGroups = int64_t{40} << 20;
+constexpr int64_t kManyRows = 65, kManyRowsElse = 17, kManyRowsOnACpu = 256, kVector = 16;
 
-bool many(const kw_tensor& x, int64_t rows, int64_t k, int64_t workspace) {
+bool many(const kw_tensor& x, const TensorRows& of, int64_t n, int64_t workspace) {
+  const int64_t rows = of.count, k = of.cols;
   if (k == 0) return false;
   if (x.device == KW_CPU)
     return rows >= kManyRowsOnACpu &&
            (x.dtype == KW_FLOAT32 || (x.dtype == KW_BFLOAT16 && strcmp(kw_cpu_isa(), "amx") == 0));
   if (x.dtype == KW_FLOAT32 || k % 32 != 0) return rows >= kManyRowsElse;
-  return rows >= kManyRows && (rows >= kManyRowsByGroups || workspace == 0);
+  if (rows < kManyRows) return false;
+  const int64_t elements = n * k < kWeightByGroups ? n * k : kWeightByGroups;
+  const bool dense = rows * kWeightByGroups >= kManyRowsByGroups * elements;
+  const bool unaligned = reinterpret_cast<uintptr_t>(x.data) % kVector != 0 || of.stride * 2 % kVector != 0;
+  return dense || unaligned || workspace == 0;
 }
 
 kw_status matmul(Call& call, bool nested) {
@@ -40,7 +46,7 @@ kw_status matmul(Call& call, bool nested) {
   int64_t bytes = 0;
   if (rows.count > 0 && n > 0) {
     KW_TRY(kw_matmul_4bit_workspace(x.device, rows.count, n, rows.cols, blocksize, x.dtype, &bytes));
-    if (many(x, rows.count, rows.cols, bytes)) return kElsewhere;
+    if (many(x, rows, n, bytes)) return kElsewhere;
   }
   int64_t sizes[kMostDims];
   for (int64_t i = 0; i < x.dims; ++i) sizes[i] = x.sizes[i];

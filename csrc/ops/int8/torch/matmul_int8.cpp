@@ -37,7 +37,8 @@ kw_status matmul_int8(Call& call) {
                   *const weight_scale = call.tensor(3), *const bias = call.tensor(4), *y = nullptr;
   const int32_t dtype = call.type(6);
   if (x.dtype != KW_INT8 || weight.dtype != KW_INT8 || x.device != weight.device || weight.dims != 2 || x.dims < 1 ||
-      x.dims > kMostDims || (dtype != KW_INT32 && (dtype < KW_FLOAT32 || dtype > KW_BFLOAT16)))
+      x.dims > kMostDims || (dtype != KW_INT32 && (dtype < KW_FLOAT32 || dtype > KW_BFLOAT16)) ||
+      !(__builtin_fabs(call.real(5)) <= 3e38))
     return kElsewhere;
   TensorRows rows, columns;
   KW_TRY(rows_of(kName, "x", x, &rows));
@@ -46,6 +47,7 @@ kw_status matmul_int8(Call& call) {
   if (x.device == KW_CPU && rows.count >= kManyRows && cpu::has_vnni()) return kElsewhere;
   if (x_scale != nullptr) KW_TRY(check_row_scale(*x_scale, x, rows.count));
   if (weight_scale != nullptr) KW_TRY(check_column("weight_scale", *weight_scale, x, columns.count, KW_FLOAT32));
+  if (bias != nullptr && (bias->dtype < KW_FLOAT32 || bias->dtype > KW_BFLOAT16)) return kElsewhere;
   if (bias != nullptr) KW_TRY(check_column("bias", *bias, x, columns.count, bias->dtype));
   int64_t sizes[kMostDims];
   for (int64_t i = 0; i < x.dims; ++i) sizes[i] = x.sizes[i];
