@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 MOST_D = 256
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
+IN_PYTHON = "its kernels take longer than Python does; steps of a decoder, which do not, are captured in CUDA graphs"
+"""Why torch's dispatcher has no kernel of these operators in C."""
+
 
 def _floats() -> tuple[Any, ...]:
     import torch

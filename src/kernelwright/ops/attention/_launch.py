@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import InvalidArgument, Unsupported
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 from kernelwright.ops._handles import handles
 from kernelwright.ops._scratch import scratch, scratch_bytes
 from kernelwright.ops._tensors import placement, refuse_freed, require_dtype

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 from kernelwright.ops._record import Backward, Op, Overload
 from kernelwright.ops.attention import _cases as cases
 from kernelwright.ops.attention import _launch as kernels
 from kernelwright.ops.attention import _reference as reference
+from kernelwright.ops.attention._checks import IN_PYTHON
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -91,6 +92,7 @@ OP = Op(
             bind=kernels.bind,
             fake=_fake,
             reference=reference.attention,
+            in_python=IN_PYTHON,
             backward=Backward(kernels.save, kernels.gradients),
             terms=reference.terms,
             fixed=("mask", "sinks", "alibi_slopes"),
@@ -102,6 +104,7 @@ OP = Op(
             bind=kernels.bind_backward,
             fake=_fake_backward,
             reference=reference.backward,
+            in_python=IN_PYTHON,
             terms=reference.backward_terms,
             fixed=("lse", "mask", "sinks", "alibi_slopes"),
         ),

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 from kernelwright.ops._record import Op, Overload
 from kernelwright.ops.attention import _decode_cases as cases
 from kernelwright.ops.attention import _decode_launch as kernels
 from kernelwright.ops.attention import _decode_reference as reference
+from kernelwright.ops.attention._checks import IN_PYTHON
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -81,6 +82,7 @@ OP = Op(
             bind=kernels.bind,
             fake=kernels.fake,
             reference=reference.decode,
+            in_python=IN_PYTHON,
             terms=reference.terms,
             fixed=_FIXED,
         ),
@@ -92,6 +94,7 @@ OP = Op(
             bind=kernels.bind_append,
             fake=kernels.fake_append,
             reference=reference.append,
+            in_python=IN_PYTHON,
             terms=reference.terms_of_append,
             fixed=_FIXED,
         ),

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.ops._direct import calls
+from kernelwright.ops._calls import calls
 from kernelwright.ops._record import Backward, Op, Overload
 from kernelwright.ops.attention import _cases
 from kernelwright.ops.attention import _reference as reference
 from kernelwright.ops.attention import _varlen as varlen
 from kernelwright.ops.attention import _varlen_cases as cases
+from kernelwright.ops.attention._checks import IN_PYTHON
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -82,6 +83,7 @@ OP = Op(
             bind=varlen.bind,
             fake=_fake,
             reference=varlen.attention,
+            in_python=IN_PYTHON,
             backward=Backward(varlen.save, varlen.gradients),
             terms=varlen.terms,
             fixed=_FIXED,
@@ -93,6 +95,7 @@ OP = Op(
             bind=varlen.bind_backward,
             fake=_fake_backward,
             reference=varlen.backward,
+            in_python=IN_PYTHON,
             terms=varlen.backward_terms,
             fixed=("lse", *_FIXED),
         ),
