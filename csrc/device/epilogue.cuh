@@ -155,22 +155,24 @@ struct Epilogue {
     }
   }
 
-  // All columns of the warp's rows: 16 from first_row on and, of two halves, 16 from the 64th after it on.
+  // All columns of the warp's rows: 16 from first_row on and, of each further half, 16 from `apart` rows after it on.
   template <u32 kHalves, u32 kCount>
-  __device__ __forceinline__ void run(const float (&d)[kHalves][kCount], u32 first_row, u32 first_column) const {
+  __device__ __forceinline__ void run(const float (&d)[kHalves][kCount], u32 first_row, u32 first_column,
+                                      u32 apart = 64) const {
     constexpr u32 kSlices = kCount / 16;
 #pragma unroll 1
     for (u32 i = 0; i < kHalves * kSlices; ++i) {
       __syncwarp();  // all have read the slice before
       put(d, i);
       __syncwarp();
-      slice(first_row + i / kSlices * 64, first_column + i % kSlices * kSlice + threadIdx.x % 8 * 4);
+      slice(first_row + i / kSlices * apart, first_column + i % kSlices * kSlice + threadIdx.x % 8 * 4);
     }
   }
 
   // The same where the first half of the sums' columns are the gates of the second: activation(first) * second.
   template <u32 kHalves, u32 kCount>
-  __device__ __forceinline__ void run_gated(const float (&d)[kHalves][kCount], u32 first_row, u32 first_column) const {
+  __device__ __forceinline__ void run_gated(const float (&d)[kHalves][kCount], u32 first_row, u32 first_column,
+                                            u32 apart = 64) const {
     constexpr u32 kSlices = kCount / 16, kGates = kSlices / 2;
 #pragma unroll 1
     for (u32 i = 0; i < kHalves * kGates; ++i) {
@@ -183,7 +185,7 @@ struct Epilogue {
       __syncwarp();
       put(d, half * kSlices + kGates + at);
       __syncwarp();
-      gated_slice(first_row + half * 64, column, gates);
+      gated_slice(first_row + half * apart, column, gates);
     }
   }
 };

@@ -63,10 +63,11 @@ def test_norms_of_many_widths(operators: Path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_linear_of_random_shapes(operators: Path):
-    if not build.kernels_of("sm_90a"):
-        pytest.skip("the installed wheel has no images for sm_90a")
-    command = [sys.executable, "-m", "tests.emulator.layers", operators, "9.0/1/1,9.0/2/1,9.0/5/1"]
+@pytest.mark.parametrize(("code", "devices"), [("sm_90a", "9.0/1/1,9.0/2/1,9.0/5/1"), ("sm_80", "8.0/4/1")])
+def test_linear_of_random_shapes(operators: Path, code: str, devices: str):
+    if not build.kernels_of(code):
+        pytest.skip(f"the installed wheel has no images for {code}")
+    command = [sys.executable, "-m", "tests.emulator.layers", operators, devices]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

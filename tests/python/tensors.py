@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kernelwright import ops
+from kernelwright.ops import _calls
 from kernelwright.ops._record import Tolerance
 
 # Here, and not in each test file: what imports this is skipped as a whole where torch is absent.
@@ -125,6 +126,9 @@ def guarded(monkeypatch: Any) -> Any:
         patch.setattr(torch, "empty", guards.empty)
         patch.setattr(torch, "empty_like", guards.empty_like)
         patch.setattr(torch.Tensor, "new_empty", new_empty)
+        for op, overload in OVERLOADS:  # those that others are made of
+            if kernel := in_python(op, overload.name):
+                patch.setattr(getattr(_calls.calls, op.name), overload.name, kernel)
         yield guards
     guards.check()
 

@@ -101,3 +101,43 @@ def test_by_torch_ops_it_is_refused_in_words():
     for call in (kernelwright.rms_norm, torch.ops.kernelwright.rms_norm):
         with pytest.raises(errors.Unsupported, match="no forward-mode derivative"):
             torch.func.jvp(call, (x,), (x,))
+
+
+ROWS = {
+    "rms_norm": (lambda x, w: torch.ops.kernelwright.rms_norm(x, w, 1e-6), (0, None)),
+    "residual": (lambda x, w: torch.ops.kernelwright.rms_norm.residual(x, x * 2, w, 1e-6), (1, None)),
+    "layer_norm": (kernelwright.layer_norm, (0, None)),
+    "swiglu": (lambda x, w: kernelwright.swiglu(x * w, x), (0, None)),
+    "one without a batch": (lambda x, w: kernelwright.swiglu(x, w.expand(3, COLS)), (0, None)),
+    "linear": (lambda x, w: kernelwright.linear(x, w.expand(5, COLS), None, "gelu"), (0, None)),
+}
+
+
+@pytest.mark.skipif(not hasattr(torch.library, "register_vmap"), reason="this torch takes no rules for vmap")
+@pytest.mark.parametrize("kind", ROWS)
+def test_a_batch_of_rows_is_one_call(kind):
+    """With a weight for each sample, or a sum for each, it is a call a sample."""
+    call, dims = ROWS[kind]
+    draw = torch.Generator().manual_seed(5)
+    x, w = torch.randn(4, 3, COLS, generator=draw).transpose(0, dims[0]), torch.randn(COLS, generator=draw)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile, torch.no_grad():
+        found = torch.vmap(call, dims)(x, w)
+    calls = [event for event in profile.events() if event.name.startswith("kernelwright::")]
+    assert len(calls) <= 2, [event.name for event in calls]  # the operator, and the same for its own torch.ops entry
+    for place in range(4):
+        expected = call(x.select(dims[0], place), w)
+        for a, b in zip(*(y if isinstance(y, tuple) else (y,) for y in (found, expected)), strict=True):
+            torch.testing.assert_close(a[place], b)
+
+
+@pytest.mark.skipif(not hasattr(torch.library, "register_vmap"), reason="this torch takes no rules for vmap")
+def test_a_weight_for_each_sample_is_a_call_for_each():
+    x, w = torch.randn(4, 3, COLS), torch.randn(4, COLS)
+    found = torch.vmap(lambda x, w: torch.ops.kernelwright.rms_norm(x, w, 1e-6))(x, w)
+    for place in range(4):
+        torch.testing.assert_close(found[place], kernelwright.rms_norm(x[place], w[place]))
+    grad = torch.vmap(lambda g, h: torch.ops.kernelwright.rms_norm.backward(g, h, w[0], None, 1e-6, True))(x, x)
+    for place in range(4):
+        one = torch.ops.kernelwright.rms_norm.backward(x[place], x[place], w[0], None, 1e-6, True)
+        torch.testing.assert_close(grad[0][place], one[0])
+        torch.testing.assert_close(grad[1][place], one[1])

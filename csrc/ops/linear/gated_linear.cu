@@ -2,6 +2,7 @@
 // The same as linear.cu of gated layers: a tile has columns of the gate, and those that they are multiplied with.
 #include "ops/linear/device/any.cuh"
 #include "ops/linear/device/kernel.cuh"
+#include "ops/linear/device/warps.cuh"
 
 #define GATED_ANY_KERNEL(name, T)                                                                        \
   extern "C" __global__ void __launch_bounds__(256) gated_linear_any_##name(const KwLinearAnyParams p) { \
@@ -10,6 +11,18 @@
 GATED_ANY_KERNEL(float32, Float32)
 GATED_ANY_KERNEL(float16, Float16)
 GATED_ANY_KERNEL(bfloat16, BFloat16)
+
+#if defined(KW_HAS_BF16_MMA) && defined(KW_HAS_CP_ASYNC) && !defined(KW_HAS_WGMMA)
+
+#define WARPS_KERNEL(name, T)                                              \
+  extern "C" __global__ void __launch_bounds__(KW_LINEAR_WARPS_THREADS, 1) \
+      gated_linear_warps_##name(const KwLinearAnyParams p) {               \
+    kw::LinearWarps<kw::T, true>(p).run();                                 \
+  }
+WARPS_KERNEL(float16, Float16)
+WARPS_KERNEL(bfloat16, BFloat16)
+
+#endif
 
 #ifdef KW_HAS_WGMMA
 

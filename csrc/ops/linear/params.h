@@ -30,7 +30,17 @@ struct KwLinearParams {
   int vectors;
 };
 
-/* The general kernel: csrc/ops/linear/device/any.cuh */
+/* By warps: a tile's rows of x and of the weight, k of a stage, stages. A row has 16 bytes more than it needs. */
+enum {
+  KW_LINEAR_WARPS_TILE = 128,
+  KW_LINEAR_WARPS_DEPTH = 32,
+  KW_LINEAR_WARPS_PITCH = KW_LINEAR_WARPS_DEPTH * 2 + 16,
+  KW_LINEAR_WARPS_STAGES = 3,
+  KW_LINEAR_WARPS_THREADS = 256,
+  KW_LINEAR_WARPS_SHARED = 2 * KW_LINEAR_WARPS_STAGES * KW_LINEAR_WARPS_TILE * KW_LINEAR_WARPS_PITCH
+};
+
+/* Those of GPUs without warpgroups, and of any: csrc/ops/linear/device/{warps,any}.cuh */
 struct KwLinearAnyParams {
   char* y;
   const char* x;
@@ -38,8 +48,9 @@ struct KwLinearAnyParams {
   const char* bias;
   long long y_pitch, x_pitch, weight_pitch; /* bytes */
   long long m, n, k;                        /* n of y, as above */
-  unsigned columns;                         /* of tiles */
+  unsigned rows, columns, group;            /* of tiles; the first and the last by warps alone, as is `vectors` */
   int activation;
+  int vectors;
 };
 
 #endif

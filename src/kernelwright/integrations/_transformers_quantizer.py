@@ -14,6 +14,7 @@ from transformers.quantizers.quantizer_bnb_4bit import Bnb4BitHfQuantizer
 from transformers.quantizers.quantizers_utils import get_module_from_name, should_convert_module
 
 from kernelwright.errors import InvalidArgument
+from kernelwright.integrations import _wide
 from kernelwright.nn.linear_4bit import Linear4bit
 from kernelwright.nn.params_4bit import Params4bit
 from kernelwright.nn.quantize import dequantize_
@@ -53,6 +54,7 @@ class Quantizer(Bnb4BitHfQuantizer):
         if config.llm_int8_enable_fp32_cpu_offload and isinstance(device_map, dict):
             stay = [*stay, *(name for name, place in device_map.items() if place in ("cpu", "disk"))]
         self.modules_to_not_convert = stay
+        _wide.tell(model)
         replaced = 0
         for name, module in list(model.named_modules()):
             if should_convert_module(name, stay) and (type(module) is torch.nn.Linear or isinstance(module, Conv1D)):

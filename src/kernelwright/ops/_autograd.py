@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kernelwright import errors
 from kernelwright.ops import _private as private
 from kernelwright.ops._calls import kept
+from kernelwright.ops._rowwise import tell_dtensor
 from kernelwright.ops._tensors import no_tangents, refuse_inference, refuse_tangents
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ def _redispatch(target: Any, refuse: Callable[..., None]) -> Callable[[Any, tupl
         try:
             return go_on(keyset, args)
         except NotImplementedError as error:
+            if tell_dtensor():
+                return run(keyset, args)
             refuse(*args)
             raise kept(error) from error.__cause__
         except RuntimeError as error:

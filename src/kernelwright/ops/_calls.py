@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.ops import _private as private
+from kernelwright.ops._rowwise import tell_dtensor
 from kernelwright.ops._tensors import refuse_inference
 
 if TYPE_CHECKING:
@@ -68,6 +69,10 @@ def entry(torch: Any, target: Any, schema: Schema, function: Any, name: str, *, 
                 return run_plain(args)
             with below():
                 return target(*args)
+        except NotImplementedError as error:
+            if tell_dtensor():
+                return run(*args)
+            raise kept(error) from error.__cause__
         except RuntimeError as error:
             raise kept(error) from error.__cause__
 

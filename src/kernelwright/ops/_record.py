@@ -50,6 +50,13 @@ class Overload:
     fixed: tuple[str, ...] = ()
     """Tensors whose element type is the operator's own, whatever that of the others: codes, scales. No gradients are
     taken by them, and the reference takes them in float64 too, which has their values exactly."""
+    rows: tuple[str, ...] = ()
+    """Tensors of whose rows (last dimension) each is computed by itself, with that of the others; then torch may make
+    one call of a batch, and shard rows over processes. Other tensors are the same for all rows."""
+    sums: tuple[int, ...] = ()
+    """Results that are sums over those rows, by place."""
+    elementwise: bool = False
+    """Columns are computed each by itself, too."""
     autocast: bool = False
     """Within autocast: computes in its type, as torch's linear layers do. Tensors of `fixed` stay as they are."""
     in_python: str = ""

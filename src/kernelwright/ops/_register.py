@@ -12,6 +12,7 @@ from kernelwright._fork import section
 from kernelwright.ops import _calls, _schema
 from kernelwright.ops._autograd import count_writes, function, record_gradients, refuse_gradients
 from kernelwright.ops._calls import calls, entry
+from kernelwright.ops._rowwise import batch, remember
 from kernelwright.ops._rules import count_flops, obey_autocast
 from kernelwright.ops._tensors import refuse_inference, refuse_overlap, unusual
 
@@ -218,6 +219,8 @@ class _Made:
         self.library.impl(self.name, autograd, "Autograd", with_keyset=True)
         if self.schema.written:
             self.library.impl(self.name, _materialise(*given, self.schema), "Negative")
+        batch(self.torch, self.library, self.target, self.name, self.overload, self.schema)
+        remember(self.target, self.overload, self.schema)
         obey_autocast(self.torch, self.library, self.target, self.name, self.overload, self.schema)
         return function(*given, backward) if backward else None
 

@@ -12,7 +12,7 @@ namespace {
 
 // From so many rows of x on Python is asked: torch's own product of the dequantized weight may be faster there. The
 // numbers are those of src/kernelwright/ops/four_bit/matmul_4bit.py, which says why; a test compares.
-constexpr int64_t kManyRowsByGroups = 640, kWeightByGroups = int64_t{40} << 20;
+constexpr int64_t kManyRowsByGroups = 640, kWeightByGroups = int64_t{40} << 20, kLeastByGroups = int64_t{4} << 20;
 constexpr int64_t kManyRows = 65, kManyRowsElse = 17, kManyRowsOnACpu = 256, kVector = 16;
 
 bool many(const kw_tensor& x, const TensorRows& of, int64_t n, int64_t workspace) {
@@ -24,7 +24,7 @@ bool many(const kw_tensor& x, const TensorRows& of, int64_t n, int64_t workspace
   if (x.dtype == KW_FLOAT32 || k % 32 != 0) return rows >= kManyRowsElse;
   if (rows < kManyRows) return false;
   const int64_t elements = n * k < kWeightByGroups ? n * k : kWeightByGroups;
-  const bool dense = rows * kWeightByGroups >= kManyRowsByGroups * elements;
+  const bool dense = rows * (kWeightByGroups - kLeastByGroups) >= kManyRowsByGroups * (elements - kLeastByGroups);
   const bool unaligned = reinterpret_cast<uintptr_t>(x.data) % kVector != 0 || of.stride * 2 % kVector != 0;
   return dense || unaligned || workspace == 0;
 }

@@ -24,8 +24,9 @@ enum {
  * dtype        KW_FLOAT32, KW_FLOAT16, KW_BFLOAT16; summed, and the activation computed, in float32
  * stream       a CUstream of `device` (NULL: the default stream); not used on KW_CPU
  *
- * Pointers need only their element's alignment. The kernels for tensor cores need more: 16-bit elements on a GPU with
- * wgmma, x and weight on 16 bytes with strides that are multiples of 8; other calls take a general kernel.
+ * Pointers need only their element's alignment. The kernels for tensor cores need more: 16-bit elements on a GPU of
+ * compute capability 8.0 or newer, x and weight on 16 bytes with strides that are multiples of 8, and without wgmma k
+ * such a multiple too; other calls take a general kernel.
  */
 KW_API kw_status kw_linear(int32_t device, void* stream, void* y, int64_t y_stride, const void* x, int64_t x_stride,
                            const void* weight, int64_t weight_stride, const void* bias, int64_t m, int64_t n, int64_t k,

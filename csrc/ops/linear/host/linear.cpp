@@ -26,6 +26,7 @@ static_assert(KW_NO_ACTIVATION == int{KW_ACTIVATION_NONE} && KW_RELU == int{KW_A
 Module modules[2] = {{"linear"}, {"gated_linear"}};
 Kernel kernels[2][2][2] = {{KW_TYPES("linear_single"), KW_TYPES("linear_pair")},
                            {KW_TYPES("gated_linear_single"), KW_TYPES("gated_linear_pair")}};
+Kernel warps_kernels[2][2] = {KW_TYPES("linear_warps"), KW_TYPES("gated_linear_warps")};
 Kernel any_kernels[2][3] = {
     {{"linear_any_float32"}, {"linear_any_float16"}, {"linear_any_bfloat16"}},
     {{"gated_linear_any_float32"}, {"gated_linear_any_float16"}, {"gated_linear_any_bfloat16"}}};
@@ -67,6 +68,11 @@ kw_status encode_factor(const Context& context, const void* from, int32_t dtype,
   return encode(context, matrix_map(from, dtype, rows, k, pitch, box, KW_LINEAR_DEPTH, Swizzle::k128), map);
 }
 
+// Whether four results are stored at once.
+bool for_vectors(const Linear& a) {
+  return a.n % 4 == 0 && reinterpret_cast<uintptr_t>(a.y) % 8 == 0 && (a.m == 1 || a.y_stride % 4 == 0);
+}
+
 kw_status run_tiles(const Context& context, void* stream, const Linear& a) {
   const Plan plan = plan_for(a, *context.device);
   KwLinearParams p{};
@@ -84,13 +90,41 @@ kw_status run_tiles(const Context& context, void* stream, const Linear& a) {
   p.columns = static_cast<unsigned>(plan.columns);
   p.group = kGroup;
   p.activation = a.activation;
-  p.vectors = a.n % 4 == 0 && reinterpret_cast<uintptr_t>(a.y) % 8 == 0 && (a.m == 1 || a.y_stride % 4 == 0);
+  p.vectors = for_vectors(a);
   Launch how{static_cast<uint32_t>(plan.grid), KW_LINEAR_THREADS};
   how.shared = KW_LINEAR_SHARED;
   how.cluster = static_cast<uint32_t>(plan.cluster);
   how.overlap = true;
   Kernel& kernel = kernels[a.gated][plan.cluster - 1][a.dtype - KW_FLOAT16];
   return launch(context, kernel, how, stream, &p, sizeof p);
+}
+
+KwLinearAnyParams params_of(const Linear& a) {
+  const int64_t size = size_of(a.dtype);
+  KwLinearAnyParams p{};
+  p.y = static_cast<char*>(a.y);
+  p.x = static_cast<const char*>(a.x);
+  p.weight = static_cast<const char*>(a.weight);
+  p.bias = static_cast<const char*>(a.bias);
+  p.y_pitch = a.y_stride * size;
+  p.x_pitch = a.x_stride * size;
+  p.weight_pitch = a.weight_stride * size;
+  p.m = a.m, p.n = a.n, p.k = a.k;
+  p.activation = a.activation;
+  p.vectors = for_vectors(a);
+  return p;
+}
+
+kw_status run_warps(const Context& context, void* stream, const Linear& a) {
+  const Plan plan = plan_warps(a);
+  KwLinearAnyParams p = params_of(a);
+  p.rows = static_cast<unsigned>(plan.rows);
+  p.columns = static_cast<unsigned>(plan.columns);
+  p.group = 2 * kGroup;
+  Launch how{static_cast<uint32_t>(plan.grid), KW_LINEAR_WARPS_THREADS};
+  how.shared = KW_LINEAR_WARPS_SHARED;
+  how.overlap = true;
+  return launch(context, warps_kernels[a.gated][a.dtype - KW_FLOAT16], how, stream, &p, sizeof p);
 }
 
 // A launch counts its blocks in 31 bits; of more, each half of the rows is a launch.
@@ -108,17 +142,8 @@ kw_status run_any(const char* name, const Context& context, void* stream, const 
     KW_TRY(run_any(name, context, stream, first));
     return run_any(name, context, stream, second);
   }
-  KwLinearAnyParams p{};
-  p.y = static_cast<char*>(a.y);
-  p.x = static_cast<const char*>(a.x);
-  p.weight = static_cast<const char*>(a.weight);
-  p.bias = static_cast<const char*>(a.bias);
-  p.y_pitch = a.y_stride * size;
-  p.x_pitch = a.x_stride * size;
-  p.weight_pitch = a.weight_stride * size;
-  p.m = a.m, p.n = a.n, p.k = a.k;
+  KwLinearAnyParams p = params_of(a);
   p.columns = static_cast<unsigned>(columns);
-  p.activation = a.activation;
   const Launch how{static_cast<uint32_t>(blocks), static_cast<uint32_t>(kAnyThreads)};
   return launch(context, any_kernels[a.gated][a.dtype], how, stream, &p, sizeof p);
 }
@@ -131,8 +156,9 @@ kw_status run_linear(const char* name, int32_t device, void* stream, const Linea
   if (device == KW_CPU) return a.gated ? cpu::gated_linear(a) : cpu::linear(a);
   Context context;
   KW_TRY(module_context(modules[a.gated], device, &context));
-  const bool tiles = fits(a, alignment_of(a), context.features);
-  return tiles ? run_tiles(context, stream, a) : run_any(name, context, stream, a);
+  if (fits(a, alignment_of(a), context.features)) return run_tiles(context, stream, a);
+  if (fits_warps(a, alignment_of(a), context.features)) return run_warps(context, stream, a);
+  return run_any(name, context, stream, a);
 }
 
 kw_status read_linear(const char* name, const kw_tensor* y, const kw_tensor* x, const kw_tensor* weight,

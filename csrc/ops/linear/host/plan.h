@@ -22,10 +22,14 @@ inline int64_t alignment_of(const Linear& a) {
 }
 
 // Rows of a factor lie one after the other: what else a stride may say, boxes do not know.
-inline bool fits(const Linear& a, int64_t alignment, uint32_t features) {
-  if ((features & KW_FEATURE_WGMMA) == 0 || a.dtype == KW_FLOAT32 || alignment < kAlignment) return false;
+inline bool whole_rows(const Linear& a, int64_t alignment) {
+  if (a.dtype == KW_FLOAT32 || alignment < kAlignment) return false;
   const bool forward = (a.m == 1 || a.x_stride >= a.k) && (a.weight_rows() == 1 || a.weight_stride >= a.k);
   return forward && a.k > 0 && a.m < kMaxRows && a.n < kMaxRows / 2 && a.k < kMaxRows;
+}
+
+inline bool fits(const Linear& a, int64_t alignment, uint32_t features) {
+  return (features & KW_FEATURE_WGMMA) != 0 && whole_rows(a, alignment);
 }
 
 struct Plan {
@@ -43,6 +47,23 @@ inline Plan plan_for(const Linear& a, const Device& device) {
   const int64_t tiles = plan.rows / plan.cluster * plan.columns, room = device.multiprocessors / plan.cluster;
   plan.grid = (tiles < room || room == 0 ? tiles : room) * plan.cluster;
   return plan;
+}
+
+inline Plan plan_warps(const Linear& a) {
+  Plan plan{};
+  plan.cluster = 1;
+  plan.rows = ratio_up(a.m, KW_LINEAR_WARPS_TILE);
+  plan.columns = ratio_up(a.n, a.gated ? KW_LINEAR_WARPS_TILE / 2 : KW_LINEAR_WARPS_TILE);
+  plan.grid = plan.rows * plan.columns;
+  return plan;
+}
+
+// The kernels by warps, where there are none by warpgroups: they read whole units of 16 bytes, and a launch counts its
+// blocks in 31 bits.
+inline bool fits_warps(const Linear& a, int64_t alignment, uint32_t features) {
+  constexpr uint32_t kNeeded = KW_FEATURE_BF16_MMA | KW_FEATURE_CP_ASYNC;
+  if ((features & kNeeded) != kNeeded || (features & KW_FEATURE_WGMMA) != 0) return false;
+  return whole_rows(a, alignment) && a.k * 2 % kAlignment == 0 && plan_warps(a).grid < kMaxRows;
 }
 
 // One launch is all that such a call takes.

@@ -41,8 +41,8 @@ _NAME, _FUNCTION = "matmul_4bit", "kw_matmul_4bit_tensors"
 MANY_ROWS, _MANY_ROWS_ELSE = 65, 17
 
 # From so many rows of x on it is faster to dequantize a weight of so many elements than to take these kernels; of a
-# smaller weight from as much fewer rows on. On an H200, 21 shapes of 96 to 2048 rows.
-_MANY_ROWS_BY_GROUPS, _WEIGHT_BY_GROUPS = 640, 40 << 20
+# smaller weight from as much fewer rows on, down to the third. On an H200, 33 shapes of 80 to 2048 rows.
+_MANY_ROWS_BY_GROUPS, _WEIGHT_BY_GROUPS, _LEAST_BY_GROUPS = 640, 40 << 20, 4 << 20
 
 # Bytes on which rows of x begin for the kernels of many rows by warpgroups.
 _VECTOR = 16
@@ -164,7 +164,8 @@ def _many_rows(
             return rows >= _MANY_ROWS_ELSE
         if rows < MANY_ROWS:
             return False
-        dense = rows * _WEIGHT_BY_GROUPS >= _MANY_ROWS_BY_GROUPS * min(n * k, _WEIGHT_BY_GROUPS)
+        elements = min(n * k, _WEIGHT_BY_GROUPS) - _LEAST_BY_GROUPS
+        dense = rows * (_WEIGHT_BY_GROUPS - _LEAST_BY_GROUPS) >= _MANY_ROWS_BY_GROUPS * elements
         # The library wants memory where there are kernels by warpgroups.
         return dense or unaligned(x) or needed(device, *sizes) == 0
 

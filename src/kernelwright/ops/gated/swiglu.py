@@ -93,6 +93,8 @@ OP = Op(
         Overload(
             name="default",
             schema="(Tensor gate, Tensor up) -> Tensor",
+            rows=("gate", "up"),
+            elementwise=True,
             bind=kernels.bind,
             fake=_fake,
             reference=reference.forward,
@@ -101,6 +103,7 @@ OP = Op(
         Overload(
             name="packed",
             schema="(Tensor x) -> Tensor",
+            rows=("x",),
             bind=kernels.bind_packed,
             fake=_fake_packed,
             reference=reference.packed,
@@ -109,6 +112,8 @@ OP = Op(
         Overload(
             name="backward",
             schema="(Tensor grad, Tensor gate, Tensor up) -> (Tensor, Tensor)",
+            rows=("grad", "gate", "up"),
+            elementwise=True,
             bind=kernels.bind_backward,
             fake=_fake_backward,
             reference=reference.backward,
@@ -118,6 +123,7 @@ OP = Op(
         Overload(
             name="packed_backward",
             schema="(Tensor grad, Tensor x) -> Tensor",
+            rows=("grad", "x"),
             bind=kernels.bind_packed_backward,
             fake=_fake_packed_backward,
             reference=reference.packed_backward,

@@ -84,6 +84,8 @@ def terms(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str | None
 
 def gated_by_torch(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor:
     """Torch's product, then our kernel for SwiGLU, or torch's activation and product."""
+    import torch
+
     from kernelwright.ops._calls import calls
 
     both = by_torch(x, weight, bias, "none")
@@ -91,7 +93,8 @@ def gated_by_torch(x: Tensor, weight: Tensor, bias: Tensor | None, activation: s
         result: Tensor = calls.swiglu.packed(both)
         return result
     gate, up = both.chunk(2, -1)
-    return activated(gate, activation).mul_(up) if activation != "none" else gate * up
+    y = x.new_empty(gate.shape)
+    return torch.mul(gate if activation == "none" else activated(gate, activation), up, out=y)
 
 
 def gated(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str | None) -> Tensor:

@@ -91,6 +91,7 @@ OP = Op(
             reference=reference.gated,
             backward=Backward(_save, _gradients),
             terms=reference.gated_terms,
+            rows=("x",),
             autocast=True,
         ),
     ),

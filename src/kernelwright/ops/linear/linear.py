@@ -79,6 +79,7 @@ OP = Op(
             reference=reference.linear,
             backward=Backward(_save, _gradients),
             terms=reference.terms,
+            rows=("x",),
             autocast=True,
         ),
     ),

@@ -61,6 +61,8 @@ class Norm:
                 fake=order(getattr(fake, name)),
                 reference=order(getattr(reference, name)),
                 backward=gradients.get(name),
+                rows=("x", "residual", "grad", "h", "grad_sum"),
+                sums=tuple(range(1, 1 + len(self.parameters))) if name == "backward" else (),
                 # rms_norm's forward pass subtracts nothing: its errors are in proportion to the result.
                 terms=order(getattr(reference, f"terms_of_{name}")) if self.centered or name == "backward" else None,
             )

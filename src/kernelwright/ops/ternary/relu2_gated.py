@@ -231,6 +231,8 @@ OP = Op(
         Overload(
             name="default",
             schema="(Tensor gate, Tensor up) -> Tensor",
+            rows=("gate", "up"),
+            elementwise=True,
             bind=_bind,
             fake=_fake,
             reference=_forward,
@@ -239,6 +241,8 @@ OP = Op(
         Overload(
             name="backward",
             schema="(Tensor grad, Tensor gate, Tensor up) -> (Tensor, Tensor)",
+            rows=("grad", "gate", "up"),
+            elementwise=True,
             bind=_bind_backward,
             fake=_fake_backward,
             reference=_backward,
