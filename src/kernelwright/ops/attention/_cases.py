@@ -4,8 +4,10 @@ kv_heads, keys, d_v, causal, window, softcap, and which of mask, bias, sinks and
 
 from __future__ import annotations
 
+import ctypes
 import math
 import random
+import struct
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.ops._record import SIZES, Case, Tolerance
@@ -52,6 +54,10 @@ _FORMS: tuple[tuple[tuple[int, ...], Mapping[str, Any]], ...] = (
 
 
 _TYPES = (*_HALVES, "float32")
+_FEW: tuple[Mapping[str, Any], ...] = (
+    {"keys": 5, "kv_heads": 1, "causal": True, "sinks": True}, {"keys": 4, "d_v": 3, "softcap": 2.0, "bias": True},
+    {"keys": 3, "slopes": True, "mask": True, "window": (1, 1)},
+)  # fmt: skip
 ROLES = {"small": (2, 4, 5, 19), "aligned": (1, 2, 16, 64)}
 
 
@@ -60,6 +66,7 @@ def _cases(overload: str) -> tuple[Case, ...]:
         *(_case(shape, dtype, overload, **options) for shape, options in _FORMS for dtype in _HALVES),
         *(_case(ROLES["small"], dtype, overload, keys=7, kv_heads=2, causal=True, sinks=True) for dtype in _TYPES),
         *(_case(ROLES["aligned"], dtype, overload, keys=16) for dtype in _TYPES),
+        *(_case((1, 2, 3, 4), dtype, overload, **more) for more in _FEW for dtype in _TYPES),
     )
 
 
@@ -156,24 +163,44 @@ def _row(q: list[float], k: list[float], v: list[float], seen: int, sink: float)
     return [sum(math.exp(s) * v[i * _D + c] for i, s in enumerate(scores)) / total for c in range(_D)]
 
 
-def _once(place: Place, dtype: str, draw: random.Random) -> float:
+def _beside(rows: list[float]) -> list[float]:
+    """[heads, queries, d] as [queries, heads, d]."""
+    starts = [(head * _QUERIES + query) * _D for query in range(_QUERIES) for head in range(_HEADS)]
+    return [value for start in starts for value in rows[start : start + _D]]
+
+
+def _starts(count: int) -> Any:
+    raw = struct.pack("=2i", 0, count)
+    return ctypes.create_string_buffer(raw, len(raw))
+
+
+def once(place: Place, dtype: str, draw: random.Random, *, sequences: bool = False) -> float:
+    """The largest error as a share of what is allowed, of one call of the C function: for batches, or sequences."""
     counts = (_HEADS * _QUERIES * _D, _KEYS * _D, _KEYS * _D)
     q, k, v = (rounded(dtype, [draw.gauss(0, 1) for _ in range(count)]) for count in counts)
     sinks = rounded("float32", [draw.gauss(0, 1) for _ in range(_HEADS)])
     out, lse = pack(dtype, [7.0] * counts[0]), pack("float32", [7.0] * (_HEADS * _QUERIES))
+    given = [place.device, None, out, lse, pack(dtype, q), pack(dtype, k), pack(dtype, v)]
+    sizes = [1, _HEADS, 1, _QUERIES, _KEYS]
+    if sequences:  # of one: its heads lie beside each other
+        given[4] = pack(dtype, _beside(q))
+        given += [_starts(_QUERIES), _starts(_KEYS)]
+        sizes += [_QUERIES, _KEYS]
+    name = "kw_attention_varlen" if sequences else "kw_attention"
     place.call(
-        "kw_attention", place.device, None, out, lse, pack(dtype, q), pack(dtype, k), pack(dtype, v),
-        pack("float32", sinks), 1, _HEADS, 1, _QUERIES, _KEYS, _D, _D, place.constants[f"KW_{dtype.upper()}"], 1, -1,
-        -1, _D**-0.5, 0.0,
+        name, *given, pack("float32", sinks), *sizes, _D, _D, place.constants[f"KW_{dtype.upper()}"], 1, -1, -1,
+        _D**-0.5, 0.0,
     )  # fmt: skip
     expected: list[float] = []
     for row in range(_HEADS * _QUERIES):
         seen = row % _QUERIES + 1 + _KEYS - _QUERIES
         expected += _row(q[row * _D : (row + 1) * _D], k, v, seen, sinks[row // _QUERIES])
-    return compare(f"attention, {dtype}", unpack(dtype, out), expected, 2 * TOLERANCES[dtype].relative, 0.02)
+    if sequences:
+        expected = _beside(expected)
+    return compare(f"{name[3:]}, {dtype}", unpack(dtype, out), expected, 2 * TOLERANCES[dtype].relative, 0.02)
 
 
 def selfcheck(place: Place) -> str:
     draw = random.Random()  # noqa: S311 - numbers to compute with, not secrets
-    worst = {dtype: _once(place, dtype, draw) for dtype in _HALVES}
+    worst = {dtype: once(place, dtype, draw) for dtype in _HALVES}
     return ", ".join(f"{dtype} {100 * share:.0f} %" for dtype, share in worst.items()) + " of the error allowed"

@@ -109,13 +109,22 @@ def _made(q: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     )
 
 
-def fake(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    check(q, k, v, *rest)
+def fake(
+    q: Tensor, k: Tensor, v: Tensor, lengths: Maybe, block_table: Maybe, batch_index: Maybe, sinks: Maybe,
+    alibi_slopes: Maybe, scale: float, causal: bool, window_left: int, window_right: int, softcap: float, splits: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    places, options = (lengths, block_table, batch_index), (scale, causal, window_left, window_right, softcap)
+    check(q, k, v, *places, sinks, alibi_slopes, *options, splits)
     return _made(q, v)
 
 
-def fake_append(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    check_append(q, k, v, *rest)
+def fake_append(
+    q: Tensor, k: Tensor, v: Tensor, k_new: Tensor, v_new: Tensor, lengths: Maybe, block_table: Maybe,
+    batch_index: Maybe, cos: Maybe, sin: Maybe, sinks: Maybe, alibi_slopes: Maybe, scale: float, causal: bool,
+    window_left: int, window_right: int, softcap: float, interleaved: bool, splits: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    places, options = (lengths, block_table, batch_index), (scale, causal, window_left, window_right, softcap)
+    check_append(q, k, v, k_new, v_new, *places, cos, sin, sinks, alibi_slopes, *options, interleaved, splits)
     return _made(q, v)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.errors import InvalidArgument, Unsupported
+from kernelwright.errors import InvalidArgument
 from kernelwright.ops._calls import calls
 from kernelwright.ops._handles import handles
 from kernelwright.ops._scratch import scratch, scratch_bytes
-from kernelwright.ops._tensors import placement, refuse_freed, require_dtype
+from kernelwright.ops._tensors import placement, refuse_freed, require_dtype, without_autocast
 from kernelwright.ops.attention import _checks as checks
 from kernelwright.ops.attention import _reference as reference
 
@@ -26,7 +26,7 @@ NAME = "attention"
 def check(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None, sinks: Tensor | None,
     alibi_slopes: Tensor | None, scale: float, causal: bool, window_left: int, window_right: int,  # noqa: ARG001
-    softcap: float, deterministic: bool = False,  # noqa: ARG001
+    softcap: float, deterministic: bool,  # noqa: ARG001
 ) -> None:  # fmt: skip
     checks.check_heads(NAME, q, k, v, 4, 1)
     checks.check_options(NAME, scale, window_left, window_right, softcap)
@@ -153,7 +153,7 @@ def bind_backward(library: Library, key: str) -> Callable[..., tuple[Tensor, ...
         scale, causal, left, right, softcap, deterministic = options
         given = [
             dq, dk, dv, None if sinks is None else dsinks, *map(adjacent, (dout, q, k, v, out)),
-            lse.to(torch.float32), mask, bias, sinks, alibi_slopes,
+            lse.to(torch.float32).contiguous(), mask, bias, sinks, alibi_slopes,
         ]  # fmt: skip
         library.call(
             "kw_attention_backward_tensors", stream, *(None if t is None else at(t) for t in given), address,
@@ -162,12 +162,6 @@ def bind_backward(library: Library, key: str) -> Callable[..., tuple[Tensor, ...
         return dq, dk, dv, dsinks
 
     return run
-
-
-def refuse_others(ctx: Any, places: dict[int, str]) -> None:
-    for index, name in places.items():
-        if ctx.needs_input_grad[index]:
-            raise Unsupported(f"{NAME} has no derivative by {name}; give it without (.detach())")
 
 
 def repeats(deterministic: bool) -> bool:
@@ -180,19 +174,44 @@ def repeats(deterministic: bool) -> bool:
 def save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     ctx.options = inputs[7:]
     ctx.save_for_backward(*inputs[:7], *output)
-    ctx.mark_non_differentiable(output[1])
     ctx.set_materialize_grads(False)
 
 
-def gradients(ctx: Any, dout: Tensor | None, dlse: Tensor | None) -> tuple[Any, ...]:  # noqa: ARG001 - lse has none
-    if dout is None:
+def gradients(ctx: Any, dout: Tensor | None, dlse: Tensor | None) -> tuple[Any, ...]:
+    """By kernels, where their derivatives are all that is asked for."""
+    import torch
+
+    if dout is None and dlse is None:
         return (None,) * 13
-    refuse_others(ctx, {4: "bias", 6: "alibi_slopes"})
-    q, k, v, mask, bias, sinks, slopes, out, lse = ctx.saved_tensors
-    options = (*ctx.options[:-1], repeats(ctx.options[-1]))
-    found = calls.attention.backward(dout, q, k, v, out, lse, mask, bias, sinks, slopes, *options)
-    dq, dk, dv, dsinks = found
+    saved = ctx.saved_tensors
+    bias, sinks, slopes, out, lse = saved[4:]
+    dout = torch.zeros_like(out) if dout is None else dout
     wanted = ctx.needs_input_grad
-    to_sinks = dsinks.to(sinks.dtype) if sinks is not None and wanted[5] else None
-    kept = (grad if want else None for grad, want in zip((dq, dk, dv), wanted[:3], strict=True))
-    return (*kept, None, None, to_sinks, *(None,) * 7)
+    if torch.is_grad_enabled() or dlse is not None or wanted[4] or wanted[6]:
+        found = in_torch(dout, dlse, saved, ctx.options)
+    else:
+        options = (*ctx.options[:-1], repeats(ctx.options[-1]))
+        dq, dk, dv, dsinks = calls.attention.backward(
+            dout, *saved[:3], out, lse, saved[3], bias, sinks, slopes, *options
+        )
+        found = dq, dk, dv, None, dsinks, None
+    dq, dk, dv, dbias, dsinks, dslopes = found
+    given = (*saved[:3], None, bias, sinks, slopes)
+    kept = (
+        g.to(a.dtype) if want and g is not None and a is not None else None
+        for g, want, a in zip((dq, dk, dv, None, dbias, dsinks, dslopes), wanted, given, strict=False)
+    )
+    return (*kept, *(None,) * 6)
+
+
+def in_torch(dout: Tensor, dlse: Tensor | None, saved: Any, options: tuple[Any, ...]) -> tuple[Any, ...]:
+    """For what kernels do not have: derivatives of derivatives, and those by bias and slopes, or of lse."""
+    import torch
+
+    q, k, v, mask, bias, sinks, slopes, out, lse = saved
+    with without_autocast(q.device):
+        if torch.is_grad_enabled():
+            out, lse = reference.wide_attention(q, k, v, mask, bias, sinks, slopes, options[:5])
+        found = reference.derivatives(dout, dlse, q, k, v, out, lse, mask, bias, sinks, slopes, options[:5])
+        dk, dv = (reference.of_each_head(f, k.shape[1]) for f in found[1:3])  # type: ignore[arg-type]
+        return found[0], dk, dv, *found[3:]

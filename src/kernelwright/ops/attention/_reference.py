@@ -107,7 +107,7 @@ def wide_attention(
 def attention(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None, sinks: Tensor | None,
     alibi_slopes: Tensor | None, scale: float, causal: bool, window_left: int, window_right: int, softcap: float,
-    deterministic: bool = False,  # noqa: ARG001
+    deterministic: bool,  # noqa: ARG001
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     options = scale, causal, window_left, window_right, softcap
     out, lse = wide_attention(q, k, v, mask, bias, sinks, alibi_slopes, options)
@@ -123,12 +123,47 @@ def terms(
     return out, 1.0 + lse.abs()
 
 
-def _gradients(run: Any, tensors: tuple[Tensor, ...], grad: Tensor) -> tuple[Tensor, ...]:
+def _of_bias(found: Tensor, like: Tensor) -> Tensor:
+    """Summed over what the tensor was broadcast to."""
+    return found.sum_to_size(like.shape) if found.shape != like.shape else found
+
+
+def derivatives(
+    dout: Tensor, dlse: Tensor | None, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, mask: Tensor | None,
+    bias: Tensor | None, sinks: Tensor | None, slopes: Tensor | None, options: Options,
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    """By q, k, v, bias, sinks and slopes, in float32 or float64, of operations that have derivatives themselves."""
     import torch
 
-    with torch.enable_grad():
-        leaves = [t.detach().requires_grad_() for t in tensors]
-        return torch.autograd.grad(run(*leaves), leaves, grad, allow_unused=True, materialize_grads=True)
+    wide, heads, scale, softcap = wide_type(q), q.shape[1], options[0], options[4]
+    dout, lse = dout.to(wide), lse.to(wide)
+    q, k, v = q.to(wide), every_head(k, heads).to(wide), every_head(v, heads).to(wide)
+    s = scores(q, k, mask, bias, slopes, options)
+    lse = torch.where(lse == -torch.inf, 0.0, lse)
+    p = torch.exp(s - lse.unsqueeze(-1))
+    least = (dout * out.to(wide)).sum(-1)
+    if dlse is not None:
+        least = least - dlse.to(wide)
+    ds = p * (torch.matmul(dout, v.transpose(-1, -2)) - least.unsqueeze(-1))
+    dbias = None if bias is None else _of_bias(ds, bias)
+    dslopes = None
+    if slopes is not None:
+        distance = _places(q.shape[-2], k.shape[-2], q.device).abs().to(wide)
+        each = -(ds * distance).sum((2, 3))
+        dslopes = each if slopes.dim() == 2 else each.sum(0)
+    dsinks = None if sinks is None else -(torch.exp(sinks.to(wide)[None, :, None] - lse) * least).sum((0, 2))
+    ds = ds * scale
+    if softcap:
+        ds = ds * (1 - torch.tanh(torch.matmul(q, k.transpose(-1, -2)) * (scale / softcap)) ** 2)
+    return torch.matmul(ds, k), torch.matmul(ds.transpose(-1, -2), q), torch.matmul(p.transpose(-1, -2), dout), *(
+        dbias, dsinks, dslopes
+    )  # fmt: skip
+
+
+def of_each_head(found: Tensor, kv_heads: int) -> Tensor:
+    """Summed over the heads of q that share one of k."""
+    batch, heads, *rest = found.shape
+    return found if heads == kv_heads else found.reshape(batch, kv_heads, heads // kv_heads, *rest).sum(2)
 
 
 def backward(
@@ -137,20 +172,13 @@ def backward(
     window_left: int, window_right: int, softcap: float, deterministic: bool,  # noqa: ARG001
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """By q, k, v and the sinks, which are none where there are none."""
-    import torch
-
-    wide = wide_type(q)
     options = scale, causal, window_left, window_right, softcap
-
-    def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return wide_attention(q, k, v, mask, bias, sinks, alibi_slopes, options)[0]
-
-    dq, dk, dv = _gradients(run, (q.to(wide), k.to(wide), v.to(wide)), dout.to(wide))
-    dsinks = q.new_empty(0, dtype=wide)
-    if sinks is not None:
-        share = torch.exp(sinks.to(wide)[None, :, None] - lse.to(wide))
-        dsinks = -(share * (dout.to(wide) * out.to(wide)).sum(-1)).sum((0, 2))
-    return (*(as_heads(found, q.dtype) for found in (dq, dk, dv)), dsinks)
+    with without_autocast(q.device):
+        dq, dk, dv, _, dsinks, _ = derivatives(dout, None, q, k, v, out, lse, mask, bias, sinks, alibi_slopes, options)
+        kv = (of_each_head(found, k.shape[1]) for found in (dk, dv) if found is not None)
+    made = (as_heads(found, q.dtype) for found in (dq, *kv) if found is not None)
+    dq, dk, dv = made
+    return dq, dk, dv, q.new_empty(0, dtype=wide_type(q)) if dsinks is None else dsinks
 
 
 def backward_terms(

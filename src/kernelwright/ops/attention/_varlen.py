@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.errors import InvalidArgument, Unsupported
+from kernelwright.errors import InvalidArgument
 from kernelwright.ops._calls import calls
 from kernelwright.ops._handles import handles
 from kernelwright.ops._scratch import scratch, scratch_bytes
-from kernelwright.ops._tensors import placement, refuse_freed, require_dtype
+from kernelwright.ops._tensors import placement, refuse_freed, require_dtype, without_autocast
 from kernelwright.ops.attention import _checks as checks
 from kernelwright.ops.attention import _launch as dense
 from kernelwright.ops.attention import _reference as reference
@@ -79,18 +79,20 @@ def _batch(tensor: Tensor) -> Tensor:
 
 def attention(
     q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, sinks: Tensor | None,
-    alibi_slopes: Tensor | None, max_q: int, max_k: int, *numbers: Any,
+    alibi_slopes: Tensor | None, max_q: int, max_k: int, scale: float, causal: bool, window_left: int,
+    window_right: int, softcap: float, deterministic: bool,  # noqa: ARG001
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     import torch
 
+    options = scale, causal, window_left, window_right, softcap
     wide = reference.wide_type(q)
     out = torch.zeros((*q.shape[:2], v.shape[2]), dtype=q.dtype, device=q.device)
     lse = torch.zeros((q.shape[1], q.shape[0]), dtype=wide, device=q.device)
     for rows, keys, slopes in _sequences(cu_seqlens_q, cu_seqlens_k, alibi_slopes, max_q, max_k):
         of_q, of_k, of_v = (_batch(t) for t in (q[rows], k[keys], v[keys]))
-        found, logs = reference.wide_attention(of_q, of_k, of_v, None, None, sinks, slopes, tuple(numbers[:5]))
+        found, logs = reference.wide_attention(of_q, of_k, of_v, None, None, sinks, slopes, options)
         out[rows] = found[0].transpose(0, 1).to(q.dtype)
-        lse[:, rows] = logs[0]
+        lse[:, rows] = logs[0].detach()
     return out, lse
 
 
@@ -103,11 +105,12 @@ def terms(
 
 def backward(
     dout: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor,
-    sinks: Tensor | None, alibi_slopes: Tensor | None, max_q: int, max_k: int, *numbers: Any,
+    sinks: Tensor | None, alibi_slopes: Tensor | None, max_q: int, max_k: int, scale: float, causal: bool,
+    window_left: int, window_right: int, softcap: float, deterministic: bool,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     return _summed(
         reference.backward, dout, q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, sinks, alibi_slopes, max_q, max_k,
-        *numbers,
+        scale, causal, window_left, window_right, softcap, deterministic,
     )  # fmt: skip
 
 
@@ -199,7 +202,7 @@ def bind_backward(library: Library, key: str) -> Callable[..., tuple[Tensor, ...
         scale, causal, left, right, softcap, deterministic = options
         given = [
             dq, dk, dv, None if sinks is None else dsinks, *map(dense.adjacent, (dout, q, k, v, out)),
-            lse.to(torch.float32), *(t.to(torch.int32).contiguous() for t in starts), sinks, alibi_slopes,
+            lse.to(torch.float32).contiguous(), *(t.to(torch.int32).contiguous() for t in starts), sinks, alibi_slopes,
         ]  # fmt: skip
         library.call(
             "kw_attention_varlen_backward_tensors", stream, *(None if t is None else at(t) for t in given), address,
@@ -214,21 +217,53 @@ def bind_backward(library: Library, key: str) -> Callable[..., tuple[Tensor, ...
 def save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     ctx.options = inputs[7:]
     ctx.save_for_backward(*inputs[:7], *output)
-    ctx.mark_non_differentiable(output[1])
+    ctx.mark_non_differentiable(output[1])  # where sequences begin is not known while a program is traced
     ctx.set_materialize_grads(False)
 
 
 def gradients(ctx: Any, dout: Tensor | None, dlse: Tensor | None) -> tuple[Any, ...]:  # noqa: ARG001 - lse has none
+    """As those of batches."""
+    import torch
+
     if dout is None:
         return (None,) * 15
-    if ctx.needs_input_grad[6]:
-        raise Unsupported(f"{NAME} has no derivative by alibi_slopes; give it without (.detach())")
-    q, k, v, starts_q, starts_k, sinks, slopes, out, lse = ctx.saved_tensors
-    options = (*ctx.options[:-1], dense.repeats(ctx.options[-1]))
-    dq, dk, dv, dsinks = calls.attention_varlen.backward(
-        dout, q, k, v, out, lse, starts_q, starts_k, sinks, slopes, *options
+    saved, wanted = ctx.saved_tensors, ctx.needs_input_grad
+    q, k, v, starts_q, starts_k, sinks, slopes, out, lse = saved
+    if torch.is_grad_enabled() or wanted[6]:
+        dq, dk, dv, dsinks, dslopes = _in_torch(dout, saved, ctx.options)
+    else:
+        options = (*ctx.options[:-1], dense.repeats(ctx.options[-1]))
+        dq, dk, dv, dsinks = calls.attention_varlen.backward(
+            dout, q, k, v, out, lse, starts_q, starts_k, sinks, slopes, *options
+        )
+        dslopes = None
+    found, given = (dq, dk, dv, None, None, dsinks, dslopes), (q, k, v, None, None, sinks, slopes)
+    kept = (
+        g.to(a.dtype) if want and g is not None and a is not None else None
+        for g, want, a in zip(found, wanted, given, strict=False)
     )
-    wanted = ctx.needs_input_grad
-    to_sinks = dsinks.to(sinks.dtype) if sinks is not None and wanted[5] else None
-    kept = (grad if want else None for grad, want in zip((dq, dk, dv), wanted[:3], strict=True))
-    return (*kept, None, None, to_sinks, *(None,) * 9)
+    return (*kept, *(None,) * 8)
+
+
+def _in_torch(dout: Tensor, saved: Any, options: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Sequence after sequence."""
+    import torch
+
+    q, k, v, starts_q, starts_k, sinks, slopes, out, lse = saved
+    wide = reference.wide_type(q)
+    dq, dk, dv = (torch.zeros(t.shape, dtype=wide, device=q.device) for t in (q, k, v))
+    dsinks, dslopes = (
+        None if t is None else torch.zeros(t.shape, dtype=wide, device=q.device) for t in (sinks, slopes)
+    )
+    with without_autocast(q.device):
+        for i, (rows, keys, own) in enumerate(_sequences(starts_q, starts_k, slopes, *options[:2])):
+            part = (*(_batch(t) for t in (q[rows], k[keys], v[keys])), None, None, sinks, own)
+            part = (*part, _batch(out[rows]), lse[:, rows].unsqueeze(0))
+            found = dense.in_torch(_batch(dout[rows]), None, part, options[2:])
+            for to, at, of in ((dq, rows, found[0]), (dk, keys, found[1]), (dv, keys, found[2])):
+                to[at] = of[0].transpose(0, 1)
+            if dsinks is not None:
+                dsinks = dsinks + found[4]
+            if dslopes is not None:
+                dslopes[i if slopes.dim() == 2 else slice(None)] += found[5].reshape(-1)
+    return dq, dk, dv, dsinks, dslopes

@@ -4,12 +4,16 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.ops._record import SIZES, Case
+from kernelwright.ops.attention import _cases as dense
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from kernelwright.ops._selfcheck import Place
 
 _HALVES = ("bfloat16", "float16")
 
@@ -35,7 +39,7 @@ CASES = tuple(
 ) + tuple(
     _case(heads, d, lengths, dtype, overload, causal=True, kv_heads=1, sinks=d > 32)
     for overload in ("default", "backward")
-    for heads, d, lengths in ((2, 19, (5, 3)), (2, 64, (16, 8)))
+    for heads, d, lengths in ((2, 19, (5, 3)), (2, 64, (16, 8)), (2, 4, (3, 1)), (2, 5, (2, 2)))
     for dtype in (*_HALVES, "float32")
 )
 ROLES = {"small": (8, 2, 19), "aligned": (24, 2, 64)}
@@ -99,3 +103,9 @@ def flops(case: Case) -> int:
     )
     once = 2 * pairs * case.shape[1] * (case.shape[2] + case.options.get("d_v", case.shape[2]))
     return once if case.overload == "default" else once * 5 // 2
+
+
+def selfcheck(place: Place) -> str:
+    draw = random.Random()  # noqa: S311 - numbers to compute with, not secrets
+    worst = {dtype: dense.once(place, dtype, draw, sequences=True) for dtype in _HALVES}
+    return ", ".join(f"{dtype} {100 * share:.0f} %" for dtype, share in worst.items()) + " of the error allowed"

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kernelwright.ops._calls import calls
 from kernelwright.ops._record import Backward, Op, Overload
@@ -37,7 +37,7 @@ def attention(
                   in plain torch
     k, v          [batch, kv_heads, keys, d] and [batch, kv_heads, keys, d_v]; kv_heads divides heads
     mask          broadcast to [batch, heads, queries, keys]: bool, True where a key takes part; or of a float type,
-                  added to the scores. No gradients are taken by it
+                  added to the scores. Gradients by it are taken in plain torch
     sinks         [heads]: one more score of each row, of no key
     alibi_slopes  [heads] or [batch, heads], float32: a score is less by its head's slope times the key's distance
     scale         None for d ** -0.5
@@ -48,7 +48,8 @@ def attention(
     deterministic   gradients have the same bits each time
 
     Returns [batch, heads, queries, d_v]; in memory a row has all heads, so that .transpose(1, 2) is contiguous.
-    A row that sees no key is zero. Differentiable in q, k, v and sinks.
+    A row that sees no key is zero. Differentiable in q, k, v and sinks; in what is added, in
+    slopes and in lse too, and twice, but that is computed with all scores in memory.
 
     >>> out = kernelwright.attention(q, k, v, causal=True)
     """
@@ -63,17 +64,26 @@ def attention(
     return (out, lse) if return_lse else out
 
 
-def _fake(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    kernels.check(q, k, v, *rest)
+def _fake(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None, sinks: Tensor | None,
+    alibi_slopes: Tensor | None, scale: float, causal: bool, window_left: int, window_right: int, softcap: float,
+    deterministic: bool,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    options = scale, causal, window_left, window_right, softcap, deterministic
+    kernels.check(q, k, v, mask, bias, sinks, alibi_slopes, *options)
     batch, heads, queries, _ = q.shape
     out = q.new_empty((batch, queries, heads, v.shape[3])).transpose(1, 2)
     return out, q.new_empty((batch, heads, queries), dtype=reference.wide_type(q))
 
 
-def _fake_backward(dout: Tensor, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-    kernels.check_backward(dout, q, k, v, *rest)
+def _fake_backward(
+    dout: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, mask: Tensor | None, bias: Tensor | None,
+    sinks: Tensor | None, alibi_slopes: Tensor | None, scale: float, causal: bool, window_left: int,
+    window_right: int, softcap: float, deterministic: bool,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    options = scale, causal, window_left, window_right, softcap, deterministic
+    kernels.check_backward(dout, q, k, v, out, lse, mask, bias, sinks, alibi_slopes, *options)
     made = [t.new_empty((t.shape[0], t.shape[2], t.shape[1], t.shape[3])).transpose(1, 2) for t in (q, k, v)]
-    sinks = rest[4]
     wide = reference.wide_type(q)
     return (*made, q.new_empty(0, dtype=wide) if sinks is None else sinks.new_empty(sinks.shape, dtype=wide))
 

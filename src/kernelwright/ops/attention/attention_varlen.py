@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kernelwright.ops._calls import calls
 from kernelwright.ops._record import Backward, Op, Overload
@@ -56,15 +56,26 @@ def attention_varlen(
     return (out, lse) if return_lse else out
 
 
-def _fake(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    varlen.check(q, k, v, *rest)
+def _fake(
+    q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, sinks: Tensor | None,
+    alibi_slopes: Tensor | None, max_q: int, max_k: int, scale: float, causal: bool, window_left: int,
+    window_right: int, softcap: float, deterministic: bool,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    rest = sinks, alibi_slopes, max_q, max_k, scale, causal, window_left, window_right, softcap, deterministic
+    varlen.check(q, k, v, cu_seqlens_q, cu_seqlens_k, *rest)
     out = q.new_empty((*q.shape[:2], v.shape[2]))
     return out, q.new_empty((q.shape[1], q.shape[0]), dtype=reference.wide_type(q))
 
 
-def _fake_backward(dout: Tensor, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-    varlen.check_backward(dout, q, k, v, *rest)
-    dsinks = q.new_empty(0 if rest[4] is None else q.shape[1], dtype=reference.wide_type(q))
+def _fake_backward(
+    dout: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, cu_seqlens_q: Tensor,
+    cu_seqlens_k: Tensor, sinks: Tensor | None,
+    alibi_slopes: Tensor | None, max_q: int, max_k: int, scale: float, causal: bool, window_left: int,
+    window_right: int, softcap: float, deterministic: bool,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    rest = sinks, alibi_slopes, max_q, max_k, scale, causal, window_left, window_right, softcap, deterministic
+    varlen.check_backward(dout, q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, *rest)
+    dsinks = q.new_empty(0 if sinks is None else q.shape[1], dtype=reference.wide_type(q))
     return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape), dsinks
 
 
@@ -107,5 +118,5 @@ OP = Op(
     bytes=cases.traffic,
     flops=cases.flops,
     tolerances=_cases.TOLERANCES,
-    selfcheck=_cases.selfcheck,
+    selfcheck=cases.selfcheck,
 )
