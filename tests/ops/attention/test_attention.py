@@ -105,6 +105,23 @@ def test_refusals_name_what_is_wrong(device):
         kernelwright.attention(q, q, q, mask=torch.ones(4, 4, dtype=torch.bool, device=device))
     with pytest.raises(errors.InvalidArgument, match="window_left is -2"):
         kernelwright.attention(q, q, q, window=(-2, 0))
-    out = kernelwright.attention(q, q, q, mask=torch.zeros(5, 5, device=device, requires_grad=True))
-    with pytest.raises(errors.Unsupported, match="no derivative by bias"):
-        out.sum().backward()
+
+
+def test_what_is_added_and_slopes_and_lse_have_gradients(device):
+    """Of which kernels have none: against float64's autograd through the definition."""
+    shapes = (1, 2, 5, 16), (1, 1, 7, 16), (1, 1, 7, 16), (2, 1, 7), (2,)
+    given = [torch.randn(shape, device=device, requires_grad=True) for shape in shapes]
+    exact = [t.detach().double().requires_grad_() for t in given]
+
+    def loss(q, k, v, bias, slopes):
+        out, lse = kernelwright.attention(q, k, v, mask=bias, alibi_slopes=slopes, softcap=2.0, return_lse=True)
+        return (out.double() ** 2).sum() + lse.double().sin().sum()
+
+    def definition(q, k, v, bias, slopes):
+        out, lse = reference.attention(q, k, v, None, bias, None, slopes, 0.25, False, -1, -1, 2.0, False)
+        return (out**2).sum() + lse.sin().sum()
+
+    loss(*given).backward()
+    definition(*exact).backward()
+    for mine, other in zip(given, exact, strict=True):
+        torch.testing.assert_close(mine.grad.double(), other.grad, rtol=1e-5, atol=1e-5)

@@ -59,7 +59,11 @@ def check_lse(op: str, lse: Tensor, q: Tensor, shape: tuple[Any, ...]) -> None:
 
 def adjacent(tensor: Tensor) -> Tensor:
     """With elements of a row side by side, which is all that kernels want."""
-    return tensor if tensor.stride(-1) == 1 or tensor.shape[-1] == 1 else tensor.contiguous()
+    import torch
+
+    if tensor.stride(-1) == 1 or tensor.shape[-1] == 1:
+        return tensor
+    return tensor.clone(memory_format=torch.contiguous_format)  # .contiguous() leaves what has no elements as it is
 
 
 def per_head(
