@@ -13,7 +13,8 @@ TYPE_CHECKING = False  # typing.TYPE_CHECKING without importing typing
 if TYPE_CHECKING:
     from typing import Any
 
-_SUBMODULES = ("errors", "nn", "ops", "optim")
+_SUBMODULES = ("errors", "functional", "nn", "ops", "optim")
+_FUNCTIONS = ("scaled_dot_product_attention",)  # of kernelwright.functional
 
 
 def __getattr__(name: str) -> Any:
@@ -32,6 +33,8 @@ def _resolve(name: str) -> Any:
         return _files.version()
     if name in _SUBMODULES:
         return importlib.import_module(f"kernelwright.{name}")
+    if name in _FUNCTIONS:
+        return getattr(importlib.import_module("kernelwright.functional"), name)
     if not name.startswith("_"):
         ops = importlib.import_module("kernelwright.ops")
         if name in ops.names():
@@ -42,4 +45,4 @@ def _resolve(name: str) -> Any:
 def __dir__() -> list[str]:
     from kernelwright import ops
 
-    return sorted({"__version__", *_SUBMODULES, *ops.names(), *globals()})
+    return sorted({"__version__", *_SUBMODULES, *_FUNCTIONS, *ops.names(), *globals()})

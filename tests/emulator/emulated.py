@@ -149,7 +149,8 @@ class Memory:
         """Whether nobody wrote between rows."""
         import torch
 
-        return all(bool((gap.contiguous().view(torch.uint8) == POISON).all()) for gap in self.gaps if gap.numel())
+        plain = (gap.view(torch.uint8) if gap.dtype == torch.bool else gap for gap in self.gaps if gap.numel())
+        return all(bool((gap.contiguous().view(torch.uint8) == POISON).all()) for gap in plain)
 
     def empty(self, *size: Any, dtype: Any = None, **_: Any) -> Any:
         """In the place of torch.empty."""

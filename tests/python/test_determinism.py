@@ -17,7 +17,11 @@ SHAPES = ((1031, 40), (513, 1024), (2, 16384), (64, 4099))
 
 def cases(op, overload):
     """Shapes that are split among threads and blocks in different ways, with the options of the record's cases."""
-    some = [c for c in op.cases if c.overload == overload.name and len(c.shape) == 2 and 0 not in c.shape]
+    own = [c for c in op.cases if c.overload == overload.name and 0 not in c.shape]
+    some = [c for c in own if len(c.shape) == 2]
+    if not some:  # what has no rows and columns alone has its own largest cases
+        yield from sorted(own, key=lambda c: op.bytes(c) + op.flops(c))[-len(SHAPES) :]
+        return
     for number, shape in enumerate(SHAPES):
         like = some[7 * number % len(some)]
         yield Case(overload.name, shape, like.dtype, like.options)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""transformers' 4-bit, 8-bit and BitNet models on kernelwright's layers, with or without bitsandbytes installed.
+"""transformers' models on kernelwright's kernels: layers in 4 bits, 8 bits and BitNet's, with or without bitsandbytes
+installed; attention.
 
 transformers picks what quantizes a model from a table, by the configuration's name. After `enable()` that table has
 kernelwright's quantizers for `BitsAndBytesConfig(load_in_4bit=True)` and `BitsAndBytesConfig(load_in_8bit=True)`: for
@@ -11,6 +12,11 @@ with transformers' own layers too.
 >>> quantizer.enable()
 >>> model = AutoModelForCausalLM.from_pretrained(path, quantization_config=BitsAndBytesConfig(load_in_4bit=True))
 >>> print(quantizer.optimize(model))
+
+`register_attention()` makes kernelwright's attention one that models can be loaded with:
+
+>>> quantizer.register_attention()
+>>> model = AutoModelForCausalLM.from_pretrained(path, attn_implementation="kernelwright")
 """
 
 from __future__ import annotations
@@ -24,7 +30,7 @@ from kernelwright.compat import _bitsandbytes
 if TYPE_CHECKING:
     from kernelwright.integrations._optimize import Optimized
 
-__all__ = ["disable", "enable", "enabled", "optimize"]
+__all__ = ["disable", "enable", "enabled", "optimize", "register_attention"]
 
 METHODS = {  # by the configuration's name: the file and the class
     "bitsandbytes_4bit": ("_transformers_quantizer", "Quantizer"),
@@ -82,8 +88,24 @@ def disable() -> None:
         _before.clear()
 
 
+def register_attention() -> None:
+    """Adds "kernelwright" to what `attn_implementation` may be, for models to come and model.set_attn_implementation().
+
+    Caches, padded and packed batches, sliding windows, softcap and sinks go through kernelwright's kernels. Dropout is
+    refused. Float32 on a GPU is torch's to compute.
+    """
+    try:
+        attention = importlib.import_module("kernelwright.integrations._transformers_attention")
+    except ImportError as error:
+        raise errors.Unsupported(
+            f"transformers' attention cannot be reached ({error}): it needs torch and a transformers that has "
+            "AttentionInterface and AttentionMaskInterface; upgrade it (pip install -U transformers)"
+        ) from error
+    attention.register()
+
+
 def optimize(model: Any) -> Optimized:
-    """Puts kernelwright's norms, gated MLPs and LoRA layers under a loaded model, and says which modules it changed.
+    """Puts kernelwright's attention, norms, gated MLPs and LoRA layers under a loaded model, and says what it changed.
 
     Weights, names, classes and state dicts stay as they are, so saving, peft and Trainer work as before; the logits are
     equal within rounding. Llama, Qwen, Gemma, Mistral, Phi and mixtures of experts made of such modules are tested; a

@@ -73,6 +73,7 @@ inline void ex2_approx_ftz_f32(float& to, float of) {
   ex2_approx_f32(to, without_subnormal(of));
   to = without_subnormal(to);
 }
+inline void lg2_approx_f32(float& to, float of) { to = static_cast<float>(log2(static_cast<double>(of))); }
 inline void rcp_approx_f32(float& to, float of) { to = 1.0f / of; }
 inline void rcp_approx_ftz_f32(float& to, float of) { to = without_subnormal(1.0f / without_subnormal(of)); }
 

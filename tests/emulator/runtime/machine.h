@@ -19,7 +19,6 @@ constexpr size_t kStackBytes = 64 << 10;
 constexpr size_t kArenaBytes = 512 << 10;
 constexpr size_t kFirstStatic = 1 << 10;
 constexpr size_t kMostStatic = 48 << 10;
-constexpr size_t kDynamicAt = (64 << 10) + 128;  // on 128 bytes, as boxes need it, and on no more
 constexpr int kPoison = 0xff;                    // NaN in every type of float
 
 struct Block;
@@ -117,6 +116,13 @@ struct Launch {
 };
 
 extern Launch launch;
+
+// Where dynamic shared memory begins: on 128 bytes, as boxes need it, and on no more. What is large is behind little, so
+// that a matrix's descriptor, which has 18 bits, reaches its end; static variables are few then, on a GPU too.
+inline size_t dynamic_at() {
+  constexpr size_t kMuch = 160 << 10, kBehindFew = 16 << 10, kBehindMany = 64 << 10;
+  return (launch.shared > kMuch ? kBehindFew : kBehindMany) + 128;
+}
 // Whether the kernel before let this one begin, and this one lets the next, only when all before it had ended: then
 // what nobody writes meanwhile may be read before griddepcontrol.wait. Not of the first kernel after a test told of
 // memory.

@@ -118,7 +118,7 @@ void begin_block(Block* block) {
   block->static_end = kFirstStatic;
   block->static_bytes = 0;
   all_are_in_order(block);
-  memset(block->shared + kDynamicAt, kPoison, launch.shared);
+  memset(block->shared + dynamic_at(), kPoison, launch.shared);
 }
 
 // What a launch that went wrong left on its way.
@@ -130,15 +130,15 @@ void forget_flights() {
 }
 
 unsigned char* shared_bytes(const char* what, Block* block, size_t offset, size_t bytes) {
-  bool inside = offset >= kDynamicAt && offset + bytes <= kDynamicAt + launch.shared;
+  bool inside = offset >= dynamic_at() && offset + bytes <= dynamic_at() + launch.shared;
   for (unsigned i = 0; i < block->static_count && !inside; ++i) {
     const Static& variable = block->statics[i];
     inside = offset >= variable.offset && offset + bytes <= variable.offset + variable.bytes;
   }
   if (!inside) {
-    const size_t part = offset >= kDynamicAt ? kDynamicAt : kFirstStatic;
+    const size_t part = offset >= dynamic_at() ? dynamic_at() : kFirstStatic;
     fault("%s: %zu bytes at byte %td of the %s shared memory are in no variable of the block (%u bytes dynamic)", what,
-          bytes, static_cast<ptrdiff_t>(offset - part), part == kDynamicAt ? "dynamic" : "static", launch.shared);
+          bytes, static_cast<ptrdiff_t>(offset - part), part == dynamic_at() ? "dynamic" : "static", launch.shared);
   }
   if (memchr(block->flying + offset, 1, bytes) != nullptr) {
     fault("%s: a copy to these %zu bytes of shared memory was not waited for", what, bytes);
@@ -223,7 +223,7 @@ void* emulated_static_shared(const void* key, size_t bytes, size_t align) {
   size_t offset = (block->static_end + align - 1) / align * align;
   if (offset % (2 * align) == 0) offset += align;  // no better aligned than asked for
   block->static_bytes += bytes;
-  if (block->static_bytes > kMostStatic) {
+  if (block->static_bytes > kMostStatic || offset + bytes > dynamic_at()) {
     fault("%zu bytes of static shared memory; a block has %zu", block->static_bytes, kMostStatic);
   }
   block->statics[block->static_count++] = {key, offset, bytes};
@@ -232,7 +232,7 @@ void* emulated_static_shared(const void* key, size_t bytes, size_t align) {
   return block->shared + offset;
 }
 
-void* emulated_dynamic_shared() { return current->block->shared + kDynamicAt; }
+void* emulated_dynamic_shared() { return current->block->shared + dynamic_at(); }
 
 // What the test knows of memory; `name` is for messages.
 __attribute__((visibility("default"))) int emulator_memory(void* begin, size_t bytes, int written, int writable,

@@ -93,9 +93,9 @@ bool in_order(const Block* block, unsigned thread, const Access& before) {
 void must_be_in_order(const char* what, const Block* block, size_t offset, unsigned bytes, const Access& before,
                       const char* did) {
   if ((before.bytes & bytes) == 0 || in_order(block, current->index, before)) return;
-  const size_t part = offset >= kDynamicAt ? kDynamicAt : kFirstStatic;
+  const size_t part = offset >= dynamic_at() ? dynamic_at() : kFirstStatic;
   fault("%s at byte %zu of the %s shared memory, a race: thread %u %s there, and no barrier came between", what,
-        offset - part, part == kDynamicAt ? "dynamic" : "static", before.thread, did);
+        offset - part, part == dynamic_at() ? "dynamic" : "static", before.thread, did);
 }
 
 void touch(const char* what, const Block* block, size_t offset, unsigned bytes, bool written, bool by_warp = false) {
