@@ -127,7 +127,7 @@ KwMatmulInt8AnyParams params_of(const MatmulInt8& a, int64_t tile) {
 
 // A launch counts its blocks in 31 bits; of more, each half of the rows is a launch.
 kw_status run_blocks(const Context& context, void* stream, const MatmulInt8& a, bool tiles) {
-  const int64_t tile = tiles ? KW_MATMUL_TILE : KW_MATMUL_ANY;
+  const int64_t tile = tiles ? int64_t{KW_MATMUL_TILE} : int64_t{KW_MATMUL_ANY};
   const int64_t columns = ratio_up(a.n, tile), blocks = ratio_up(a.m, tile) * columns;
   if (columns > kMaxBlocks)
     return fail(KW_ERROR_UNSUPPORTED, "kw_matmul_int8: n is %lld; a GPU is given at most %lld columns at once",
@@ -143,7 +143,7 @@ kw_status run_blocks(const Context& context, void* stream, const MatmulInt8& a, 
     return run_blocks(context, stream, second, tiles);
   }
   const KwMatmulInt8AnyParams p = params_of(a, tile);
-  const int threads = tiles ? KW_MATMUL_TILE_THREADS : KW_MATMUL_ANY_THREADS;
+  const int threads = tiles ? int{KW_MATMUL_TILE_THREADS} : int{KW_MATMUL_ANY_THREADS};
   Launch how{static_cast<uint32_t>(blocks), static_cast<uint32_t>(threads)};
   how.shared = tiles ? KW_MATMUL_TILE_SHARED : 0;
   how.overlap = true;

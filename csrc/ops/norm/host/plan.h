@@ -159,8 +159,8 @@ inline void plan_staged(const Norm& a, const Device& device, Plan* plan) {
 inline bool plan_stream(const Norm& a, const Device& device, uint32_t features, int64_t units, Plan* plan) {
   if ((features & KW_FEATURE_WGMMA) == 0 || a.centered || a.residual != nullptr) return false;
   if (units < 512 || units >= 4096) return false;
-  const int64_t threads = units > 2048    ? kStreamThreads
-                          : units >= 1024 ? kStreamThreads / 2
+  const int64_t threads = units > 2048    ? int64_t{kStreamThreads}
+                          : units >= 1024 ? int64_t{kStreamThreads / 2}
                                           : whole_warps(ratio_up(units, 2));
   constexpr int64_t kRoom = 2048;
   const int64_t blocks = device.multiprocessors * (kRoom / threads);
@@ -250,7 +250,9 @@ inline void plan_unaligned(const Norm& a, const Device& device, int most_blocks,
   while ((2 << plan->cluster_log2) <= most_blocks && more(plan->cluster_log2)) ++plan->cluster_log2;
   plan->part = static_cast<int>(ratio_up(cols, int64_t{1} << plan->cluster_log2));
   const int64_t threads = whole_warps(ratio_up(plan->part, 16));
-  plan->threads = static_cast<int>(threads < 128 ? 128 : threads < kUnalignedThreads ? threads : kUnalignedThreads);
+  plan->threads = static_cast<int>(threads < 128                 ? 128
+                                   : threads < kUnalignedThreads ? threads
+                                                                 : int64_t{kUnalignedThreads});
   plan->held = plan->part;
   while (unaligned_bytes(a, plan->held) + kUnalignedScratch > device.shared_per_block) plan->held -= 1024;
   plan->shared = unaligned_bytes(a, plan->held);

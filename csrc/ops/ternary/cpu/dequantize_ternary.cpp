@@ -24,7 +24,8 @@ void unpack(const TernaryCodes& a, int64_t group, int64_t block) {
     for (int step = 0; step < KW_TERNARY_STEPS; ++step)
       value[row][first + step * 32] = static_cast<float>((from[at] >> (step * 2) & 3) - 1);
   }
-  const int64_t k = block * KW_TERNARY_DEPTH, count = a.k - k < KW_TERNARY_DEPTH ? a.k - k : KW_TERNARY_DEPTH;
+  const int64_t k = block * KW_TERNARY_DEPTH, left = a.k - k;
+  const int64_t count = left < KW_TERNARY_DEPTH ? left : int64_t{KW_TERNARY_DEPTH};
   for (int64_t i = 0; i < KW_TERNARY_ROWS && group * KW_TERNARY_ROWS + i < a.n; ++i) {
     const int64_t row = group * KW_TERNARY_ROWS + i;
     const Vec scale = all(a.scale[a.scales == 1 ? 0 : row]);

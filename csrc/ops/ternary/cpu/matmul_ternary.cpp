@@ -54,7 +54,7 @@ struct Product {
   // A row's results from a group of 16.
   template <class T>
   void put(int64_t row, const int32_t* sum, int32_t sum_of_x, int64_t column) const {
-    const int64_t left = a.n - column, count = left < KW_TERNARY_ROWS ? left : KW_TERNARY_ROWS;
+    const int64_t left = a.n - column, count = left < KW_TERNARY_ROWS ? left : int64_t{KW_TERNARY_ROWS};
     T* to = static_cast<T*>(a.y) + row * a.y_stride + column;
     if constexpr (sizeof(T) == 4) {
       if (a.dtype == KW_INT32) {

@@ -54,7 +54,7 @@ template <class T>
 void pack(const TernaryCodes& a, int64_t group, int64_t block) {
   uint8_t code[KW_TERNARY_ROWS][KW_TERNARY_DEPTH];
   memset(code, 1, sizeof code);
-  const int64_t k = block * KW_TERNARY_DEPTH, count = a.k - k < KW_TERNARY_DEPTH ? a.k - k : KW_TERNARY_DEPTH;
+  const int64_t k = block * KW_TERNARY_DEPTH, count = a.k - k < KW_TERNARY_DEPTH ? a.k - k : int64_t{KW_TERNARY_DEPTH};
   for (int64_t i = 0; i < KW_TERNARY_ROWS && group * KW_TERNARY_ROWS + i < a.n; ++i) {
     const int64_t row = group * KW_TERNARY_ROWS + i;
     const float once = 1.0f / a.scale[a.scales == 1 ? 0 : row];

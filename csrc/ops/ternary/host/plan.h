@@ -71,7 +71,7 @@ inline int64_t width_of(const MatmulTernary& a, const Device& device, int64_t ro
 inline Tiles tiles_for(const MatmulTernary& a, const Device& device, bool wide) {
   Tiles plan{};
   plan.rows = ratio_up(a.n, KW_TERNARY_TILE_ROWS);
-  plan.width = wide ? width_of(a, device, plan.rows) : KW_TERNARY_TILE_COLUMNS;
+  plan.width = wide ? width_of(a, device, plan.rows) : int64_t{KW_TERNARY_TILE_COLUMNS};
   plan.columns = ratio_up(a.m, plan.width);
   plan.cluster = wide && plan.width == KW_TERNARY_TILE_COLUMNS && plan.rows > 1 ? 2 : 1;
   plan.rows = ratio_up(plan.rows, plan.cluster) * plan.cluster;
