@@ -21,13 +21,20 @@ foreach(header IN LISTS kw_op_headers)
   list(APPEND kw_ops "${stem}")
 endforeach()
 
-# Leaves out of a list of files those of an op that was not asked for; what its family shares stays.
+# Leaves out of a list of files those of an op that was not asked for.
 function(kw_keep_ops files)
   if(KW_OP_LIST)
     set(kept "")
     foreach(file IN LISTS ${files})
       get_filename_component(stem "${file}" NAME_WE)
-      if(stem IN_LIST KW_OP_LIST OR NOT stem IN_LIST kw_ops)
+      string(REGEX REPLACE ".*/csrc/ops/([^/]+)/.*" "\\1" family "${file}")
+      set(wanted FALSE) # what a family's operators share goes with any of them, and so does the one it is named after
+      foreach(op IN LISTS KW_OP_LIST)
+        if(EXISTS "${PROJECT_SOURCE_DIR}/csrc/ops/${family}/api/${op}.h")
+          set(wanted TRUE)
+        endif()
+      endforeach()
+      if(stem IN_LIST KW_OP_LIST OR (wanted AND (NOT stem IN_LIST kw_ops OR stem STREQUAL family)))
         list(APPEND kept "${file}")
       endif()
     endforeach()

@@ -19,7 +19,7 @@ constexpr size_t kStackBytes = 64 << 10;
 constexpr size_t kArenaBytes = 512 << 10;
 constexpr size_t kFirstStatic = 1 << 10;
 constexpr size_t kMostStatic = 48 << 10;
-constexpr int kPoison = 0xff;                    // NaN in every type of float
+constexpr int kPoison = 0xff;  // NaN in every type of float
 
 struct Block;
 
@@ -117,8 +117,8 @@ struct Launch {
 
 extern Launch launch;
 
-// Where dynamic shared memory begins: on 128 bytes, as boxes need it, and on no more. What is large is behind little, so
-// that a matrix's descriptor, which has 18 bits, reaches its end; static variables are few then, on a GPU too.
+// Where dynamic shared memory begins: on 128 bytes, as boxes need it, and on no more. What is large is behind little,
+// so that a matrix's descriptor, which has 18 bits, reaches its end; static variables are few then, on a GPU too.
 inline size_t dynamic_at() {
   constexpr size_t kMuch = 160 << 10, kBehindFew = 16 << 10, kBehindMany = 64 << 10;
   return (launch.shared > kMuch ? kBehindFew : kBehindMany) + 128;

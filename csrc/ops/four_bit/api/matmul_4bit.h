@@ -19,11 +19,10 @@
  * dtype        of x, y and bias: KW_FLOAT32, KW_FLOAT16, KW_BFLOAT16. Products are summed in float32 and then scaled by
  *              their block's scale, which is not rounded; on KW_CPU a value may be scaled, in float32, before. Nor are
  *              the values of codes, except on a GPU to float16 and bfloat16: NF4's by at most 2^-12.5 and 2^-9.3 of
- *              themselves. From 65 rows of x of these types on, a GPU with wgmma multiplies with what kw_dequantize_4bit
- *              gives, where k is a multiple of 32 and rows of x begin on 16 bytes
- * workspace    workspace_bytes of the device's memory, at least as many as kw_matmul_4bit_workspace says, on 16 bytes;
- *              NULL where that says 0
- * stream       a CUstream of `device` (NULL: the default stream); not used on KW_CPU
+ *              themselves. From 65 rows of x of these types on, a GPU with wgmma multiplies with what
+ * kw_dequantize_4bit gives, where k is a multiple of 32 and rows of x begin on 16 bytes workspace    workspace_bytes of
+ * the device's memory, at least as many as kw_matmul_4bit_workspace says, on 16 bytes; NULL where that says 0 stream a
+ * CUstream of `device` (NULL: the default stream); not used on KW_CPU
  *
  * Other pointers need only their element's alignment. y must not overlap anything else.
  */

@@ -113,8 +113,10 @@ def fake(
     q: Tensor, k: Tensor, v: Tensor, lengths: Maybe, block_table: Maybe, batch_index: Maybe, sinks: Maybe,
     alibi_slopes: Maybe, scale: float, causal: bool, window_left: int, window_right: int, softcap: float, splits: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    places, options = (lengths, block_table, batch_index), (scale, causal, window_left, window_right, softcap)
-    check(q, k, v, *places, sinks, alibi_slopes, *options, splits)
+    check(
+        q, k, v, lengths, block_table, batch_index, sinks, alibi_slopes, scale, causal, window_left, window_right,
+        softcap, splits,
+    )  # fmt: skip
     return _made(q, v)
 
 

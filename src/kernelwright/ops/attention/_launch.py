@@ -217,5 +217,5 @@ def in_torch(dout: Tensor, dlse: Tensor | None, saved: Any, options: tuple[Any, 
         if torch.is_grad_enabled():
             out, lse = reference.wide_attention(q, k, v, mask, bias, sinks, slopes, options[:5])
         found = reference.derivatives(dout, dlse, q, k, v, out, lse, mask, bias, sinks, slopes, options[:5])
-        dk, dv = (reference.of_each_head(f, k.shape[1]) for f in found[1:3])  # type: ignore[arg-type]
+        dk, dv = (reference.of_each_head(f, k.shape[1]) for f in found[1:3])
         return found[0], dk, dv, *found[3:]

@@ -44,9 +44,9 @@ CASES = tuple(
 )
 ROLES = {"small": (8, 2, 19), "aligned": (24, 2, 64)}
 BENCHMARKS = tuple(
-    _case(32, 128, lengths, "bfloat16", overload, causal=True)
+    _case(32, d, lengths, "bfloat16", overload, causal=True)
     for overload in ("default", "backward")
-    for lengths in ((4096,) * 4, (512, 1024, 2048, 4096, 8192, 512))
+    for d, lengths in ((128, (4096,) * 4), (128, (512, 1024, 2048, 4096, 8192, 512)), (64, (200, 312)))
 )
 
 
