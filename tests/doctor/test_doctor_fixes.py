@@ -19,6 +19,7 @@ from tests.doctor.test_doctor_checks import SICK
 PROGRAMS = frozenset(
     [
         "sudo",
+        "kwt",
         "sed",
         "apt-get",
         "dnf",
