@@ -241,3 +241,26 @@ def test_a_parameter_in_4_bits(bnb, device, seed):
     parts = {name: value for name, value in held.items() if name.startswith("up.")}
     bnb.nn.parametrize.replace_parameter_4bit_prequantized(other, "up", parts, torch.device(device))
     assert torch.equal(other.up, experts.up)
+
+
+def test_a_state_of_blocks_as_a_dictionary():
+    """Of 8-bit codes: without a type and a shape."""
+    from kernelwright.compat.bitsandbytes import functional
+
+    x = torch.randn(64, 64)
+    for nested in (False, True):
+        codes, state = functional.quantize_blockwise(x, nested=nested, blocksize=256)
+        same = functional.QuantState.from_dict(state.as_dict(), device=torch.device("cpu"))
+        assert torch.equal(functional.dequantize_blockwise(codes, same), functional.dequantize_blockwise(codes, state))
+    with pytest.raises(errors.InvalidArgument, match="quant_type is None"):
+        functional.QuantState.from_dict({**state.as_dict(), "shape": [64, 64]}, device="cpu")
+
+
+def test_a_bias_takes_the_type_of_the_input():
+    from kernelwright import nn
+    from kernelwright.compat.bitsandbytes.nn import Linear8bitLt
+
+    layer = Linear8bitLt(64, 32, has_fp16_weights=False).to("cpu").eval()
+    layer(torch.randn(2, 64, dtype=torch.float16))
+    assert layer.bias.dtype is torch.float16
+    assert isinstance(nn.Linear8bitLt(64, 32), Linear8bitLt)

@@ -167,7 +167,9 @@ class QuantState:
         >>> same = QuantState.from_dict(state.as_dict(packed=True), device="cpu")
         """
         parts = _unpacked(qs_dict)
-        _check_parts(parts)
+        # Codes of 8 bits have neither type nor shape, and are never packed: then those two are not checked.
+        plain = {"quant_type", "shape"} <= qs_dict.keys() and parts["quant_type"] is parts["shape"] is None
+        _check_parts({**parts, "quant_type": "nf4", "shape": ()} if plain else parts)
         state2 = offset = None
         if "nested_absmax" in parts:
             offset = torch.tensor(float(parts["nested_offset"]), dtype=torch.float32, device=device)

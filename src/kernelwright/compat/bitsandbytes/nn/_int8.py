@@ -19,7 +19,13 @@ class _Either(type):
 
 
 class Linear8bitLt(linear_8bit.Linear8bitLt, metaclass=_Either):
-    """kernelwright.nn.Linear8bitLt; loads a quantized checkpoint after it was moved to its device, as bitsandbytes'."""
+    """kernelwright.nn.Linear8bitLt with two ways of bitsandbytes': it loads a quantized checkpoint only after it was
+    moved to its device, and its bias takes the type of its input for good."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.bias is not None and self.bias.dtype is not x.dtype:
+            self.bias.data = self.bias.data.to(x.dtype)
+        return super().forward(x)
 
     def _take(self, weight: Any, scales: Any, assign: bool) -> bool:
         if scales is not None and self._scales() is None:
