@@ -157,7 +157,7 @@ def bind_backward(library: Library, key: str) -> Callable[..., tuple[Tensor, ...
         scale, causal, left, right, softcap, deterministic = options
         given = [
             dq, dk, dv, None if sinks is None else dsinks, *map(adjacent, (dout, q, k, v, out)),
-            lse.to(torch.float32).contiguous(), mask, bias, sinks, alibi_slopes,
+            adjacent(lse.to(torch.float32).contiguous()), mask, bias, sinks, alibi_slopes,
         ]  # fmt: skip
         library.call(
             "kw_attention_backward_tensors", stream, *(None if t is None else at(t) for t in given), address,
