@@ -58,6 +58,7 @@ PROGRAMS = frozenset(
         "cd",
         "git",
         "cmake",
+        "kwt",
         "trtexec",
         "nix",
         "nixos-rebuild",

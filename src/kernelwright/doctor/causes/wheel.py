@@ -24,7 +24,7 @@ CAUSES = (
         fix="kwt init && kwt build",
         then="That is for its makers; who uses it has nothing to do. kwt is kernelwright-toolchain: nvcc runs where paths, "
         "process ids and dates are fixed. Without it -ffile-prefix-map cures host code and strip takes process ids out of "
-        "linked libraries; paths in nvcc's internal names and in -lineinfo stay, whatever -objtemp or relative paths are given.",
+        "linked libraries; paths in nvcc's internal names and in -lineinfo stay, whatever options are given.",
     ),
     Cause(
         code="KW-112",
