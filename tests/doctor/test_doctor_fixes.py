@@ -58,7 +58,6 @@ PROGRAMS = frozenset(
         "cd",
         "git",
         "cmake",
-        "kwt",
         "trtexec",
         "nix",
         "nixos-rebuild",
