@@ -145,6 +145,53 @@ def test_an_interrupt_is_the_commands():
     assert (process.returncode, out) == (0, b"caught\n")
 
 
+def test_what_ends_run_ends_the_command():
+    process = start("sh", "-c", "trap 'echo told; exit 5' TERM; echo ready; while :; do sleep 0.1; done")
+    assert process.stdout.readline() == b"ready\n"
+    process.terminate()
+    out, _ = process.communicate(timeout=60)
+    assert (process.returncode, out) == (5, b"told\n")
+
+
+def test_what_a_command_leaves_behind_is_not_waited_for():
+    began = time.monotonic()
+    process = start("sh", "-c", "sleep 50 & echo late; exit 4")
+    out, _ = process.communicate(timeout=45)
+    assert (process.returncode, out) == (4, b"late\n")
+    assert time.monotonic() - began < 40
+
+
+def test_a_reader_that_goes_away_changes_no_exit_code():
+    process = start("sh", "-c", "head -c 3000000 /dev/zero; exit 6")
+    process.stdout.close()
+    with process.stderr:
+        err = process.stderr.read()
+    assert process.wait(timeout=60) == 6
+    assert b"**no known cause**" in err
+
+
+@pytest.mark.parametrize("closed", ["<&- ", ">&- ", "2>&- "])
+def test_a_stream_may_be_closed(closed):
+    command = f"{sys.executable} -m kernelwright run -- sh -c 'echo x; exit 5' {closed}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 5, done.stderr
+    assert "failed itself" not in done.stderr
+
+
+def test_a_command_that_may_not_be_executed(tmp_path):
+    (tmp_path / "x").write_text("")
+    process = start("--", str(tmp_path / "x"))
+    process.communicate(timeout=60)
+    assert process.returncode == 126
+
+
+def test_the_home_in_a_command_is_one_that_a_shell_knows(tmp_path, monkeypatch):
+    """Also within double quotes, where a tilde is a tilde."""
+    monkeypatch.setenv("HOME", "/srv/zebedee")
+    log = "ImportError: /srv/zebedee/scans/scans/_C.so: undefined symbol: _ZN3c105ErrorC2ESs"
+    assert "`cd $HOME/scans/scans && until" in lines_on(WORKSTATION.at(tmp_path), log)[1]
+
+
 def test_of_a_long_output_the_ends_are_kept(monkeypatch):
     monkeypatch.setattr(run, "FIRST", 10)
     monkeypatch.setattr(run, "LAST", 20)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -71,6 +72,9 @@ def look(text: str) -> Page:
     assert not any(word in text.lower() for word in ("url(", "@import", "javascript:"))
     assert "prefers-color-scheme: dark" in text
     assert "default-src 'none'" in text
+    assert page.tags.count("main") == 1
+    assert ("scope", "row") in page.attributes, "header cells"
+    assert re.search(r"made on \d{4}-\d\d-\d\d$", page.texts["soft date"][0])
     return page
 
 
@@ -136,6 +140,10 @@ def test_a_wheel(tmp_path, capsys):
     told, page, code = xray(tmp_path, capsys, "--for", "l4t-r36", str(wheel))
     assert code == 1
     assert json.loads(page.texts["data"][0]) == told
+    answer = told["verdicts"][0]["answer"]
+    assert page.texts["word"][0] == answer["word"]
+    head = (tmp_path / "page.html").read_text(encoding="utf-8").partition("<main>")[2]
+    assert -1 < head.find('"word"') < head.find("<table")
     assert page.texts["place"] == [one["place"] for one in told["verdicts"]]
     codes = {each["code"] for one in told["verdicts"] for part in one["parts"] for each in part["findings"]}
     assert set(page.texts["code"]) == codes | {each["code"] for each in told["findings"]}

@@ -80,6 +80,11 @@ def test_the_first_line_is_the_answer(tmp_path, capsys, options, code, first):
     assert (result, printed[0][: len(first)]) == (code, first)
 
 
+def test_a_wheel_without_gpu_code_does_not_run_on_a_gpu(tmp_path, capsys):
+    code, printed, _ = asked(capsys, "--gpu", "h100", made(tmp_path, fat=b""))
+    assert (code, printed[0]) == (0, "yes: nothing in it speaks against h100; it has no GPU code of its own")
+
+
 def test_several_gpus_in_one_call(tmp_path, capsys):
     code, printed, _ = asked(
         capsys, "--gpu", "h100", "--gpu", "t4", "--jetpack", "6", made(tmp_path, machine="aarch64")

@@ -54,7 +54,7 @@ CAUSES = (
                 r"|nvidia driver (is )?not (found|installed)"
             ),
             sign(r"cudasupporterror: error at driver init", 2),
-            sign(r"nvmlerror\w*driver_?not_?loaded|\bdriver not loaded\b"),
+            sign(r"nvmlerror\w*driver_?not_?loaded|load library failed: lib(nvidia-ml|cuda)\.so"),
             sign(r"driver missing function|could not load nvml library", 2),
         ),
         unless=(
@@ -102,8 +102,10 @@ CAUSES = (
                 r"|failed to inject (cdi )?devices"
             ),
             sign(r"OCI runtime create failed.{0,200}nvidia", 2),
-            sign(r"legacy:.{0,40}load library failed: libnvidia-ml\.so"),
         ),
+        unless=(
+            sign(r"driver not loaded|nvml error:|load library failed"),
+        ),  # the toolkit is there and ran: the host has the trouble
         yields_to=("KW-003", "KW-004", "KW-009", "KW-122"),
     ),
     Cause(
@@ -253,7 +255,8 @@ CAUSES = (
             ),
             sign(r"gpu access blocked by the operating system"),
         ),
-        needs=(sign(r"\bwsl2?\b|microsoft-standard|/usr/lib/wsl"),),
+        # The last is said in WSL alone: there "the operating system" is Windows.
+        needs=(sign(r"\bwsl2?\b|microsoft-standard|/usr/lib/wsl|gpu access blocked by the operating system"),),
     ),
     Cause(
         code="KW-009",
@@ -277,6 +280,7 @@ CAUSES = (
             sign(r"call to cuinit results in (unknown|cuda_error_(not_initialized|system|operating|invalid))", 2),
             sign(r"unable to determine the device handle for gpu"),
             sign(r"nvidia-smi\b.{0,40}no devices were found|^no devices were found$"),
+            sign(r"\bdriver not loaded\b"),
             sign(r"\brminitadapter failed|uvm.{0,40}(failed|not loaded)"),
             sign(r"failed to initialize nvml: (?!driver/library|could not load|insufficient|unknown error)\w+", 2),
         ),

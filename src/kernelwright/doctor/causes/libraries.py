@@ -54,7 +54,7 @@ CAUSES = (
             sign(r"\bcuda was(n'?t| not) able to be loaded|failed to create cudaexecutionprovider", 2),
         ),
         unless=(sign(r"undefined symbol|using the following names|version '?lib|init failure|driver is too old"),),
-        yields_to=("KW-028", "KW-035", "KW-128"),
+        yields_to=("KW-035", "KW-128"),
     ),
     Cause(
         code="KW-051",
@@ -168,7 +168,10 @@ CAUSES = (
             sign(r"error while loading shared libraries:", 2),
             sign(r"\blib(?!cu|torch|c10|nv|bitsandbytes)[\w+-]+\.so[.\d]*: cannot open shared object file", 2),
         ),
-        unless=(sign(r"file too short|invalid elf header|wrong elf class|undefined symbol|version .{0,40}not found"),),
+        unless=(
+            sign(r"file too short|invalid elf header|wrong elf class|undefined symbol|version .{0,40}not found"),
+            sign(r"net/plugin"),  # NCCL asks for a plug-in that most machines do not have
+        ),
         yields_to=("KW-001", "KW-020", "KW-028", "KW-032", "KW-035", "KW-050", "KW-089"),
     ),
     Cause(

@@ -100,7 +100,9 @@ CAUSES = (
         fix="rm -rf ~/.cache/torch_extensions ~/.triton/cache ~/.cache/flashinfer",
         then="They are made again on first use.",
         signs=(
-            sign(r"\.cache/(torch_extensions|flashinfer|torchinductor)\S*\.so: undefined symbol"),
+            sign(
+                r"(\.cache/(torch_extensions|flashinfer|torchinductor)|/tmp/torch_extensions)/\S*\.so: undefined symbol"
+            ),
             sign(
                 r"\.cache/(torch_extensions|flashinfer)\S*\.so.{0,60}(invalid|wrong|cannot open|not found|no such)", 2
             ),

@@ -16,6 +16,7 @@ CAUSES = (
         "conda-forge cuda-nvcc (./kw build needs neither).",
         signs=(
             sign(r"(which|where)['\"]?,? ?['\"]nvcc['\"]\]?.{0,20}returned non-zero"),
+            sign(r"nvcc['\"], ['\"](--version|-v)['\"]\]['\"]? returned non-zero|\bnvcc binary could not be located"),
             sign(
                 r"auto-detect cuda (root|home|path)|(could not|cannot|unable to|failed to) (determine"
                 r"|detect|find|locate) (the )?cuda (root|home|path|install\w*|toolkit)"
@@ -87,6 +88,7 @@ CAUSES = (
                 r"|differs from|is not the)\b.{0,60}\d+\.\d+"
             ),
             sign(r"minor version mismatch .{0,40}cuda", 1),
+            sign(r"findcuda says cuda version is .{0,80}headers say the version is"),
             sign(r"cuda_home\W{1,4}\S*:\S", 2),
             sign(r"was compiled with .{0,20}cuda.{0,10}\d+\.\d+.{0,60}(but|while|and).{0,40}\d+\.\d+", 1),
             sign(
@@ -226,6 +228,8 @@ CAUSES = (
             ),
             sign(r"(cannot|could not|can't) open source file ['\"](cuda|cublas|cusparse|nv/|cub/|thrust/|cuda/std)\S*"),
             sign(r"cannot find -l(cudart|cublas|cublasLt|cusparse|cusolver|nvrtc|cudnn|nvToolsExt|cudadevrt)\b"),
+            sign(r"failed to find nvtoolsext|interface of target \"torch::nvtoolsext\" contains"),
+            sign(r"no rule to make target '/\S*/lib(cu\w+|nv\w+)\.(so|a)\b"),
             sign(r"\bCUDA::\w+\b.{0,80}(not found|targets? (was|were) not|could not be found)"),
             sign(r"caffe2: cuda cannot be found|cuda (headers|libraries|libs) (were |are )?not found", 2),
             sign(r"(cannot|could not|can't|unable to) find the cuda (libraries|headers|runtime)"),
@@ -265,7 +269,8 @@ CAUSES = (
             sign(r"\b(gcc|g\+\+|cc1plus|[a-z0-9_]+-linux-gnu-(gcc|g\+\+))['\"]?: (command )?(not found|no such file)"),
             sign(r"command '\S*(gcc|g\+\+|cc|clang)' failed: no such file or directory"),
             sign(r"no cmake_cxx?_compiler could be found"),
-            sign(r"fatal error( c1083)?: .{0,60}\bpython\.h\b"),
+            sign(r"fatal error( c1083)?: .{0,60}\b(python|crypt)\.h\b"),
+            sign(r"compiler_compat/ld: cannot find -l(pthread|c|m|dl)\b"),
             sign(r"\binclude file ['\"]python\.h['\"] not found"),
             sign(r"(unable|failed) to (find|locate) .{0,30}(c\+\+|host|gcc|c) compiler"),
             sign(r"error: command '(gcc|g\+\+|cc)' (failed|not found)", 1),

@@ -30,7 +30,7 @@ CAUSES = (
             sign(r"lib(torch|c10)(_\w+)?\.so: cannot open shared object file"),
             sign(r"(py)?torch (version )?\S+ (is )?(incompatible|not compatible) with (the )?(installed )?\w+", 1),
             sign(r"couldn'?t load custom c\+\+ ops|could not load (this )?library: .{0,120}\.so", 1),
-            sign(r"operator \w+::\w+ does not exist|no such operator \w+::\w+"),
+            sign(r"operator \w+::\w+ does not exist|(no such|could not find the) operator \w+::\w+"),
             sign(r"(pytorch|torch)\w* and \w+ (were|was|are) compiled with different"),
             sign(r"was built for:? ?(with )?(py)?torch \S+.{0,60}\(?you have", 2),
             sign(
@@ -101,6 +101,7 @@ CAUSES = (
             sign(r"depends on '?\w+'?, but doesn'?t declare it as a build dependency"),
             sign(r"extra build requirement '?torch'? was declared", 2),
         ),
+        unless=(sign(r"cmake:\d+ \((include|find_package)\)"),),  # a frame of CMake's stack: torch was found
         needs=(
             sign(
                 r"(getting requirements to build|get_requires_for_build|prepare_metadata|preparing metadata|build_meta|egg_info|"
@@ -249,8 +250,9 @@ CAUSES = (
             sign(r"bitsandbytes native library.{0,160}(not found|no such file|cannot|could not)", 2),
         ),
         yields_to=(
-            "KW-052",
             "KW-036",
+            "KW-050",
+            "KW-052",
         ),
     ),
 )

@@ -11,8 +11,10 @@ if TYPE_CHECKING:
 
     from kernelwright.doctor.explain._lines import Line
 
+# What NCCL calls a warning is how it says its errors.
 _WARNS = re.compile(
-    r"\bwarn(ing)?\b|\w+warning\b|(^|: )[iw] (tensorflow|external|xla|tsl)/|^[iw]\d{4} |^\W*(info|note|hint|debug)\b"
+    r"(?<!\bnccl )\bwarn(ing)?\b|\w+warning\b|(^|: )[iw] (tensorflow|external|xla|tsl)/|^[iw]\d{4} "
+    r"|^\W*(info|note|hint|debug)\b"
     r"|\bfall(ing|s)? back\b|(proceeding|processing) without|will not be (used|enabled)|error caught was|can be ignored"
     r"|\bskipping\b"
 )

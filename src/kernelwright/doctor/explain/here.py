@@ -92,8 +92,8 @@ def gathered(log: str, machine: Machine) -> dict[str, Any]:
         "xray": _looked_into(found, machine),
     }
     cleaned: dict[str, Any] = redacted(data)
-    if cleaned["root"]:  # a command has to run as it stands: a shell knows the home by another name
-        cleaned["root"]["fix"] = cleaned["root"]["fix"].replace("<home>", "~")
+    if cleaned["root"]:  # a command has to run as it stands: a shell knows the home and the user by other names
+        cleaned["root"]["fix"] = cleaned["root"]["fix"].replace("<home>", "$HOME").replace("<user>", "$USER")
     return cleaned
 
 

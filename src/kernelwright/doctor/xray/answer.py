@@ -49,6 +49,8 @@ def answer(verdict: dict[str, Any]) -> dict[str, str]:
     word, text = UNKNOWN, f"{place} has no GPU to judge by; ask about one: --gpu h100"
     if outcome in _GOOD and not verdict["parts"]:
         word, text = YES, f"nothing in it is compiled, {place} or any other"
+    elif outcome in _GOOD and not with_gpus:
+        word, text = YES, f"nothing in it speaks against {place}; it has no GPU code of its own"
     elif outcome in _GOOD:
         how = ", once the driver has compiled it" if outcome == "compiles" else ""
         word, text = YES, f"it runs on {place}{how}{_codes(with_gpus)}{_taken(verdict, with_gpus)}"

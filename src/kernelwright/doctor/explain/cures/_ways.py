@@ -94,6 +94,12 @@ def _apart(said: Said) -> str:
     return next((name for name, pattern in ways if said.has(pattern)), "apt")
 
 
+def root_install(said: Said) -> str:
+    """How the log's system installs a package that all of them call alike."""
+    ways = {"pacman": "sudo pacman -S --needed", "dnf": "sudo dnf install -y", "zypper": "sudo zypper install -y"}
+    return ways.get(_apart(said), "sudo apt-get install -y")
+
+
 def use(home: str) -> str:
     return f"export CUDA_HOME={home} PATH={home}/bin:$PATH"
 
@@ -117,9 +123,8 @@ def toolkit(said: Said, release: str = "", *, newer: bool = False) -> Cure:
     way = _apart(said)
     if way == "pacman":
         return Cure(f"sudo pacman -S --needed cuda && {use('/opt/cuda')}", "It is the newest release alone.")
-    install = {"dnf": "sudo dnf install -y", "zypper": "sudo zypper install -y"}.get(way, "sudo apt-get install -y")
     then = "The package is in NVIDIA's repository (KW-105); conda install -c conda-forge cuda-toolkit needs no root."
-    return Cure(f"{install} cuda-toolkit{dashed} && {use(home)}", then)
+    return Cure(f"{root_install(said)} cuda-toolkit{dashed} && {use(home)}", then)
 
 
 def driver(said: Said, needed: str = "") -> Cure:

@@ -34,6 +34,9 @@ def no_nvcc(said: Said) -> Cure | None:
 
 @of("KW-041")
 def other_release(said: Said) -> Cure | None:
+    named = said.finds(r"running this\s+command again with PATH=(/[\w./-]+/bin):\$PATH")
+    if named and ".." not in named[1]:
+        return Cure(f"export PATH={named[1]}:$PATH", "nvcc is not on PATH. Then delete the build directory.")
     if said.has(r"only supported on cuda|requires cuda"):
         return _ways.toolkit(said, said.torch_cuda or _ways.newest())
     if not said.torch_cuda:
@@ -93,7 +96,11 @@ def part_missing(said: Said) -> Cure | None:
         place = "export XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/local/cuda"
         fix = f"{_ways.pip(said, 'install nvidia-cuda-nvcc-cu12')} && {place}"
         return Cure(fix, "Where a toolkit is elsewhere, its directory.")
-    if said.has(r"nvtoolsext") and said.has(r"cmake"):
+    if (
+        said.has(r"nvtoolsext")
+        and said.has(r"cmake")
+        and (said.windows or not (said.conda or said.shows("no rule to")))
+    ):
         then = "Newer torch asks for nvtx3, which is in every toolkit; the old library is no longer."
         return Cure(_ways.pip(said, "install --upgrade torch"), then)
     own = next(((apt, conda) for pattern, apt, conda in _HEADERS if said.shows(pattern)), None)
@@ -101,7 +108,9 @@ def part_missing(said: Said) -> Cure | None:
         return Cure(f"conda install -y -c conda-forge {own[1]}", f"By apt of NVIDIA's repository: {own[0]}.")
     if own:
         then = "Of NVIDIA's repository (KW-105 has how it is added)."
-        return Cure(f"sudo apt-get update && sudo apt-get install -y {own[0]}", then)
+        dashed = (said.toolkit or said.torch_cuda or _ways.newest()).replace(".", "-")
+        apt = f"{own[0]}-{dashed}" if own[0] == "cuda-nvtx" else own[0]
+        return Cure(f"sudo apt-get update && sudo apt-get install -y {apt}", then)
     return _of_toolkit(said)
 
 
@@ -134,6 +143,18 @@ def no_host_compiler(said: Said) -> Cure | None:
             f"winget install --id Microsoft.VisualStudio.2022.BuildTools {given}",
             "Then build in its x64 Native Tools prompt.",
         )
+    return _host_compiler(said)
+
+
+def _host_compiler(said: Said) -> Cure:
+    """Elsewhere than on Windows."""
+    if said.shows(r"crypt\.h"):
+        by_apt = "sudo apt-get update && sudo apt-get install -y libcrypt-dev"
+        by_conda = "conda install -y -c conda-forge libxcrypt && export CPATH=$CONDA_PREFIX/include:$CPATH"
+        return Cure(by_conda if said.conda else by_apt, "Python's own headers want it up to Python 3.8.")
+    if said.shows(r"compiler_compat/ld"):
+        then = "Then conda deactivate and activate: its linker finds its C library, which conda's own ld does not."
+        return Cure("conda install -y -c conda-forge cxx-compiler", then)
     headers = said.finds(r"(?:python|include/python)(3\.\d{1,2})")
     dev = f"python{headers[1]}-dev" if headers and said.has(r"python\.h") else "python3-dev"
     if said.has(r"\bdnf\b|\byum\b|fedora|\.el\d|centos|rocky"):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _NATIVE = "\"$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | sort -u | paste -sd ';')\""
 _GONE, _OLDEST = 37, 50  # what no build of torch has, and the first that builds of its second major version have
 _OLD = 75  # torch's newest builds begin with this capability; one release of CUDA before has the older ones
+_TIED_UNTIL = 12  # the major version of CUDA from which on extensions build with another minor release than torch's
 _LLAMA = "-DGGML_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=native"
 
 
@@ -77,6 +78,15 @@ def no_code(said: Said) -> Cure | None:
         )
         then = "That builds it for this GPU, with nvcc of torch's CUDA release."
         return Cure(f"TORCH_CUDA_ARCH_LIST={_listed(said.capability)} {_ways.pip(said, built)}", then)
+    return _without_package(said, of_torch=of_torch)
+
+
+def _without_package(said: Said, *, of_torch: bool) -> Cure:
+    """torch's own code, or that of a program whose sources somebody has."""
+    if not of_torch and said.project == "-e .":
+        words = "install --force-reinstall --no-deps --no-build-isolation --no-cache-dir ."
+        then = "In the sources that were built here, after the build directory is deleted."
+        return Cure(f"TORCH_CUDA_ARCH_LIST={_listed(said.capability)} {_ways.pip(said, words)}", then)
     if of_torch or said.has(r"\btorch\b|acceleratorerror|torch_use_cuda_dsa|cuda_launch_blocking"):
         return torch_for(said, said.capability)
     return Cure(
@@ -85,6 +95,20 @@ def no_code(said: Said) -> Cure | None:
         "&& cmake --build build -j",
         "In its sources. A Python package: python -m pip install --upgrade with its name.",
     )
+
+
+@of("KW-053")
+def not_loaded(said: Said) -> Cure | None:
+    """torch's and XLA's own code is whole: it is of a form that the driver does not know yet."""
+    if said.package or not said.has(r"torch_use_cuda_dsa|cuda_launch_blocking|\bjaxlib\b|xla"):
+        return None
+    cure = _ways.driver(said)
+    older = (
+        ""
+        if said.has("xla")
+        else f" Or a build for an older CUDA release: {_ways.torch(said, _ways.at_least('12.5'))}."
+    )
+    return Cure(cure.command, f"{cure.then}{older}")
 
 
 @of("KW-011")
@@ -112,17 +136,40 @@ def too_old(said: Said) -> Cure | None:
     return None
 
 
+# A build by torch's own rules, in CMake too: it takes its list from TORCH_CUDA_ARCH_LIST and from nowhere else.
+_OF_TORCH = (
+    r"torch_cuda_arch_list|cpp_extension|torch/extension|torch/(csrc/api/)?include|nccl_external|torch/third_party"
+)
+_FAMILIES = (70, 75, 80, 86, 89, 90, 100, 120)
+
+
+def _knows(release: str, code: int) -> bool:
+    first, last = _ways.releases_of(code)
+    known = _ways.number(release)
+    return bool(first) and _ways.number(first) <= known and (not last or known <= _ways.number(last))
+
+
+def _kin(said: Said, code: int, first: str) -> int:
+    """The newest code that the old nvcc of an old torch knows and that this GPU runs: of its own major number; else 0.
+
+    A newer nvcc would not go with that torch.
+    """
+    known = said.toolkit
+    old = known and _ways.number(known)[0] < _TIED_UNTIL and _too_new(first, said.torch_cuda or known)
+    if not old or not said.has(_OF_TORCH):
+        return 0
+    return max((one for one in _FAMILIES if one < code and one // 10 == code // 10 and _knows(known, one)), default=0)
+
+
 def _drop(said: Said, code: int, known: str) -> Cure:
     """Takes a GPU out of what is built: by the list that is asked, or where sources spell it."""
-    left = [
-        one for one in (75, 80, 86, 89, 90) if _ways.number(_ways.releases_of(one)[0]) <= _ways.number(known or "99")
-    ]
+    left = [one for one in (75, 80, 86, 89, 90) if _knows(known or "99", one)]
     dotted, plain = ";".join(f"{one // 10}.{one % 10}" for one in left), ";".join(map(str, left))
     then = f"Newer CUDA releases dropped it; the last that has it is {_ways.releases_of(code)[1]}."
-    if said.has(r"torch_cuda_arch_list|cpp_extension|setup\.py|torch/extension"):
+    if said.has(rf"{_OF_TORCH}|setup\.py"):
         return Cure(
             f'export TORCH_CUDA_ARCH_LIST="{dotted}"',
-            f"{then} Then build again; a setup.py that spells it has to lose that line.",
+            f"{then} Then build again, in a fresh build directory; a setup.py that spells it has to lose that line.",
         )
     if said.has(r"cmake|ninja|\.dir/"):
         return Cure(f'cmake --fresh -B build -DCMAKE_CUDA_ARCHITECTURES="{plain}"', f"{then} Then build again.")
@@ -156,6 +203,10 @@ def unknown_code(said: Said) -> Cure | None:
     if not first:
         then = "The compute capabilities of the GPUs that are here, as the build takes them."
         return Cure(f"export TORCH_CUDA_ARCH_LIST={_NATIVE} CUDAARCHS=native", then)
+    kin = _kin(said, code, first)
+    if kin:
+        then = "This nvcc is torch's, and the GPU runs that code as well. Then delete the build directory."
+        return Cure(f'export TORCH_CUDA_ARCH_LIST="{kin // 10}.{kin % 10}"', then)
     release = _ways.at_least(max(first, said.torch_cuda or "0", key=_ways.number))
     cure = _ways.toolkit(said, release, newer=True)
     if said.has(r"triton|gpu-name") and not said.has(r"nvcc"):

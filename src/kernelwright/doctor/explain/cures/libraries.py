@@ -25,6 +25,9 @@ _NUMBERS = {
 }
 # Libraries whose number is CUDA's own.
 _AS_CUDA = frozenset({"libcudart", "libcublas", "libcublasLt", "libcusparse", "libnvrtc", "libnvJitLink", "libcupti"})
+# And up to CUDA 9 that of these too.
+_AS_CUDA_ONCE, _ONCE = frozenset({"libcufft", "libcusolver", "libcurand"}), frozenset("6789")
+_OLD_CUDNN = frozenset("567")
 _FINDS = (
     "export LD_LIBRARY_PATH=\"$(python -c 'import glob, nvidia; "
     'print(":".join(sorted(glob.glob(list(nvidia.__path__)[0] + '
@@ -49,6 +52,7 @@ _OF_PROGRAMS = {
 _OLDEST = 11  # CUDA whose libraries NVIDIA has as Python packages
 _WITH_LABEL = (11, 12)  # and in whose names it stands
 _NOT_PYTHON = r"ortexception|\.java:|panicked at|\.rs:\d|cargo|\bdotnet\b|\.exe\b"
+_OF_GCC = frozenset({"libstdc++", "libgcc_s", "libgomp"})
 _OF_THE_SYSTEM = {
     "libsox.so": "libsox-dev",
     "libpython": "libpython3-dev",
@@ -79,7 +83,8 @@ def _major(name: str, behind: str, said: Said) -> int:
             if own and name in {"libnccl", "libcudnn", "libcurand", "libcusparseLt", "libnvToolsExt"}
             else known[first]
         )
-    return int(first) if first.isdecimal() and name in _AS_CUDA else 12
+    as_cuda = name in _AS_CUDA or (name in _AS_CUDA_ONCE and first in _ONCE)
+    return int(first) if first.isdecimal() and as_cuda else 12
 
 
 def _jetson(said: Said, name: str, behind: str) -> Cure:
@@ -161,11 +166,8 @@ def _of_release(said: Said, name: str, behind: str) -> Cure | None:
             "one, or this, compiled here."
         )
         return Cure(_ways.pip(said, _ways.built(package)), then)
-    if major < _OLDEST:
-        if package:
-            words = f"install --upgrade --force-reinstall --no-cache-dir {package}"
-            return Cure(_ways.pip(said, words), f"What is there was built for CUDA {major}.")
-        return Cure(f'conda install -y -c conda-forge "cudatoolkit={behind}"', "Or a newer build of the program.")
+    if major < _OLDEST or (name == "libcudnn" and behind.partition(".")[0] in _OLD_CUDNN):
+        return _of_old_release(said, name, behind, major)
     part = wheels.PACKAGES.get(name)
     if part is None:
         return None
@@ -174,6 +176,18 @@ def _of_release(said: Said, name: str, behind: str) -> Cure | None:
     words = f'install "{own}{dotted}"' if dotted else f"install {own}"
     then = "That brings the library and names its directory to the loader. Never link one name to another."
     return Cure(f"{_ways.pip(said, words)} && {_FINDS}", then)
+
+
+def _of_old_release(said: Said, name: str, behind: str, major: int) -> Cure:
+    """What NVIDIA has no Python packages of."""
+    if said.package:
+        words = f"install --upgrade --force-reinstall --no-cache-dir {said.package}"
+        return Cure(_ways.pip(said, words), f"What is there was built for CUDA {major}.")
+    if said.has(r"from torch\._c import"):
+        words = "install --upgrade --force-reinstall torch torchvision torchaudio"
+        return Cure(_ways.pip(said, words), "It brings its libraries; what is there is a build that did not.")
+    wanted = f"cudnn={behind.partition('.')[0]}" if name == "libcudnn" else f"cudatoolkit={behind}"
+    return Cure(f'conda install -y -c conda-forge "{wanted}"', "Or a newer build of the program.")
 
 
 @of("KW-035")
@@ -191,6 +205,10 @@ def of_jetpack(said: Said) -> Cure | None:
 def of_others(said: Said) -> Cure | None:
     library = said.library
     name = library.partition(".so")[0]
+    if said.has(r"/nix/store|nix-shell|\bnixos\b|flake\.nix") and name in _OF_GCC:
+        found = "$(nix build --no-link --print-out-paths nixpkgs#stdenv.cc.cc.lib)"
+        then = "In a shell.nix or flake.nix: stdenv.cc.cc.lib in LD_LIBRARY_PATH, by lib.makeLibraryPath."
+        return Cure(f'export LD_LIBRARY_PATH="{found}/lib:$LD_LIBRARY_PATH"', then)
     if said.windows:
         return Cure(
             "winget install --id Microsoft.VCRedist.2015+.x64", "The runtime of Visual C++, which most of these want."

@@ -136,6 +136,18 @@ def without_cuda(said: Said) -> Cure | None:
 _PATCHES = {"11.8": "0", "12.0": "1", "12.1": "1", "12.3": "2", "12.5": "1", "12.9": "1"}
 
 
+@of("KW-023")
+def other_numpy(said: Said) -> Cure | None:
+    """Which of both is the older one: the sizes and numbers of its interface grow."""
+    sizes = said.finds(r"size changed.{0,60}expected (\d+) from c header, got (\d+)")
+    numbers = said.finds(r"against a[bp]i version 0x([0-9a-f]+) but this version of numpy is 0x([0-9a-f]+)")
+    older = (sizes and int(sizes[1]) > int(sizes[2])) or (numbers and int(numbers[1], 16) > int(numbers[2], 16))
+    if not older:
+        return None
+    then = "The package was built with a newer NumPy than the one that is here."
+    return Cure(_ways.pip(said, "install --upgrade numpy"), then)
+
+
 @of("KW-107")
 def no_image(said: Said) -> Cure | None:
     image = said.finds(r"\b((?:[\w.-]+/)*[\w.-]+:[\w.-]+)(?=: not found| not found|\W{0,3}: manifest)") or said.finds(

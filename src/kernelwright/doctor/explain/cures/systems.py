@@ -20,7 +20,7 @@ _WITHOUT_COMPAT = (
 def driver(said: Said) -> Cure | None:
     if said.has(r"srun|slurm|sbatch"):
         return Cure("srun --gres=gpu:1 --pty bash", "The node or the job has no GPU: one has to be asked for.")
-    if said.container and not said.has(r"nvidia-smi has failed|modprobe"):
+    if said.container and not said.has(r"nvidia-smi has failed|modprobe|load library failed"):
         return _ways.restart_with_gpu(said)
     return _ways.driver(said)
 
@@ -28,7 +28,7 @@ def driver(said: Said) -> Cure | None:
 @of("KW-002")
 def container(said: Said) -> Cure | None:
     installed = (
-        "sudo apt-get install -y nvidia-container-toolkit && sudo nvidia-ctk runtime "
+        f"{_ways.root_install(said)} nvidia-container-toolkit && sudo nvidia-ctk runtime "
         "configure --runtime=docker && sudo systemctl restart docker"
     )
     then = "On the host, once; then docker run --gpus all, on a Jetson with --runtime nvidia."
@@ -63,6 +63,17 @@ def two_versions(said: Said) -> Cure | None:
         "The kernel module of the libraries that are installed is loaded then. Without a "
         "restart: sudo rmmod nvidia_drm nvidia_modeset nvidia_uvm nvidia.",
     )
+
+
+@of("KW-008")
+def windows_driver(said: Said) -> Cure | None:
+    if said.has(r"blocked by the operating system"):
+        return Cure(
+            "wsl.exe --update && wsl.exe --shutdown",
+            "That ends this session. Windows' own driver has to be as new; a data center GPU there in the mode of a "
+            "display (nvidia-smi -dm 0, in Windows as administrator).",
+        )
+    return None
 
 
 @of("KW-009")
@@ -219,6 +230,9 @@ def nix(said: Said) -> Cure | None:
 @of("KW-081")
 def wrong_home(said: Said) -> Cure | None:
     """A toolkit may be missing, too: then the variable has nothing to name."""
+    named = said.finds(r"((?:/[\w.+-]+)+)/bin/nvcc['\"]?:? .{0,20}(?:not found|no such file)")
+    if named and ".." not in named[1] and said.has(r":/?\S*/bin/nvcc"):
+        return Cure(f"export CUDA_HOME={named[1]}", "One directory, without a colon before or behind it.")
     return _ways.toolkit(said) if said.has(r"does not exist|missingcuda") and not said.has(r":/?\S*/bin/nvcc") else None
 
 

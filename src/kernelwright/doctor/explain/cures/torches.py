@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from kernelwright.doctor.explain.cures import _ways
@@ -49,9 +50,39 @@ def other_torch(said: Said) -> Cure | None:
         place = '"$(python -c \'import torch; print(torch.__path__[0] + "/lib")\'):$LD_LIBRARY_PATH"'
         then = "Where torch is not installed: python -m pip install torch, of the release the program was linked to."
         return Cure(f"export LD_LIBRARY_PATH={place}", then)
-    if said.shows(r"lib(torch|c10)(_cpu|_python)?\.so: cannot open") and not said.package:
-        return Cure(_ways.pip(said, "install torch"), "And import torch comes before the extension.")
+    if said.shows(r"lib(torch|c10)(_\w+)?\.so: cannot open") and not said.package:
+        return _torch_that_has(said)
+    from_sources = _where_it_was_built(said)
+    if from_sources:
+        return from_sources
     return _again(said, said.package) if said.package else None
+
+
+def _torch_that_has(said: Said) -> Cure:
+    """A torch with the library of it that something wants."""
+    if said.shows(r"lib(torch|c10)_cuda\.so"):
+        then = "The torch that is here is for CPUs, or for another CUDA release than what was built for it."
+        return Cure(_ways.torch(said, said.torch_cuda or _ways.newest()), then)
+    if said.shows(r"libtorch_cuda_(cu|cpp)\.so"):
+        then = "Only torch 1 had these two; or the extension is compiled again, for a newer torch."
+        return Cure(_ways.pip(said, 'install "torch<2" torchvision'), then)
+    return Cure(_ways.pip(said, "install torch"), "And import torch comes before the extension.")
+
+
+def _where_it_was_built(said: Said) -> Cure | None:
+    """An egg, or a file beside its sources, is of no index: it is compiled again where those are."""
+    words = "install --force-reinstall --no-deps --no-build-isolation --no-cache-dir"
+    found = said.finds(r"(?:^|[ '\"])((?:/[\w.+-]+)+)/[\w.+-]+\.so['\"]?:\s{1,2}undefined symbol")
+    if not found or ".." in found[1] or "/torch_extensions" in found[1]:
+        return None
+    if ".egg" in found[1]:
+        of = f" of {said.package}" if said.package else ""
+        return Cure(f"rm -rf build && {_ways.pip(said, words)} .", f"In the sources{of}, from which it was installed.")
+    if re.search(r"/(site|dist)-packages(/|$)|^/(usr|lib|opt/(?:ana|mini)?conda)", found[1]):
+        return None
+    up = f'cd {found[1]} && until [ -e setup.py ] || [ "$PWD" = / ]; do cd ..; done'
+    again = f"[ -e setup.py ] && rm -rf build && {_ways.pip(said, words)} -e ."
+    return Cure(f"{up}; {again}", "It lies beside its sources: they are compiled again, for the torch that is here.")
 
 
 def _again(said: Said, package: str) -> Cure:
@@ -133,7 +164,8 @@ def build_without_torch(said: Said) -> Cure | None:
 @of("KW-096")
 def versions_conflict(said: Said) -> Cure | None:
     found = said.finds(
-        r"^\W*([\w-]+) \S+ (?:requires|depends on) ([\w-]+)([\w.*+=<>!~,-]*?),? but you have \2 ([\w.+]+)"
+        r"^\W*([\w-]+) \S+ (?:requires|depends on) ([\w-]+)([\w.*+=<>!~,-]*?)(?:; [^\n]{1,80}?)?,? "
+        r"but you have \2 ([\w.+]+)"
     )
     if said.has(r"could not run '(torchvision|torchaudio)::"):
         return Cure(
@@ -252,7 +284,7 @@ def hidden(said: Said) -> Cure | None:
 
 @of("KW-089")
 def stale(said: Said) -> Cure | None:
-    found = said.shows(r"((?:/[\w.~-]+)+/\.cache/(?:torch_extensions|flashinfer)(?:/[\w.-]+)*)/[\w.-]+\.so")
+    found = said.shows(r"((?:/[\w.~-]+)+/(?:torch_extensions|flashinfer)(?:/[\w.-]+)*)/[\w.-]+\.so")
     return Cure(f"rm -rf {found[1]}", "It is made again on first use.") if found and ".." not in found[1] else None
 
 

@@ -14,12 +14,12 @@ _SAID = (
     "failed building (?:editable )?(?:wheel )?for",
     "building wheel for",
     "could not build wheels for",
-    "failed to build",
+    "failed to (?:download and )?build",
     "no matching distribution found for",
     "satisfies the requirement",
     r"projects \(",
     "preparing metadata for",
-    r"failed to build `",
+    r"failed to (?:download and )?build `",
 )
 _BEHIND = r"(?=$|, which is|[\s'\"`=<>!~@\[()])"
 _BY_PIP = re.compile(rf"(?:{'|'.join(_SAID)}) ?['\"`]?{_NAME}{_BEHIND}", re.IGNORECASE | re.MULTILINE)
@@ -27,8 +27,10 @@ _ASKED = re.compile(
     rf"(?:\bpip3?|\buv(?: pip)?) (?:install|add|wheel)((?: +-\S+| +https?://\S+)*) +['\"]?{_NAME}{_BEHIND}"
 )
 _UNPACKED = re.compile(r"pip-(?:install|wheel|req-build)-\w+[/\\]([A-Za-z][\w.-]*?)_[0-9a-f]{6,}[/\\]")
+_EGG = re.compile(r"^([A-Za-z_]\w*)-\d[^/\\]*\.egg$")
+_IMPORTED = re.compile(r"^ *(?:ImportError|OSError): ([^\n]+\.(?:so|pyd)\b)", re.MULTILINE)
 _COLLECTED = re.compile(rf"^ *Collecting {_NAME}(?=[\s=<>!~\[;]|$)", re.MULTILINE)
-_PATH = re.compile(r"(?:site|dist)-packages[/\\]([A-Za-z_][\w.-]{0,60})")
+_PATH = re.compile(r"(?:site|dist)-packages[/\\]([A-Za-z_][\w.-]{0,120})")
 _FRAME = re.compile(
     r"^ *File \"[^\"\n]*(?:site|dist)-packages[/\\]([A-Za-z_]\w{0,60})[/\\.][^\"\n]*\", line \d+", re.MULTILINE
 )
@@ -156,12 +158,16 @@ def normal(name: str) -> str:
 
 
 def of_module(name: str) -> str:
-    """The package of a module or of the file of one."""
+    """The package of a module, of the file of one, or of an egg; a file's name may end by what is in it."""
+    egg = _EGG.match(name)
+    if egg:
+        return normal(egg[1])
+    file = re.search(r"\.(so|pyd|dll)$", name)
     stem = re.sub(r"(\.cpython-\S+|\.abi3|\.cp\d+\S*)?\.(so|pyd|dll)$", "", name).partition(".")[0]
     known = _OF_MODULE.get(stem.lower())
     if known:
         return known
-    stem = re.sub(r"_(cuda|cpp|ext|kernels?)$", "", stem)
+    stem = re.sub(r"_(cuda|cpp|ext|kernels?)$", "", stem) if file else stem
     return normal(re.sub(r"^_+(?=\w)", "", stem))
 
 
@@ -175,6 +181,11 @@ def by_path(text: str) -> Iterator[str]:
     for name in reversed(_PATH.findall(text)):
         if not re.search(r"\.(dist|egg)-info", name) and name.lower() not in _NOBODYS:
             yield of_module(name)
+
+
+def by_import(log: str) -> Iterator[str]:
+    """Those whose file could not be imported, where the reason stands on a line of its own."""
+    return by_path("\n".join(_IMPORTED.findall(log)))
 
 
 def by_frames(log: str) -> Iterator[str]:

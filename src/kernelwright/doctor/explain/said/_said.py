@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _BEGIN, _END = 40_000, 160_000  # characters of the log that are searched: there systems and failures are told
 _WINDOWS = re.compile(
-    r"\b[A-Za-z]:\\|\.dll\b|\.pyd\b|\[winerror|\bmsvc|is not recognized as|createprocess"
+    r"\b[A-Za-z]:(\\|/(?!/))|\.dll\b|\.pyd\b|\[winerror|\bmsvc|is not recognized as|createprocess"
     r"|\bcl /|\bwindows \d\d\b",
     re.IGNORECASE,
 )
@@ -26,7 +26,9 @@ _CONTAINER = re.compile(
     r"\bdocker|container|\bkubectl|\bk8s|\bpod/|^root@[0-9a-f]{12}:|^#\d+ \d|/workspace/|\bcompose\b|podman|dockerfile",
     re.IGNORECASE | re.MULTILINE,
 )
-_CONDA = re.compile(r"[/\\](?:ana|mini)?conda\d?[/\\]|miniforge|mambaforge|\bconda\b|\bmamba\b", re.IGNORECASE)
+_CONDA = re.compile(
+    r"[/\\](?:ana|mini)?conda\d?[/\\]|feedstock|miniforge|mambaforge|\bconda\b|\bmamba\b", re.IGNORECASE
+)
 _SCRIPT = re.compile(r"^ *File \"([^\"<>\n]{1,200}\.py)\", line \d+, in <module>", re.MULTILINE)
 _LIBRARY = re.compile(r"\b(lib[A-Za-z0-9_+-]+\.so[.\d]*)")
 _MISSING = re.compile(_LIBRARY.pattern + r"['\"]?:? (?:cannot open|is not found|not found|file too short)")
@@ -95,7 +97,12 @@ class Said:
         """What pip was at, where that is one; else whose file the error names; else who called last."""
         found = _packages.only(_packages.by_pip(self.text))
         found = found or next(_packages.by_path(self.lines), "") or _packages.told(self.lines)
-        found = found or next(_packages.by_frames(self.text), "") or _packages.only(_packages.by_pip(self.lines))
+        found = (
+            found
+            or next(_packages.by_import(self.text), "")
+            or next(_packages.by_frames(self.text), "")
+            or _packages.only(_packages.by_pip(self.lines))
+        )
         return found or _packages.only(_packages.unpacked(self.text)) or _packages.only(_packages.asked(self.text))
 
     @cached_property
