@@ -202,7 +202,8 @@ def bind_backward(library: Library, key: str) -> Callable[..., tuple[Tensor, ...
         scale, causal, left, right, softcap, deterministic = options
         given = [
             dq, dk, dv, None if sinks is None else dsinks, *map(dense.adjacent, (dout, q, k, v, out)),
-            dense.adjacent(lse.to(torch.float32).contiguous()), *(t.to(torch.int32).contiguous() for t in starts), sinks, alibi_slopes,
+            dense.adjacent(lse.to(torch.float32).contiguous()),
+            *(t.to(torch.int32).contiguous() for t in starts), sinks, alibi_slopes,
         ]  # fmt: skip
         library.call(
             "kw_attention_varlen_backward_tensors", stream, *(None if t is None else at(t) for t in given), address,
