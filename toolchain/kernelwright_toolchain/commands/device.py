@@ -99,6 +99,6 @@ def _sweep(out: Path, mine: set[str]) -> None:
         kept = path.suffix not in SUFFIXES and not path.name.startswith(PART)
         if path.is_file() and not kept and path.relative_to(out).as_posix() not in mine:
             path.unlink()
-    for directory in (out / "kernels").iterdir():
+    for directory in (out / "kernels").glob("*"):  # an operator without kernels makes no such folder
         if not any(directory.iterdir()):
             directory.rmdir()

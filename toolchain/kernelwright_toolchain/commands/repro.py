@@ -26,9 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _smallest(table: Table, given: Options) -> dict[str, str]:
-    """The operator with the least source, for the first cubin and the first PTX of the target."""
+    """The operator with kernels and the least source, for the first cubin and the first PTX of the target."""
     request = pep517.settled(table, given.settings(), fetching=True)
-    images = find_ops()
+    images = {name: of for name, of in find_ops().items() if of}
     sources = {
         image: read_sources(project().root, source_of(project().root, image)) for of in images.values() for image in of
     }

@@ -11,7 +11,7 @@ using namespace attention_plan;
 
 #define KW_TYPES(name) {{name "_float16"}, {name "_bfloat16"}}
 
-Module module{"attention"};
+Module module{"attention_tiles"};
 Kernel kernels[3][2] = {KW_TYPES("attention_small"), KW_TYPES("attention_middle"), KW_TYPES("attention_large")};
 
 Kernel tma_kernels[3][2] = {KW_TYPES("attention_tma_64"), KW_TYPES("attention_tma_128"), KW_TYPES("attention_tma_256")};

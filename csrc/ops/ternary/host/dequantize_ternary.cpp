@@ -7,7 +7,7 @@
 namespace kw {
 namespace {
 
-Module module{"quantize_ternary"};
+Module module{"ternary_weights"};
 Kernel kernels[3] = {{"dequantize_ternary_float32"}, {"dequantize_ternary_float16"}, {"dequantize_ternary_bfloat16"}};
 
 kw_status run_on_device(int32_t device, void* stream, const TernaryCodes& a) {

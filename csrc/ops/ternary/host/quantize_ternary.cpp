@@ -7,7 +7,7 @@
 namespace kw {
 namespace {
 
-Module module{"quantize_ternary"};
+Module module{"ternary_weights"};
 Kernel scale_kernel{"quantize_ternary_scale"};
 Kernel sums_kernels[3] = {
     {"quantize_ternary_sums_float32"}, {"quantize_ternary_sums_float16"}, {"quantize_ternary_sums_bfloat16"}};
