@@ -12,6 +12,8 @@ from tests.python.tensors import OVERLOADS, case_id, torch
 
 pytestmark = pytest.mark.torch
 
+# On a CPU these take torch's product, whose sums depend on how many rows there are; how, on its libraries.
+PRODUCTS_OF_TORCH = ("linear", "gated_linear")
 SHAPES = ((1031, 40), (513, 1024), (2, 16384), (64, 4099))
 
 
@@ -78,7 +80,10 @@ def test_vmap(op, overload):
     expected = [tensors.outputs(call(x, *args[1:])) for x in batch]
     for number, out in enumerate(found):
         for at, one in enumerate(expected):
-            assert torch.equal(out[at], one[number])
+            if op.name in PRODUCTS_OF_TORCH:
+                torch.testing.assert_close(out[at], one[number])
+            else:
+                assert torch.equal(out[at], one[number])
 
 
 @pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)

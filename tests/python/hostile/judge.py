@@ -88,7 +88,8 @@ def right(call: Call, overload: str, arguments: list[Any], copies: list[Any], fo
     expected = outputs(op.overload(overload).reference(*exact))
     bounds = allowed(op, overload, terms, expected, results)
     for number, (a, b, bound) in enumerate(zip(results, expected, bounds, strict=True)):
-        assert a.is_contiguous()
+        # What attention gives lies as its users want it next: the heads of a row side by side.
+        assert a.is_contiguous() or (op.name == "attention" and a.transpose(1, 2).is_contiguous())
         # Where float32 may err by more than the result is, such as a deviation of 1 beside a mean of 1e15, no digit is
         # left of it, and without an eps it may be no number.
         lost = bound > b.abs() + 1
