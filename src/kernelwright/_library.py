@@ -30,7 +30,7 @@ _SCALARS: dict[str, Any] = {
     "kw_status": ctypes.c_int32,
 }
 _STRING = "const char *"
-_MOST_WHOLE, _MOST_DOUBLES = 22, 8  # integers and pointers, and doubles, in the block that kw_call takes
+MOST_WHOLE, MOST_DOUBLES = 22, 8  # integers and pointers, and doubles, in the block that kw_call takes
 _COMMON = "base"  # the header that is no operator's
 _FIX = "Reinstall kernelwright (in a source tree: build it again)."
 
@@ -136,7 +136,7 @@ class Library:
         whole = len(kinds) - doubles
         if "double" in kinds[:whole]:
             raise TypeError(f"{function}: its doubles must be its last arguments, as they are packed behind the others")
-        block = struct.Struct(f"={1 + whole}q{8 * (_MOST_WHOLE - whole)}x{doubles}d{8 * (_MOST_DOUBLES - doubles)}x")
+        block = struct.Struct(f"={1 + whole}q{8 * (MOST_WHOLE - whole)}x{doubles}d{8 * (MOST_DOUBLES - doubles)}x")
         return block.pack, ctypes.cast(self.functions[function], ctypes.c_void_p).value or 0
 
     def text(self, function: str, *arguments: Any) -> str:

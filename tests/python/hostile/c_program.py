@@ -125,6 +125,14 @@ def pairs(signature: dict[str, Any]) -> list[tuple[str, str]]:
     return [(kind, name) for name, kind in signature["arguments"]]
 
 
+def fits(signature: dict[str, Any]) -> bool:
+    """Whether kw_call takes such a function: no text, and no more numbers than there is room for."""
+    kinds = [kind for kind, _ in pairs(signature)]
+    doubles = kinds.count("double")
+    whole = len(kinds) - doubles <= _library.MOST_WHOLE and doubles <= _library.MOST_DOUBLES
+    return whole and not any("char" in kind for kind in kinds)
+
+
 def made(library: _library.Library, name: str, arguments: list[Any]) -> int:
     """By kw_call, which takes no text."""
     pack, function = library.packer(name)
@@ -143,7 +151,7 @@ def main() -> None:
     signatures = _files.read(_files.SIGNATURES)["functions"]
     checked = sorted(n for n, s in signatures.items() if s["returns"] == "kw_status" and n in library.functions)
     checked.remove("kw_call")
-    without_text = {n for n in checked if not any("char" in kind for kind, _ in pairs(signatures[n]))}
+    packable = {name for name in checked if fits(signatures[name])}
     tensors = Tensors(draw, library)
     maker, ended, failures = Maker(draw, Memory(), tensors), Counter[str](), list[str]()
     known = {value for name, value in library.constants.items() if name.startswith("KW_ERROR_")}
@@ -152,7 +160,7 @@ def main() -> None:
     for _ in range(count):
         name = draw.choice(checked)
         arguments = maker.call(signatures[name])
-        packed = name in without_text and draw.random() < 0.5
+        packed = name in packable and draw.random() < 0.5
         said = f"{name}{tuple(arguments)!r}{' by kw_call' if packed else ''}"
         notebook.note(said)
         status = made(library, name, arguments) if packed else library.functions[name](*arguments)
