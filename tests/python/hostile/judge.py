@@ -63,6 +63,8 @@ def refused(call: Call, error: Exception) -> None:
         return
     if isinstance(error, NotImplementedError) and words.startswith(f"kernelwright.{op}."):
         return  # what jagged tensors say of each operator that torch did not write for them
+    if "'NestedTensorMeta' backend" in words:
+        return  # torch's dispatcher, of a nested tensor beside one on meta; no kernel is asked
     assert isinstance(error, (RuntimeError, TypeError, ValueError)), f"no exception for this; {said}"
     # Of any overload: a public function picks one, which may call its arguments something else.
     names = {argument.name for overload in call.entry.op.overloads for argument in schema_of(call.entry.op, overload)}
@@ -75,12 +77,25 @@ def untouched(before: dict[str, Any], arguments: dict[str, Any], but: set[str]) 
             assert same_bits(_settled(before[name]), _settled(value)), f"{name} was changed"
 
 
+def _no_digits(call: Call, arguments: list[Any]) -> bool:
+    """Whether attention's scores are so large that their rounding in float32 alone decides what a softmax gives."""
+    if call.entry.op.name != "attention":
+        return False
+    given = dict(zip([argument.name for argument in call.entry.schema], arguments, strict=True))
+    most = {
+        name: float(t.double().abs().max()) for name, t in given.items() if isinstance(t, torch.Tensor) and t.numel()
+    }
+    return not abs(given["scale"]) * most.get("q", 0) * most.get("k", 0) * given["q"].shape[-1] < 2**10
+
+
 def right(call: Call, overload: str, arguments: list[Any], copies: list[Any], found: Any) -> None:
     """Every output, and what was written, against float64."""
     op = call.entry.op
     results = outputs(found)
     if any(isinstance(a, torch.Tensor) and a.device.type == "meta" for a in arguments):
         assert all(out.device.type == "meta" for out in results)
+        return
+    if _no_digits(call, copies):
         return
     exact = [_wide(a) for a in copies]
     exact = [a.clone() if isinstance(a, torch.Tensor) else a for a in exact]
