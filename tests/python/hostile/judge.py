@@ -85,7 +85,8 @@ def _no_digits(call: Call, arguments: list[Any]) -> bool:
     most = {
         name: float(t.double().abs().max()) for name, t in given.items() if isinstance(t, torch.Tensor) and t.numel()
     }
-    return not abs(given["scale"]) * most.get("q", 0) * most.get("k", 0) * given["q"].shape[-1] < 2**10
+    products = abs(given["scale"]) * most.get("q", 0) * most.get("k", 0) * given["q"].shape[-1]
+    return not products + most.get("bias", 0) < 2**10
 
 
 def right(call: Call, overload: str, arguments: list[Any], copies: list[Any], found: Any) -> None:
