@@ -157,7 +157,7 @@ kw_status check_numbers(const char* name, const Options& options, Attention* a) 
   if (a->d < 1 || a->d > kMostD || a->d_v < 1 || a->d_v > kMostD)
     return fail(KW_ERROR_INVALID_ARGUMENT, "%s: heads have %lld and %lld elements; 1 to %lld are supported", name,
                 (long long)a->d, (long long)a->d_v, (long long)kMostD);
-  if (a->kv_heads == 0 ? a->heads != 0 : a->heads % a->kv_heads != 0)
+  if (a->heads < 0 || a->kv_heads < 0 || (a->kv_heads == 0 ? a->heads != 0 : a->heads % a->kv_heads != 0))
     return fail(KW_ERROR_INVALID_ARGUMENT, "%s: %lld heads are no multiple of k's %lld", name, (long long)a->heads,
                 (long long)a->kv_heads);
   if (a->total_q > kMostRows || a->total_k > kMostRows || a->batch > kMostRows || a->heads > kMostRows)
