@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kernelwright.errors import InvalidArgument
+from kernelwright.errors import InvalidArgument, Unsupported
+from kernelwright.nn import _summed
 from kernelwright.nn._progress import progress
 from kernelwright.nn._straight import CLAMP, Straight
 from kernelwright.nn.norm import RMSNorm
@@ -46,6 +47,8 @@ class BitLinear(torch.nn.Module):
     weight_scale: Any
     packed: Any
     scale: Any
+    group: Any = None
+    """Of the processes that have the other columns of the weight, where kernelwright.distributed has shared them."""
 
     def __init__(
         self,
@@ -122,6 +125,10 @@ class BitLinear(torch.nn.Module):
             x = x.to(torch.get_autocast_dtype(x.device.type))
         if self.weight is None and not (torch.is_grad_enabled() and x.requires_grad):
             return self._product(x)
+        if self.group is not None:
+            raise Unsupported(
+                "BitLinear: sharded by columns over processes it has no gradient; call it under no_grad()"
+            )
         if self.rms_norm is not None:
             x = self.rms_norm(x)
         if self.weight is not None:
@@ -130,6 +137,8 @@ class BitLinear(torch.nn.Module):
 
     def _product(self, x: Tensor) -> Tensor:
         norm = self.rms_norm
+        if self.group is not None:
+            return _summed.product(x, self.packed, self._factor(), self.out_features, self.bias, self.group)
         eps, weight = (-1.0, None) if norm is None else (norm.eps, norm.weight)
         if weight is not None and weight.dtype not in (x.dtype, torch.float32):
             weight = weight.to(x.dtype)
