@@ -55,17 +55,17 @@ def steps(out: Path, device: str) -> list[Step]:
         return Step(step, seconds, [*command, *(["--quick"] if device == "cpu" else [])], **more)
 
     found = [
-        module("qlora", 240),
+        module("qlora", 180, environment={"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}),
         module("tensor_parallel", 150),
-        module("one_process", 150),
-        module("images", 200),
-        module("cpp", 200),
+        module("one_process", 120),
+        module("images", 170),
+        module("cpp", 170),
     ]
     if device == "cuda":
         pytest = [PYTHON, "-m", "pytest", "-q", "-m", "gpu", "-rs", "-p", "no:cacheprovider", *WANTS_TWO]
         found += [
-            module("images", 200, "images-ptx", environment={"KERNELWRIGHT_ARCH": "compute_90"}),
-            Step("tests", 200, pytest),
+            module("images", 170, "images-ptx", environment={"KERNELWRIGHT_ARCH": "compute_90"}),
+            Step("tests", 170, pytest),
         ]
     return [*found, module("decode", 200, together=False)]
 
