@@ -126,21 +126,26 @@ def generated(model: Model, device: str, *, graph: bool, requests: int, profiled
 def measured(rank: int, world: int, device: str, name: str) -> dict[str, Any]:
     """One GPU (each process its own, at the same time), then all together; graphs, and calls one by one."""
     gpu, found = device == "cuda", {}
+
+    def note(key: str, value: Any) -> None:
+        found[key] = value
+        print(f"process {rank}, {key}: {value}", flush=True)  # kept where what follows fails
+
     mesh = init_device_mesh(device, (world,))
     torch.manual_seed(SEED)
     with torch.no_grad():
         model = Model(SHAPES[name], device, quantized=True)
         logits = Generation(model, 1, PROMPT, 1, graph=False).first()
-        found["one"] = generated(model, device, graph=gpu, requests=3, profiled=gpu)
+        note("one", generated(model, device, graph=gpu, requests=3, profiled=gpu))
         dist.barrier()
         shared(model, mesh)
         others = Generation(model, 1, PROMPT, 1, graph=False).first()
-        found["logits apart"] = ranks.apart(others, logits)
-        found["parallel"] = generated(model, device, graph=gpu, requests=3, profiled=gpu)
+        note("logits apart", ranks.apart(others, logits))
+        note("parallel, no graph", generated(model, device, graph=False, requests=1, profiled=False))
         if gpu:
-            found["parallel, no graph"] = generated(model, device, graph=False, requests=1, profiled=False)
-            found["all_reduce_us"] = all_reduces(SHAPES[name].width, 2 * SHAPES[name].layers)
-            found["memory_bytes"] = torch.cuda.max_memory_allocated()
+            note("parallel", generated(model, device, graph=True, requests=3, profiled=True))
+            note("all_reduce_us", all_reduces(SHAPES[name].width, 2 * SHAPES[name].layers))
+            note("memory_bytes", torch.cuda.max_memory_allocated())
     return found | {"ok": found["logits apart"] <= BOUND}
 
 
