@@ -34,7 +34,11 @@ ENVIRONMENT = {
     "NVSHMEM_DISABLE_NVLS": "1",
     "OMP_NUM_THREADS": "4",
 }
-WANTS_TWO = ["tests/python/test_cuda.py", "tests/ops/four_bit/test_four_bit_moves.py"]
+WANTS_TWO = [
+    "tests/python/test_cuda.py",
+    "tests/ops/four_bit/test_four_bit_moves.py",
+    "tests/ops/int8/test_int8_modules.py",
+]
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,20 @@ def steps(out: Path, device: str) -> list[Step]:
         module("cpp", 170),
     ]
     if device == "cuda":
-        pytest = [PYTHON, "-m", "pytest", "-q", "-m", "gpu", "-rs", "-p", "no:cacheprovider", *WANTS_TWO]
+        pytest = [
+            PYTHON,
+            "-m",
+            "pytest",
+            "-q",
+            "-m",
+            "gpu",
+            "-rs",
+            "-p",
+            "no:cacheprovider",
+            "-k",
+            "device or data_parallel",
+            *WANTS_TWO,
+        ]
         found += [
             module("images", 170, "images-ptx", environment={"KERNELWRIGHT_ARCH": "compute_90"}),
             Step("tests", 170, pytest),

@@ -119,10 +119,11 @@ std::vector<float> on_gpus(const std::string& cache, int gpus) {
   std::normal_distribution<float> normal;
   for (float& value : input) value = static_cast<float>(rounded(static_cast<double>(normal(random))));
   for (const int count : {0, gpus}) {
+    remove(cache.c_str());  // it is one machine's, the CPU or a GPU
     BitNetModel model(count, cache);
     model.allocate_model_parameters(6, 4, 256, 3, 704);
     const std::string said = model.tune_kernels();
-    EXPECT(said.empty() || count > 0, "%s", said.c_str());
+    EXPECT(said.empty(), "%s", said.c_str());
     model.create_computation_graph();
     std::vector<float>& output = found[count > 0];
     output.resize(input.size());
