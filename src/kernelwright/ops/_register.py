@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -156,13 +157,19 @@ def _materialise(torch: Any, target: Any, name: str, schema: Schema) -> Callable
     return run
 
 
-def _handed(torch: Any, native: _library.Library, name: str, results: int, kernel: Callable[..., Any]) -> Any:
+def _with_addresses(schema: str) -> str:
+    """Of an operator that the library calls: strings are handed over as addresses of their characters."""
+    return schema.replace("str ", "int ")
+
+
+def _handed(torch: Any, native: _library.Library, name: str, schema: Schema, kernel: Callable[..., Any]) -> Any:
     """A kernel for what the one in C leaves: the library tells torch what it refuses; the class is kept here."""
     failed, refuse, shown = (
         native.functions["kw_torch_failed"],
         native.functions["kw_torch_refuse"],
         f"kw_{name.partition('.')[0]}",
     )
+    results, texts = schema.results, [place for place, a in enumerate(schema.arguments) if a.type == "str"]
 
     def nothing() -> Any:
         made = [torch.empty(0) for _ in range(results)]
@@ -173,7 +180,10 @@ def _handed(torch: Any, native: _library.Library, name: str, results: int, kerne
             status = failed()
             if status:
                 native.fail(shown, status)
-            return kernel(*args)
+            given = list(args)
+            for place in texts:
+                given[place] = ctypes.string_at(args[place]).decode()
+            return kernel(*given)
         except BaseException as error:  # noqa: BLE001 - it goes on as what torch makes of it, and is raised again there
             _calls.keep(error)
             refuse(str(error).encode())
@@ -182,13 +192,19 @@ def _handed(torch: Any, native: _library.Library, name: str, results: int, kerne
     return run
 
 
+def _defined(torch: Any, op: str, overload: str) -> bool:
+    """Whether torch has it already, from kw_torch_register()."""
+    return hasattr(getattr(getattr(torch.ops, NAMESPACE), op, None), overload)
+
+
 class _Made:
     """An overload on its way into torch: its schema is defined, its kernels are still missing."""
 
     def __init__(self, torch: Any, library: Any, op: Op, overload: Overload) -> None:
         self.torch, self.library, self.overload = torch, library, overload
         self.name, self.schema = op.qualified(overload), _schema.parse(overload.schema)
-        library.define(f"{self.name}{overload.schema}")
+        if not _defined(torch, op.name, overload.name):
+            library.define(f"{self.name}{overload.schema}")
         self.target = getattr(getattr(getattr(torch.ops, NAMESPACE), op.name), overload.name)
         self.demand = _demander(self.schema, self.name)
         self.refuse_unusual = _refuse_unusual(torch, self.schema, self.name)
@@ -234,9 +250,9 @@ class _Made:
         """Whether torch took the library's kernels; `kernels` then serve what those leave."""
         if native.functions["kw_torch_implement"](self.name.encode(), self.overload.schema.encode()):
             return False
-        elsewhere.define(f"{self.name}{self.overload.schema}")
+        elsewhere.define(f"{self.name}{_with_addresses(self.overload.schema)}")
         for key, kernel in kernels.items():
-            elsewhere.impl(self.name, _handed(self.torch, native, self.name, self.schema.results, kernel), key)
+            elsewhere.impl(self.name, _handed(self.torch, native, self.name, self.schema, kernel), key)
         elsewhere.impl(self.name, self.torch.library.fallthrough_kernel, "Autograd")
         if self.schema.written:
             counted = count_writes(self.torch, self.target, self.name, self.schema, self.refuse)
