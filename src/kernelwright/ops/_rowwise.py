@@ -52,7 +52,7 @@ def batch(torch: Any, library: Any, target: Any, name: str, overload: Overload, 
         if (
             not batched <= set(rows)
             or summed
-            or min(args[p].dim() - (p in batched) for p in rows if args[p] is not None) < 1
+            or args[rows[0]].dim() - (rows[0] in batched) < 1
         ):
             return _one_by_one(torch, target, size, dims, args)
         given = list(args)
