@@ -111,6 +111,23 @@ def _guarded(
     return run
 
 
+def _aligned(torch: Any, schema: Schema, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """For the CPU: what lies at an odd address, as a part of a buffer of bytes may, is read from a copy."""
+    places = [place for place in schema.tensors if place not in schema.written]
+
+    def odd(value: Any) -> bool:
+        if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or not value.untyped_storage().nbytes():
+            return False
+        return bool(value.data_ptr() % value.element_size())
+
+    def run(*args: Any) -> Any:
+        if any(odd(args[place]) for place in places if place < len(args)):
+            args = tuple(a.clone() if place in places and odd(a) else a for place, a in enumerate(args))
+        return kernel(*args)
+
+    return run
+
+
 def _refuse_unusual(torch: Any, schema: Schema, shown: str) -> Callable[..., None]:
     """A function of a call's arguments that raises where one is sparse, nested, quantized or of another device."""
     names = [argument.name for argument in schema.arguments]
@@ -221,6 +238,8 @@ class _Made:
         # A CPU build of torch has no CUDA tensors, and lacks the functions a CUDA implementation is made of.
         keys = ("CPU", "CUDA") if self.torch.backends.cuda.is_built() else ("CPU",)
         made = {key: self.overload.bind(native, key) if native else _checked_reference(self.overload) for key in keys}
+        if native:
+            made["CPU"] = _aligned(self.torch, self.schema, made["CPU"])
         return {key: _guarded(self.demand, kernel, explain) for key, kernel in made.items()}
 
     def without_values(self) -> None:
