@@ -47,7 +47,7 @@ def _plain(state: QuantState, absmax: Tensor) -> QuantState:
 def _rows(codes: Tensor, state: QuantState, part: slice) -> tuple[Tensor, QuantState]:
     _, k = state.shape  # type: ignore[misc]
     elements = slice(part.start * k, part.stop * k)
-    blocks = slice(elements.start // state.blocksize, elements.stop // state.blocksize)  # type: ignore[operator]
+    blocks = slice(elements.start // state.blocksize, elements.stop // state.blocksize)
     mine = codes[elements.start // 2 : elements.stop // 2]
     if state.state2 is None or blocks.start % SCALES_A_BLOCK or blocks.stop % SCALES_A_BLOCK:
         return mine, _plain(state, _four_bit.scales(state)[blocks])
@@ -78,7 +78,7 @@ def share(who: str, layer: Any, along: int, rank: int, world: int, device: str, 
         )
     each = count // world
     run = each * shape[1] if along == 0 else each
-    if run % state.blocksize:  # type: ignore[operator]
+    if run % state.blocksize:
         raise InvalidArgument(
             f"{who}: {each} {names[along]} of the 4-bit weight of shape {shape} are {run} elements "
             f"{'' if along == 0 else 'a row '}for each of {world} processes, which are no whole blocks of "

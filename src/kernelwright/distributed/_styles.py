@@ -14,10 +14,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
-from kernelwright import nn
 from kernelwright.distributed import _four_bit, _ternary
 from kernelwright.distributed._placements import DTensor, Partial, Replicate, Shard, parallel
 from kernelwright.errors import Unsupported
+from kernelwright.nn.bit_linear import BitLinear
+from kernelwright.nn.embedding_4bit import Embedding4bit
+from kernelwright.nn.embedding_8bit import Embedding8bit
+from kernelwright.nn.linear_4bit import Linear4bit
+from kernelwright.nn.linear_8bit import Linear8bitLt
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,7 +29,7 @@ if TYPE_CHECKING:
 
     Layouts = tuple[Any, ...]
 
-_OTHERS = (nn.Linear8bitLt, nn.Embedding4bit, nn.Embedding8bit)
+_OTHERS = (Linear8bitLt, Embedding4bit, Embedding8bit)
 
 
 def _refuse_others(who: str, module: Any) -> None:
@@ -72,7 +76,7 @@ def _give(made: Any, layouts: Layouts, local: bool, mesh: DeviceMesh, module: An
             return finished
     found = DTensor.from_local(y, mesh, _at((made,), y.ndim), run_check=False)
     wanted = _at(layouts, y.ndim)
-    bias = module.bias if isinstance(module, nn.Linear4bit) else None
+    bias = module.bias if isinstance(module, Linear4bit) else None
     if bias is not None and not made.is_partial():
         found, bias = found + bias.to(found.dtype), None
     if found.placements != wanted:
@@ -107,7 +111,7 @@ def _share_bias(module: Any, along: int, same: Any, mesh: DeviceMesh) -> None:
 def _share(who: str, module: Any, mesh: DeviceMesh, along: int, source: int | None) -> Any:
     """Leaves the layer its part; what a process computes of a result then, as a placement."""
     same, rank, world = partial(_from, source, mesh), mesh.get_local_rank(), mesh.size()
-    if isinstance(module, nn.BitLinear):
+    if isinstance(module, BitLinear):
         _ternary.share(who, module, along, mesh.get_group(), same)
         return Shard(-1) if along == 0 else Replicate()
     _four_bit.share(who, module, along, rank, world, mesh.device_type, same)
@@ -120,7 +124,7 @@ def _share(who: str, module: Any, mesh: DeviceMesh, along: int, source: int | No
 def _apply(style: Any, module: Any, mesh: DeviceMesh, along: int) -> Any:
     """`along` 0: each process has rows of the weight; 1: columns. None: the layer is torch's to shard."""
     who = type(style).__name__
-    if not isinstance(module, (nn.Linear4bit, nn.BitLinear)):
+    if not isinstance(module, (Linear4bit, BitLinear)):
         _refuse_others(who, module)
         return None
     with torch.no_grad():
