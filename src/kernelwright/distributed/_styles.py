@@ -89,7 +89,7 @@ def _give(made: Any, layouts: Layouts, local: bool, mesh: DeviceMesh, module: An
 def _finished(made: Any, wanted: Layouts, mesh: DeviceMesh, module: Any, y: Tensor) -> Tensor | None:
     """Where no gradient is wanted and nothing is to be cut or put together: without DTensor, whose part in Python takes
     longer than the product of a few rows. None: it is not so plain."""
-    bias = module.bias if isinstance(module, nn.Linear4bit) else None
+    bias = module.bias if isinstance(module, Linear4bit) else None
     if bias is not None and torch.is_grad_enabled() and bias.requires_grad:
         return None
     if made.is_partial() and wanted == (Replicate(),):

@@ -87,7 +87,7 @@ class Linear8bitLt(Layer8bit, torch.nn.Linear):
         """torch.nn.DataParallel copies tensors of parameters to other devices, and all else as it is."""
         if getattr(self.weight, "CB", None) is not None:
             self.init_8bit_state()
-        made: Any = super()._replicate_for_data_parallel()  # type: ignore[no-untyped-call]
+        made: Any = super()._replicate_for_data_parallel()
         made.state = copy.copy(self.state)
         return made
 
