@@ -70,7 +70,7 @@ def _take(layouts: Layouts, desired: Any, gradient: Any, mesh: DeviceMesh, _: An
 
 def _give(made: Any, layouts: Layouts, local: bool, mesh: DeviceMesh, module: Any, _: Any, y: Tensor) -> Any:
     """The result as the style promises it."""
-    if local and not y.requires_grad and not torch.compiler.is_compiling():
+    if local and not y.requires_grad and not torch.compiler.is_dynamo_compiling():
         finished = _finished(made, _at(layouts, y.ndim), mesh, module, y)
         if finished is not None:
             return finished
