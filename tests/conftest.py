@@ -52,10 +52,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--bitsandbytes", metavar="PATH", help="tests/ of a checkout of bitsandbytes, to run with kernelwright"
     )
     group.addoption("--bitsandbytes-only", metavar="EXPRESSION", help="of those the ones that -k EXPRESSION names")
+    group.addoption(
+        "--long",
+        action="store_true",
+        help="also tests marked `long`, and all combinations where else each pair is taken",
+    )
     group.addoption("--whole", action="store_true", help="verify whole wheels, not one operator for one code: minutes")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def _without_long(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left_out = [] if config.getoption("--long") else [item for item in items if item.get_closest_marker("long")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _without_long(config, items)
     # Modules with slow tests come first: of several processes (`-n 2 --dist loadfile --no-loadscope-reorder`) none shall
     # begin with minutes of them when the others have ended.
     slow = {item.path for item in items if item.get_closest_marker("slow")}
