@@ -69,10 +69,11 @@ def _without_long(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     _without_long(config, items)
-    # Modules with slow tests come first: of several processes (`-n 2 --dist loadfile --no-loadscope-reorder`) none shall
-    # begin with minutes of them when the others have ended.
+    # The quickest come first. But of several processes (`-n 2 --dist loadfile --no-loadscope-reorder`) none shall begin
+    # with minutes of slow tests when the others have ended: there modules that have some follow the rules about the tree.
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    side_by_side = hasattr(config, "workerinput")
+    items.sort(key=lambda item: "layout" not in item.path.parts and 1 + ((item.path in slow) != side_by_side))
     for item in items:
         torch, gpu = item.get_closest_marker("torch"), item.get_closest_marker("gpu")
         reason = (_why_no_torch() if torch else None) or (_why_no_gpu() if gpu else None)
