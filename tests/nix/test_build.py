@@ -24,6 +24,7 @@ from kernelwright_toolchain.exact import wheel as wheels
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.skipif(
         not shutil.which("nix"), reason="Nix is not installed (Debian's nix-bin or any Nix 2.8 or newer)"
     ),
