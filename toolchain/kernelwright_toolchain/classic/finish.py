@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,9 +13,8 @@ from typing import Any
 
 from kernelwright_toolchain import providers
 from kernelwright_toolchain.building.budgets import packer
-from kernelwright_toolchain.classic import torch
-from kernelwright_toolchain.errors import GateError
-from kernelwright_toolchain.packages import gates
+from kernelwright_toolchain.classic import gates
+from kernelwright_toolchain.packages.gates import names_no_machine
 from kernelwright_toolchain.providers import host
 from kernelwright_toolchain.targets import Target, Version, load
 from kernelwright_toolchain.version import VERSION
@@ -24,26 +24,25 @@ from kernelwright_toolchain.wheel.record import record
 
 PREDICATE = "urn:kernelwright:classic:1"
 LABEL = "inexact"  # PyPI takes no wheel with a label: what is not proven is not published
-_LEAK = re.compile(rb"/tmp/tmpxft_|/kwt-[a-z0-9_]{8}/")
 
 
 def _platform(members: Mapping[str, bytes], target: Target) -> str:
-    """The oldest C library that every library in it takes; "any" where there is none."""
-    floors = [parse(data).glibc for name, data in members.items() if _is_library(name, data)]
+    """The oldest C library that every library in it takes; "any" where there is none.
+
+    Where something is needed that not every Linux has, no such tag would be true.
+    """
+    floors = [parse(data).glibc for data in gates.libraries(members).values()]
     if not floors:
         return "any"
+    if odd := gates.aliens(members):
+        print(
+            f"tagged linux_{target.machine}, since it needs {', '.join(odd)}, which not every Linux has: PyPI takes no "
+            "such wheel. Link that statically, or pack it by auditwheel",
+            file=sys.stderr,
+        )
+        return f"linux_{target.machine}"
     floor = max(*floors, Version.parse("2.17"), key=lambda version: version.parts)
     return f"manylinux_{floor.parts[0]}_{floor.parts[1]}_{target.machine}"
-
-
-def _is_library(name: str, data: bytes) -> bool:
-    return re.search(r"\.so(\.\d+)*$", name) is not None and data[:4] == b"\x7fELF"
-
-
-def _leaks(members: Mapping[str, bytes]) -> None:
-    for name, data in members.items():
-        if found := _LEAK.search(data):
-            raise GateError(f"{name} holds {found[0].decode()}…, a temporary file's name of this build")
 
 
 def _release(recipe: Mapping[str, Any]) -> str:
@@ -72,11 +71,9 @@ def finish(built: Path, out: Path, target: Target, recipe: Mapping[str, Any], ro
     if release:
         metadata = re.sub(r"(?m)^(Version: .*\n)", rf"\1Requires-Dist: torch =={release}.*\n", metadata, count=1)
     members[f"{after}METADATA"] = metadata.encode()
-    if recipe["torch"]["kind"] == "stable-abi":
-        torch.stable({name: data for name, data in members.items() if _is_library(name, data)})
+    gates.check(members, recipe)
     if exact:
-        gates.names_no_machine(members, root)
-        _leaks(members)
+        names_no_machine(members, root)
     subjects = {member: hashlib.sha256(data).hexdigest() for member, data in members.items()}
     members[f"{after}{statement.NAME}"] = statement.statement(subjects, dict(recipe), PREDICATE)
     members[f"{after}RECORD"] = record(members, f"{after}RECORD")
