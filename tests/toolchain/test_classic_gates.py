@@ -18,7 +18,7 @@ from kernelwright_toolchain.classic import finish, gates
 from kernelwright_toolchain.errors import GateError
 from kernelwright_toolchain.targets import load
 
-RECIPE = {"backend": "b", "build": {"archs": "sm_90,compute_90"}, "inexact": [], "libraries": ["cublas"],
+RECIPE = {"backend": "b", "build": {"target": "linux-x86_64", "archs": "sm_90,compute_90"}, "inexact": [], "libraries": ["cublas"],
           "torch": {"kind": "none", "release": None}}  # fmt: skip
 
 
@@ -63,11 +63,17 @@ def test_a_library_that_is_as_it_must_be_passes(shop):
     ("needs", "code", "recipe", "words"),
     [
         (["libcusparse.so.12"], None, {}, r'a/liba\.so needs libcusparse\.so\.12.*add "cusparse"'),
+        (
+            ["libcudart.so.13"],
+            None,
+            {"build": {"target": "l4t-r36", "archs": "sm_90"}},
+            r"needs libcudart\.so\.13, linked from packages for servers: l4t-r36 has its own",
+        ),
         ([], image(2, 80), {}, r"compute_90, sm_90 were asked for, and the wheel has sm_80.*COMPUTE_CAPABILITY"),
         ([], b"no image", {}, "the wheel has no GPU code"),
         ([], image(2, 90) + image(1, 90) + b"/tmp/tmpxft_0000", {}, r"holds /tmp/tmpxft_…"),
     ],
-    ids=["undeclared", "codes", "none", "temporary"],
+    ids=["undeclared", "board", "codes", "none", "temporary"],
 )
 def test_what_is_wrong_is_named_with_its_cure(shop, needs, code, recipe, words):
     members = {"a/liba.so": shop("liba.so", *needs, **({"code": code} if code else {}))}

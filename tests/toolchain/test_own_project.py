@@ -110,6 +110,13 @@ def test_archs_in_the_projects_own_words_survive_a_shell_and_an_unknown_word_is_
         build.said_archs(Settings(ROOT, "a", "1", defines={"CAPS": "{arch}"}), words)
 
 
+def test_a_board_whose_driver_is_of_cuda_12_gets_nothing_of_13():
+    build.check_tegra(TABLE.targets["l4t-r36"], TABLE.toolkits["cu128"].release)
+    build.check_tegra(TABLE.targets["linux-aarch64"], TABLE.toolkits["cu130"].release)
+    with pytest.raises(RequestError, match=r"l4t-r36 has a driver of CUDA 12\.2, which runs nothing of CUDA 13\.0"):
+        build.check_tegra(TABLE.targets["l4t-r36"], TABLE.toolkits["cu130"].release)
+
+
 def test_a_key_of_another_kind_is_refused(mine):
     for line, words in (("network = 1", "is not true or false"), ('requires = "wheel"', "is not a list of strings")):
         (mine / "pyproject.toml").write_text(OWN + line)

@@ -119,6 +119,15 @@ def _check(settings: Settings, target: Target, rows: Table) -> str:
     return settings.backend
 
 
+def check_tegra(target: Target, release: Version) -> None:
+    """A board's own driver is of CUDA 12: code of a newer toolkit would load nowhere there."""
+    if target.system and target.system.userland == "tegra" and release.major > target.system.cuda.major:
+        raise RequestError(
+            f"{target.name} has a driver of CUDA {target.system.cuda}, which runs nothing of CUDA {release}: ask for a "
+            f"toolkit of CUDA {target.system.cuda.major}"
+        )
+
+
 def _run(ground: Ground, backend: str, hook: str, jobs: int | None, cuda: str | None = None) -> Path:
     """What the project's backend makes."""
     tools = [ground.at(f"tools{number}") for number in range(len(ground.tools))]
@@ -171,6 +180,7 @@ def build(
     if odd := ignored():
         print(f"not passed on, since no wheel could say so: {', '.join(odd)}", file=sys.stderr, flush=True)
     kit, home = find_toolkit(settings, rows, asked.get("toolkit"), provider, why)
+    check_tegra(target, kit.release)
     if home.lock is None:
         why.append(f"nvcc {home.version} is this machine's own")
     codes = codes_of(rows, target, kit, asked.get("archs") or settings.archs_of(target.name))

@@ -10,6 +10,7 @@ from typing import Any
 
 from kernelwright_toolchain.classic import fatbin, torch
 from kernelwright_toolchain.errors import GateError
+from kernelwright_toolchain.targets import load
 from kernelwright_toolchain.wheel.elf import parse, sections
 
 Members = Mapping[str, bytes]
@@ -71,6 +72,19 @@ def _declared(members: Members, recipe: Recipe) -> None:
                 )
 
 
+def _of_the_board(members: Members, recipe: Recipe) -> None:
+    """Tegra's libraries are others than those of servers, under the same names."""
+    target = load().targets[recipe["build"]["target"]]
+    if target.system is None or target.system.userland != "tegra":
+        return
+    for name, data in libraries(members).items():
+        if alien := [needed for needed in parse(data).libraries if _NVIDIA.fullmatch(needed)]:
+            raise GateError(
+                f"{name} needs {alien[0]}, linked from packages for servers: {target.name} has its own of that name, "
+                "for which there is no lock. Link cudart statically, leave the others out, or build on the board"
+            )
+
+
 def _has_codes(members: Members, recipe: Recipe) -> None:
     asked = {name for name in recipe["build"]["archs"].split(",") if name}
     found = codes(members)
@@ -99,6 +113,7 @@ def _stable(members: Members, recipe: Recipe) -> None:
 GATES: dict[str, Callable[[Members, Recipe], None]] = {
     "nothing of NVIDIA's is in it": _not_redistributed,
     "CUDA libraries are declared": _declared,
+    "a board's own libraries": _of_the_board,
     "every code that was asked for": _has_codes,
     "no temporary file's name": _names_no_temporary,
     "torch's stable functions alone": _stable,
