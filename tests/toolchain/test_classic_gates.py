@@ -15,8 +15,9 @@ import pytest
 
 from kernelwright_toolchain.__main__ import VERBS, main
 from kernelwright_toolchain.classic import finish, gates
-from kernelwright_toolchain.errors import GateError
+from kernelwright_toolchain.errors import GateError, ProvisionError
 from kernelwright_toolchain.targets import load
+from kernelwright_toolchain.wheel.elf import Needs
 
 RECIPE = {"backend": "b", "build": {"target": "linux-x86_64", "archs": "sm_90,compute_90"}, "inexact": [], "libraries": ["cublas"],
           "torch": {"kind": "none", "release": None}}  # fmt: skip
@@ -95,6 +96,24 @@ def test_a_wheel_that_needs_what_not_every_linux_has_is_not_called_manylinux(sho
     assert "needs libjpeg.so.62, which not every Linux has" in capsys.readouterr().err
     own = {"a/liba.so": shop("liba.so", "libb.so"), "b/libb.so": b""}
     assert gates.aliens(own) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "tag"),
+    [
+        ((), "manylinux_2_17_x86_64"),
+        (("GLIBC_2.2.5", "GLIBCXX_3.4.11", "GCC_3.0", "libcublas.so.13"), "manylinux_2_17_x86_64"),
+        (("GLIBC_2.28",), "manylinux_2_28_x86_64"),
+        (("GLIBC_2.2.5", "GLIBCXX_3.4.30"), "manylinux_2_35_x86_64"),  # an old C library, and a GCC of now
+        (("GLIBC_9.9",), "linux_x86_64"),
+    ],
+)
+def test_the_tag_has_every_version_that_is_asked_of_libstdcxx_too(asked, tag):
+    needs = Needs((), tuple(("libany.so", version) for version in asked))
+    try:
+        assert finish.policy([needs], "x86_64") == tag
+    except ProvisionError as error:
+        pytest.skip(f"auditwheel's table cannot be had: {str(error).splitlines()[-1]}")
 
 
 def test_kwt_gates_tells_them_all_and_whether_it_can_be_uploaded(shop, tmp_path, capsys):

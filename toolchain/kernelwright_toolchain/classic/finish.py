@@ -7,23 +7,43 @@ import hashlib
 import re
 import sys
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kernelwright_toolchain import providers
 from kernelwright_toolchain.building.budgets import packer
 from kernelwright_toolchain.classic import gates
+from kernelwright_toolchain.locking.wanted import lock_of
 from kernelwright_toolchain.packages.gates import names_no_machine
-from kernelwright_toolchain.providers import host
+from kernelwright_toolchain.providers import host, pip
 from kernelwright_toolchain.targets import Target, Version, load
 from kernelwright_toolchain.version import VERSION
 from kernelwright_toolchain.wheel import archive, statement
-from kernelwright_toolchain.wheel.elf import parse
+from kernelwright_toolchain.wheel.elf import Needs, parse
+from kernelwright_toolchain.wheel.gates import POLICY_LOCK, policies
 from kernelwright_toolchain.wheel.record import record
 
 PREDICATE = "urn:kernelwright:classic:1"
+_OLDEST = Version.parse("2.17")  # what an older policy allowed, no Python that kwt serves asks for
 LABEL = "inexact"  # PyPI takes no wheel with a label: what is not proven is not published
+
+
+def policy(needs: Sequence[Needs], machine: str) -> str:
+    """The oldest manylinux of auditwheel's table that has every version they ask of glibc, libstdc++ and libgcc."""
+    pip.install(lock_of(POLICY_LOCK))
+    asked = [version.partition("_") for one in needs for _, version in one.versions]
+    known = {row["name"]: row["symbol_versions"].get(machine, {}) for row in policies() or ()}
+    releases = {
+        Version.parse(name.removeprefix("manylinux_").replace("_", ".")): name
+        for name in known
+        if name.startswith("manylinux_")
+    }
+    for release in sorted(release for release in releases if release >= _OLDEST):
+        allowed = known[releases[release]]
+        if allowed and all(family not in allowed or version in allowed[family] for family, _, version in asked):
+            return f"{releases[release]}_{machine}"
+    return f"linux_{machine}"
 
 
 def _platform(members: Mapping[str, bytes], target: Target) -> str:
@@ -31,8 +51,7 @@ def _platform(members: Mapping[str, bytes], target: Target) -> str:
 
     Where something is needed that not every Linux has, no such tag would be true.
     """
-    floors = [parse(data).glibc for data in gates.libraries(members).values()]
-    if not floors:
+    if not gates.libraries(members):
         return "any"
     if odd := gates.aliens(members):
         print(
@@ -41,8 +60,7 @@ def _platform(members: Mapping[str, bytes], target: Target) -> str:
             file=sys.stderr,
         )
         return f"linux_{target.machine}"
-    floor = max(*floors, Version.parse("2.17"), key=lambda version: version.parts)
-    return f"manylinux_{floor.parts[0]}_{floor.parts[1]}_{target.machine}"
+    return policy([parse(data) for data in gates.libraries(members).values()], target.machine)
 
 
 def _release(recipe: Mapping[str, Any]) -> str:
