@@ -16,7 +16,7 @@ SECTION = "tool.kernelwright"
 TORCH = ("none", "headers", "stable-abi")
 _KEYS = {
     "backend", "targets", "toolkit", "archs", "defines", "libraries", "torch", "kernel", "command", "sources",
-    "requires", "network",
+    "requires", "network", "gcc",
 }  # fmt: skip
 
 
@@ -39,6 +39,7 @@ class Settings:
     sources: tuple[str, ...] = ()  # what a build reads beside what git knows
     requires: tuple[str, ...] = ()  # what the backend needs and [build-system] does not say
     network: bool = False  # whether the build may fetch
+    gcc: str | None = None  # Debian's package of it, such as g++-12, where it is locked too
     config: Path | None = None  # the file with the table, where that is not pyproject.toml
 
     @property
@@ -71,6 +72,12 @@ def _flag(where: Path, given: Mapping[str, Any], key: str) -> bool:
     if not isinstance(found, bool):
         raise _wrong(where, key, found, "true or false")
     return found
+
+
+def _gcc(where: Path, found: object) -> str | None:
+    if found is None or (isinstance(found, str) and re.fullmatch(r"g\+\+-\d+", found)):
+        return found
+    raise _wrong(where, "gcc", found, 'a package of Debian such as "g++-12"')
 
 
 def _archs(where: Path, found: object) -> Mapping[str, str]:
@@ -117,5 +124,6 @@ def read(root: Path, config: Path | None = None) -> Settings:
         sources=_words(path, given, "sources"),
         requires=_words(path, given, "requires"),
         network=_flag(path, given, "network"),
+        gcc=_gcc(path, given.get("gcc")),
         config=config,
     )

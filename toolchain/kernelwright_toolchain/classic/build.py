@@ -11,11 +11,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernelwright_toolchain import providers
-from kernelwright_toolchain.classic import finish, progress, requirements, source, toolkit, torch
+from kernelwright_toolchain.classic import finish, gcc, progress, requirements, source, toolkit, torch
 from kernelwright_toolchain.classic.run import Ground, ignored, refusal, run
 from kernelwright_toolchain.errors import CompileError, RequestError
 from kernelwright_toolchain.project import project
@@ -63,13 +63,26 @@ def host_compiler(home: toolkit.Home, kit: Toolkit) -> tuple[str, dict[str, str]
     One that CUDAHOSTCXX or NVCC_CCBIN names, else what is on PATH; refused before anything is compiled where this nvcc
     does not take it.
     """
-    gcc = system.find_gcc()
+    found = system.find_gcc()
     nvcc = system.FoundNvcc(home.path / "bin" / "nvcc", Version.parse(home.version))
-    system.check_gcc(gcc, nvcc, kit)
-    done = subprocess.run([gcc.path, "--version"], capture_output=True, text=True, check=False)
-    c = system.c_compiler(gcc.path) or gcc.path
-    named = {"CXX": gcc.path, "CC": c, "CUDAHOSTCXX": gcc.path, "NVCC_CCBIN": gcc.path}
+    system.check_gcc(found, nvcc, kit)
+    done = subprocess.run([found.path, "--version"], capture_output=True, text=True, check=False)
+    c = system.c_compiler(found.path) or found.path
+    named = {"CXX": found.path, "CC": c, "CUDAHOSTCXX": found.path, "NVCC_CCBIN": found.path}
     return done.stdout.partition("\n")[0], {key: str(path) for key, path in named.items()}
+
+
+def _locked_compiler(settings: Settings, kit: Toolkit, why: list[str]) -> gcc.Gcc | None:
+    """The table's own; None where it names none, or where it cannot lie at its fixed path."""
+    if settings.gcc is None:
+        return None
+    major = int(settings.gcc.rpartition("-")[2])
+    if not kit.gcc.accepts(major):
+        raise RequestError(f'gcc = "{settings.gcc}": nvcc of {kit.name} takes GCC {kit.gcc.min} to {kit.gcc.max}')
+    if reason := refusal():
+        why.append(f"{settings.gcc} of {gcc.LOCK} needs namespaces ({reason}); this machine's GCC was taken")
+        return None
+    return gcc.find(settings.locks, settings.gcc)
 
 
 def _ground(
@@ -185,12 +198,17 @@ def build(
         why.append(f"nvcc {home.version} is this machine's own")
     codes = codes_of(rows, target, kit, asked.get("archs") or settings.archs_of(target.name))
     words = arch_words(codes)
-    compiler, chosen_compiler = host_compiler(home, kit)
+    locked = _locked_compiler(settings, kit, why)
+    if locked:
+        compiler, chosen_compiler = f"{settings.gcc} of {gcc.LOCK}", locked.variables()
+    else:
+        compiler, chosen_compiler = host_compiler(home, kit)
     tools = _tools(settings, rows, backend, why)
     with_torch = settings.torch != "none"
     if with_torch:
         torch.complete(tools, str(shutil.which("cc") or "cc"))
     ground = _ground(settings, home, tools, {**said_archs(settings, words), **chosen_compiler}, why)
+    ground = replace(ground, gcc=locked)
     print(f"nvcc {home.version}, {compiler}, {words['cmake']}", file=sys.stderr, flush=True)
     built = _run(ground, backend, "build_wheel", jobs, str(kit.release) if with_torch else None)
     chosen = {"target": target.name, "toolkit": kit.name, "archs": ",".join(code.name for code in codes)}

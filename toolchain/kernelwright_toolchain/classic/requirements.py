@@ -9,6 +9,7 @@ import re
 import sys
 from pathlib import Path
 
+from kernelwright_toolchain.classic import gcc
 from kernelwright_toolchain.errors import ProvisionError
 from kernelwright_toolchain.project import project
 from kernelwright_toolchain.providers import pip
@@ -81,7 +82,7 @@ def locked(folder: Path, name: str, needed: list[str], why: list[str], *, nvidia
 
 def digests(folder: Path) -> dict[str, str]:
     """name -> sha256 of the project's own locks."""
-    paths = [folder / name for name in (LOCK, LIBRARIES)]
+    paths = [folder / name for name in (LOCK, LIBRARIES, gcc.LOCK)]
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths if path.is_file()}
 
 

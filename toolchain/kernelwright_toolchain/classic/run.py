@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kernelwright_toolchain.classic import inside, progress
+from kernelwright_toolchain.classic import gcc, inside, progress
+from kernelwright_toolchain.classic.gcc import Gcc
 from kernelwright_toolchain.classic.toolkit import Home
 from kernelwright_toolchain.device.memory import available
 from kernelwright_toolchain.errors import ToolMissing
@@ -51,6 +52,7 @@ class Ground:
     why: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     network: bool = True
+    gcc: Gcc | None = None  # a locked one; in namespaces alone
 
     def at(self, name: str) -> str:
         """source, build, cuda, shims, tools0 …, as the build sees them."""
@@ -67,6 +69,7 @@ def _places(ground: Ground) -> dict[str, str]:
     places = {"/kw/source": str(ground.source), "/kw/build": str(ground.build), "/kw/cuda": cuda, "/kw/real": cuda}
     places |= {f"/kw/tools{number}": str(path) for number, path in enumerate(ground.tools)}
     shims = _shims()
+    places |= ground.gcc.places() if ground.gcc else {}
     return {**places, "/kw/shims": str(shims), "/kw/cuda/bin/nvcc": str(shims / "nvcc.sh")}
 
 
@@ -88,7 +91,7 @@ def jobs() -> int:
 def environment(ground: Ground, count: int | None) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(UNWANTED)}
     cuda, number = ground.at("cuda"), str(count or jobs())
-    programs = [f"{cuda}/bin"]
+    programs = [f"{cuda}/bin", *([f"{gcc.PLACE}/{gcc.PROGRAMS}"] if ground.gcc else [])]
     for place, tools in enumerate(ground.tools):
         programs += [
             f"{ground.at(f'tools{place}')}/{name}" for name in ("cmake/data/bin", "bin") if (tools / name).is_dir()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from kernelwright_toolchain.classic import requirements, toolkit
+from kernelwright_toolchain.classic import gcc, requirements, toolkit
 from kernelwright_toolchain.errors import RequestError
 from kernelwright_toolchain.settings import Settings
 from kernelwright_toolchain.targets import load
@@ -49,6 +49,10 @@ def run(given: argparse.Namespace) -> int:
             _written(settings.locks / requirements.LOCK, needed)
         if libraries:
             _written(settings.locks / requirements.LIBRARIES, libraries, nvidia=True)
-        if not needed and not libraries:
+        if settings.gcc:
+            path = settings.locks / gcc.LOCK
+            path.write_text(gcc.pinned(settings.gcc), encoding="utf-8")
+            print(f"{path}: {settings.gcc} and what it needs, of this machine's apt sources")
+        if not needed and not libraries and not settings.gcc:
             print("nothing to lock: the toolchain's own locks have all that this project's build needs")
         return 0

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from kernelwright_toolchain import start
-from kernelwright_toolchain.classic import differ, requirements, source
+from kernelwright_toolchain.classic import differ, gcc, requirements, source
 from kernelwright_toolchain.errors import CompileError
 from kernelwright_toolchain.project import project
 from kernelwright_toolchain.settings import Settings
@@ -52,7 +52,10 @@ def _table(settings: Settings, place: Path) -> Path | None:
     if settings.config is None:
         return None
     place.mkdir(parents=True)
-    for path in (settings.config, *(settings.locks / name for name in (requirements.LOCK, requirements.LIBRARIES))):
+    for path in (
+        settings.config,
+        *(settings.locks / name for name in (requirements.LOCK, requirements.LIBRARIES, gcc.LOCK)),
+    ):
         if path.is_file():
             shutil.copyfile(path, place / path.name)
     return place / settings.config.name
