@@ -117,10 +117,10 @@ def test_without_a_lock_or_without_apt_the_way_on_is_said(tmp_path, monkeypatch)
 def test_one_that_nvcc_does_not_take_is_refused_and_without_namespaces_it_is_no_promise(tmp_path, monkeypatch):
     kit, settings = TABLE.toolkits["cu122"], Settings(tmp_path, "a", "1", gcc="g++-13")
     with pytest.raises(RequestError, match="nvcc of cu122 takes GCC 6 to 12"):
-        build._locked_compiler(settings, kit, [])
+        build.locked_compiler(settings, kit, [])
     monkeypatch.setattr(build, "refusal", lambda: "unshare: Operation not permitted")
     why: list[str] = []
-    assert build._locked_compiler(Settings(tmp_path, "a", "1", gcc="g++-12"), kit, why) is None
+    assert build.locked_compiler(Settings(tmp_path, "a", "1", gcc="g++-12"), kit, why) is None
     assert why == [
         f"g++-12 of {gcc.LOCK} needs namespaces (unshare: Operation not permitted); this machine's GCC was taken"
     ]

@@ -297,3 +297,25 @@ def test_the_newest_release_with_a_whole_nvcc_is_what_is_built_with(tmp_path):
     assert toolkit.row_of(None, TABLE).nvcc
     assert read(tmp_path).toolkit is None
     assert toml(OWN)["tool"]["kernelwright"]["backend"] == "setuptools.build_meta"
+
+
+def test_under_exec_a_torch_for_cpus_builds_for_the_cuda_that_there_is(tmp_path):
+    for name, text in {
+        "__init__.py": "",
+        "version.py": "cuda = None\n",
+        "utils/__init__.py": "",
+        "utils/cpp_extension.py": "from torch.version import cuda as seen\nCUDA_HOME = None if seen is None else '/found'\n",
+    }.items():
+        (tmp_path / "torch" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "torch" / name).write_text(text)
+    act = "import torch.utils.cpp_extension as built; print(built.seen, built.CUDA_HOME)"
+    shims = Path(run.__file__).parent
+    for variables, said in (({}, "None None"), ({"KWT_TORCH_CUDA": "13.0", "CUDA_HOME": "/kw/cuda"}, "13.0 /kw/cuda")):
+        env = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{shims}", **variables}
+        command = [
+            sys.executable,
+            "-c",
+            f"import sys, runpy; runpy.run_path({str(shims / 'sitecustomize.py')!r}); {act}",
+        ]
+        done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == said

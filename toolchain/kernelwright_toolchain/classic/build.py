@@ -72,7 +72,7 @@ def host_compiler(home: toolkit.Home, kit: Toolkit) -> tuple[str, dict[str, str]
     return done.stdout.partition("\n")[0], {key: str(path) for key, path in named.items()}
 
 
-def _locked_compiler(settings: Settings, kit: Toolkit, why: list[str]) -> gcc.Gcc | None:
+def locked_compiler(settings: Settings, kit: Toolkit, why: list[str]) -> gcc.Gcc | None:
     """The table's own; None where it names none, or where it cannot lie at its fixed path."""
     if settings.gcc is None:
         return None
@@ -198,7 +198,7 @@ def build(
         why.append(f"nvcc {home.version} is this machine's own")
     codes = codes_of(rows, target, kit, asked.get("archs") or settings.archs_of(target.name))
     words = arch_words(codes)
-    locked = _locked_compiler(settings, kit, why)
+    locked = locked_compiler(settings, kit, why)
     if locked:
         compiler, chosen_compiler = f"{settings.gcc} of {gcc.LOCK}", locked.variables()
     else:

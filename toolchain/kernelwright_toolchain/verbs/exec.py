@@ -48,7 +48,8 @@ def _ground(given: argparse.Namespace, root: Path, settings: Settings, *, tabled
     rows = load()
     why: list[str] = []
     kit, home = classic.find_toolkit(settings, rows, given.toolkit, given.provider, why)
-    _, environment = classic.host_compiler(home, kit)
+    locked = classic.locked_compiler(settings, kit, why)
+    environment = locked.variables() if locked else classic.host_compiler(home, kit)[1]
     tools = [host.tools(rows, "pip").modules[0]]
     if tabled:
         codes = codes_of(rows, find_target(rows), kit, settings.archs_of(find_target(rows).name))
@@ -68,7 +69,7 @@ def _ground(given: argparse.Namespace, root: Path, settings: Settings, *, tabled
         print(f"inexact: {words}", file=sys.stderr)
     build = project().state / "build"
     build.mkdir(parents=True, exist_ok=True)
-    return Ground(root, build, home, tuple(tools), exact=not reason, why=reason, environment=environment)
+    return Ground(root, build, home, tuple(tools), exact=not reason, why=reason, environment=environment, gcc=locked)
 
 
 def run(given: argparse.Namespace) -> int:
