@@ -53,7 +53,9 @@ def shop(tmp_path_factory):
 
 def test_a_library_that_is_as_it_must_be_passes(shop):
     members = {
-        "a/liba.so": shop("liba.so", "libcublas.so.13", "libcublasLt.so.13", "libcudart.so.13", "libtorch_cpu.so")
+        "a/liba.so": shop(
+            "liba.so", "libcublas.so.13", "libcublasLt.so.13", "libcudart.so.13", "libtorch_cpu.so", "libcuda.so.1"
+        )
     }
     gates.check(members, RECIPE)
     assert gates.codes(members) == {"sm_90", "compute_90"}

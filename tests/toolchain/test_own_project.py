@@ -319,3 +319,33 @@ def test_under_exec_a_torch_for_cpus_builds_for_the_cuda_that_there_is(tmp_path)
         ]
         done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, check=True)
         assert done.stdout.strip() == said
+
+
+def test_each_nvcc_has_the_same_number_an_empty_tmpdir_and_a_source_of_one_date_however_many_run(tmp_path):
+    """Of two in one TMPDIR, the second counts its files on, and objects are named by that count."""
+    if why := run.refusal():
+        pytest.skip(f"no namespaces here: {why}")
+    home = tmp_path / "cuda"
+    (home / "bin").mkdir(parents=True)
+    nvcc = home / "bin" / "nvcc"
+    nvcc.write_text(
+        "#!/bin/sh\necho $$ $TMPDIR $(ls -A $TMPDIR | wc -l) $(stat -c %Y a.cu)\ntouch $TMPDIR/left; sleep 0.2\n"
+    )
+    nvcc.chmod(0o755)
+    for name in ("source", "build"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "source" / "a.cu").touch()
+    (tmp_path / "source" / ".kw").mkdir()
+    with serving(Project(tmp_path / "source")):
+        ground = run.Ground(tmp_path / "source", tmp_path / "build", toolkit.Home(home, "1", None))
+        log = tmp_path / "log"
+        assert (
+            run.run(ground, ["sh", "-c", "nvcc a.cu & nvcc -v a.cu & wait; nvcc a.cu"], cwd="/kw/source", log=log) == 0
+        )
+    said = log.read_text().splitlines()
+    assert len(said) == 3
+    assert len(set(said)) == 1, said
+    number, place, files, date = said[0].split()
+    assert (place, files, date) == ("/kw/tmp", "0", run.EPOCH)
+    assert int(number) < 30
+    assert len((tmp_path / "build" / "compiles").read_text().splitlines()) == 3

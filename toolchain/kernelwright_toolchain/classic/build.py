@@ -19,7 +19,7 @@ from kernelwright_toolchain.classic import finish, gcc, progress, requirements, 
 from kernelwright_toolchain.classic.run import Ground, ignored, refusal, run
 from kernelwright_toolchain.errors import CompileError, RequestError
 from kernelwright_toolchain.project import project
-from kernelwright_toolchain.providers import host, system
+from kernelwright_toolchain.providers import host, pip, system
 from kernelwright_toolchain.request import codes_of, find_target
 from kernelwright_toolchain.settings import Settings
 from kernelwright_toolchain.targets import Code, Table, Target, Toolkit, Version
@@ -207,20 +207,20 @@ def build(
     with_torch = settings.torch != "none"
     if with_torch:
         torch.complete(tools, str(shutil.which("cc") or "cc"))
-    ground = _ground(settings, home, tools, {**said_archs(settings, words), **chosen_compiler}, why)
-    ground = replace(ground, gcc=locked)
-    print(f"nvcc {home.version}, {compiler}, {words['cmake']}", file=sys.stderr, flush=True)
-    built = _run(ground, backend, "build_wheel", jobs, str(kit.release) if with_torch else None)
-    chosen = {"target": target.name, "toolkit": kit.name, "archs": ",".join(code.name for code in codes)}
-    recipe = {
-        "toolchain": VERSION, "build": chosen, "provider": provider, "backend": backend,
-        "inputs": source.digests(settings.root), "locks": [home.lock, rows.tools.locks[providers.machine_of(rows)]],
-        "host_compiler": compiler, "inexact": why,
-        "torch": {"kind": settings.torch, "release": torch.version(tools) if with_torch else None},
-        "libraries": list(settings.libraries), "defines": dict(settings.defines),
-        "project_locks": requirements.digests(settings.locks),
-    }  # fmt: skip
-    made = finish.finish(built, out, target, recipe, settings.root)
+    environment = {**said_archs(settings, words), **chosen_compiler}
+    with pip.locked(project().state / "classic.lock", "another build of this project is running here; waiting"):
+        ground = replace(_ground(settings, home, tools, environment, why), gcc=locked)
+        print(f"nvcc {home.version}, {compiler}, {words['cmake']}", file=sys.stderr, flush=True)
+        built = _run(ground, backend, "build_wheel", jobs, str(kit.release) if with_torch else None)
+        recipe = {
+            "toolchain": VERSION, "provider": provider, "backend": backend, "host_compiler": compiler, "inexact": why,
+            "build": {"target": target.name, "toolkit": kit.name, "archs": ",".join(code.name for code in codes)},
+            "inputs": source.digests(settings.root), "locks": [home.lock, rows.tools.locks[providers.machine_of(rows)]],
+            "torch": {"kind": settings.torch, "release": torch.version(tools) if with_torch else None},
+            "libraries": list(settings.libraries), "defines": dict(settings.defines),
+            "project_locks": requirements.digests(settings.locks),
+        }  # fmt: skip
+        made = finish.finish(built, out, target, recipe, settings.root)
     print("\n".join(progress.table(ground.build)), file=sys.stderr, flush=True)
     return Made(made, hashlib.sha256(made.read_bytes()).hexdigest(), tuple(why))
 

@@ -20,6 +20,7 @@ _LIBRARY = re.compile(r"\.so(\.\d+)*$")
 _LEAK = re.compile(rb"/tmp/tmpxft_|/kwt-[a-z0-9_]{8}/")
 # What every Linux has, as the policies of manylinux count it.
 SYSTEM = re.compile(r"(libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s|ld-linux-[\w-]+)\.so(\.\d+)*")
+_DRIVER = re.compile(r"lib(cuda|nvidia-ml)\.so\.1")  # wherever there is a GPU
 _TORCH = re.compile(r"lib(torch|c10)\w*\.so")
 _NVIDIA = re.compile(
     r"lib(cublas|cudart|cufft|curand|cusolver|cusparse|cudnn|nccl|nvrtc|nvJitLink|npp|nvjpeg|cupti|cudss|nvToolsExt)"
@@ -33,10 +34,12 @@ def libraries(members: Members) -> dict[str, bytes]:
 
 
 def aliens(members: Members) -> list[str]:
-    """What its libraries need that neither every Linux, the wheel, NVIDIA nor torch brings."""
+    """What its libraries need that neither every Linux, the wheel, NVIDIA, its driver nor torch brings."""
     own = {PurePosixPath(name).name for name in members}
     needed = {name for data in libraries(members).values() for name in parse(data).libraries}
-    return sorted(name for name in needed - own if not any(form.fullmatch(name) for form in (SYSTEM, _TORCH, _NVIDIA)))
+    return sorted(
+        name for name in needed - own if not any(form.fullmatch(name) for form in (SYSTEM, _DRIVER, _TORCH, _NVIDIA))
+    )
 
 
 def codes(members: Members) -> set[str]:

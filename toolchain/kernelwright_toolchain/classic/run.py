@@ -70,6 +70,7 @@ def _places(ground: Ground) -> dict[str, str]:
     places |= {f"/kw/tools{number}": str(path) for number, path in enumerate(ground.tools)}
     shims = _shims()
     places |= ground.gcc.places() if ground.gcc else {}
+    places["/kw/tmp"] = str(ground.build)  # under each nvcc another one
     return {**places, "/kw/shims": str(shims), "/kw/cuda/bin/nvcc": str(shims / "nvcc.sh")}
 
 
