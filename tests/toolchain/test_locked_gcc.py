@@ -46,6 +46,7 @@ def stock(tmp_path, monkeypatch) -> Path:
         (tree / "DEBIAN" / "control").write_text(about)
         (tree / "usr" / "bin").mkdir(parents=True)
         shutil.copy("/bin/true", tree / "usr" / "bin" / f"of-{tree.name}")
+        (tree / "usr" / "bin" / f"link-{tree.name}").symlink_to(f"/usr/bin/of-{tree.name}")
         subprocess.run(["dpkg-deb", "-b", tree, place / name], check=True, capture_output=True)
     program = tmp_path / "programs" / "apt-get"
     program.parent.mkdir()
@@ -83,8 +84,11 @@ def test_it_is_unpacked_once_with_programs_that_start_by_its_own_loader(locked, 
     assert gcc.LOADER.encode() + b"\0" in program
     assert len(program) == len(before)
     assert sum(a != b for a, b in zip(program, before, strict=True)) <= len(gcc._INTERPRETER)
+    assert str((found.root / "usr" / "bin" / "link-g++-12").readlink()) == "of-g++-12"  # the machine has none of it
     text = (found.root / gcc.PROGRAMS / "c++").read_text()
     assert f"exec {gcc.PLACE}/usr/bin/x86_64-linux-gnu-g++-12 --sysroot={gcc.PLACE}" in text
+    assert f"-B{gcc.PLACE}/{gcc._DIRECT}/ " in text  # what inherits its libraries is no script
+    assert str((found.root / gcc._DIRECT / "as").readlink()) == "../usr/bin/x86_64-linux-gnu-as"
     assert found.places()[gcc.PLACE] == str(found.root)
     assert set(found.variables().values()) == {f"{gcc.PLACE}/{gcc.PROGRAMS}/{name}" for name in ("g++", "gcc")}
 

@@ -39,7 +39,7 @@ class Settings:
     sources: tuple[str, ...] = ()  # what a build reads beside what git knows
     requires: tuple[str, ...] = ()  # what the backend needs and [build-system] does not say
     network: bool = False  # whether the build may fetch
-    gcc: str | None = None  # Debian's package of it, such as g++-12, where it is locked too
+    gcc: str | None = None  # Debian's package of it, g++ with its major release, where it is locked too
     config: Path | None = None  # the file with the table, where that is not pyproject.toml
 
     @property
@@ -77,7 +77,7 @@ def _flag(where: Path, given: Mapping[str, Any], key: str) -> bool:
 def _gcc(where: Path, found: object) -> str | None:
     if found is None or (isinstance(found, str) and re.fullmatch(r"g\+\+-\d+", found)):
         return found
-    raise _wrong(where, "gcc", found, 'a package of Debian such as "g++-12"')
+    raise _wrong(where, "gcc", found, 'a package of Debian, "g++-" and its major release')
 
 
 def _archs(where: Path, found: object) -> Mapping[str, str]:

@@ -8,6 +8,7 @@ mounted at a path short enough to be written in the place of the usual one.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -19,17 +20,25 @@ from pathlib import Path
 from kernelwright_toolchain.errors import ProvisionError, RequestError, ToolMissing
 from kernelwright_toolchain.project import project
 from kernelwright_toolchain.providers import pip
+from kernelwright_toolchain.request import find_target
+from kernelwright_toolchain.targets import load
 
 LOCK = "kernelwright-gcc.txt"  # a project's own, beside its table; `kwt lock` writes it
 KEPT = "kernelwright-gcc"  # a folder beside the lock with the packages, for the day when no mirror has them
 PLACE, LOADER = "/kw/gcc", "/kw/ld.so"
 PROGRAMS = "kw-bin"
+_DIRECT = "kw-direct"  # the same assembler and linker, as GCC starts them: no shell of this machine comes between
 _INTERPRETER = b"/lib64/ld-linux-x86-64.so.2"
 # In every compiler's dependencies, and nothing that a compile or a link of a shared library reads.
 _LEFT_OUT = re.compile(r"lib([alt]san|ubsan|gprofng|tirpc|nsl|ssl|keyutils|cc1)|rpcsvc-proto|libc-dev-bin")
 _ASKING = ("install", "--print-uris", "--yes", "--no-install-recommends", "-o", "Dir::State::status=/dev/null",
            "-o", "Debug::NoLocking=1")  # fmt: skip
 _BINUTILS = ("ar", "as", "ld", "nm", "objcopy", "objdump", "ranlib", "readelf", "strip")
+
+
+def _triple() -> str:
+    """As Debian's folders and programs are named."""
+    return find_target(load(), machine="x86_64").triple
 
 
 @dataclass(frozen=True)
@@ -42,10 +51,10 @@ class Gcc:
 
     def places(self) -> dict[str, str]:
         """What is mounted where, in this order; Debian's own Python has half of its headers by the triple."""
-        found = {PLACE: str(self.root), LOADER: str(self.root / "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2")}
+        found = {PLACE: str(self.root), LOADER: str(self.root / "lib" / _triple() / Path(_INTERPRETER.decode()).name)}
         for key in ("include", "platinclude"):
             headers = Path(sysconfig.get_path(key))
-            by_triple = Path("/usr/include/x86_64-linux-gnu") / headers.name
+            by_triple = Path("/usr/include") / _triple() / headers.name
             if headers.is_relative_to("/usr/include") and by_triple.is_dir():
                 found[f"{PLACE}{by_triple}"] = str(by_triple)
         return found
@@ -108,6 +117,14 @@ def _fetched(lock: Path, to: Path) -> list[Path]:
     return found
 
 
+def _within(root: Path) -> None:
+    """Links that begin at the root of a system end at the root of this one: ld would follow them into the machine's."""
+    for path in root.rglob("*"):
+        if path.is_symlink() and (to := path.readlink()).is_absolute():
+            path.unlink()
+            path.symlink_to(os.path.relpath(root / to.relative_to("/"), path.parent))
+
+
 def _started_by_its_own_loader(root: Path) -> None:
     """Programs name their loader by an absolute path; the one that is mounted is shorter, and takes its place."""
     new = LOADER.encode().ljust(len(_INTERPRETER), b"\0")
@@ -121,15 +138,22 @@ def _started_by_its_own_loader(root: Path) -> None:
 
 
 def _wrappers(root: Path, major: str) -> None:
-    """Each program with the packages' own libraries; compilers look for headers and libraries there alone."""
-    place = root / PROGRAMS
+    """Each program with the packages' own libraries; compilers look for headers and libraries there alone.
+
+    What a compiler starts inherits those libraries, with which a shell of this machine may not run.
+    """
+    place, direct = root / PROGRAMS, root / _DIRECT
+    triple = _triple()
     place.mkdir()
-    libraries = f"{PLACE}/usr/lib/x86_64-linux-gnu:{PLACE}/lib/x86_64-linux-gnu"
+    direct.mkdir()
+    for name in _BINUTILS:
+        (direct / name).symlink_to(f"../usr/bin/{triple}-{name}")
+    libraries = f"{PLACE}/usr/lib/{triple}:{PLACE}/lib/{triple}"
     compilers = {"gcc": "gcc", "g++": "g++", "cc": "gcc", "c++": "g++"}
-    named = {name: (f"x86_64-linux-gnu-{real}-{major}", f"--sysroot={PLACE} -B{PLACE}/{PROGRAMS} ")
+    named = {name: (f"{triple}-{real}-{major}", f"--sysroot={PLACE} -B{PLACE}/{_DIRECT}/ ")
              for name, real in compilers.items()}  # fmt: skip
     named |= {f"{name}-{major}": named[name] for name in ("gcc", "g++")}
-    named |= {name: (f"x86_64-linux-gnu-{name}", "") for name in _BINUTILS}
+    named |= {name: (f"{triple}-{name}", "") for name in _BINUTILS}
     for name, (real, options) in named.items():
         lines = ["#!/bin/sh", f"export LD_LIBRARY_PATH={libraries}", f'exec {PLACE}/usr/bin/{real} {options}"$@"', ""]
         (place / name).write_text("\n".join(lines), encoding="ascii")
@@ -154,6 +178,7 @@ def find(folder: Path, package: str) -> Gcc:
                 with tempfile.TemporaryDirectory(prefix="kwt-gcc-") as scratch, pip.published(place) as part:
                     for path in _fetched(lock, Path(scratch)):
                         subprocess.run([unpack, "-x", str(path), str(part)], check=True)
+                    _within(part)
                     _started_by_its_own_loader(part)
                     _wrappers(part, major)
     return Gcc(place, major, digest)
