@@ -130,7 +130,8 @@ def refusal() -> str:
             "network": False,
         }
         done = subprocess.run(_command(given), capture_output=True, text=True, check=False)
-    return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["it fails without a word"])[-1]
+    said = done.stderr.strip().removeprefix("no namespaces: ").splitlines()
+    return "" if done.returncode == 0 else (said or ["it fails without a word"])[-1]
 
 
 def _command(given: Mapping[str, object]) -> list[str]:
