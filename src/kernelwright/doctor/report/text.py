@@ -205,7 +205,7 @@ def _ran(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def lines(told: dict[str, Any]) -> Iterator[str]:
     """The whole report: how each area is, what is wrong, all facts; the last line is SUCCESS or FAILED."""
-    yield f"{'kernelwright':<12} {told['build'].get('version', '')}".rstrip()
+    yield f"{'kernelwright':<12} {told.get('build', {}).get('version', '')}".rstrip()
     for state, area, words in areas(told):
         yield f"{state:<5}  {area:<12} {words}"
     yield from found_lines(told)
