@@ -102,9 +102,10 @@ CAUSES = (
                 r"|failed to inject (cdi )?devices"
             ),
             sign(r"OCI runtime create failed.{0,200}nvidia", 2),
+            sign(r"executable file .?nvidia-smi.? not found in \$path"),
         ),
         unless=(
-            sign(r"driver not loaded|nvml error:|load library failed"),
+            sign(r"driver not loaded|(nvml|driver|cuda) error:|load library failed"),
         ),  # the toolkit is there and ran: the host has the trouble
         yields_to=("KW-003", "KW-004", "KW-009", "KW-122"),
     ),
@@ -254,9 +255,12 @@ CAUSES = (
                 1,
             ),
             sign(r"gpu access blocked by the operating system"),
+            sign(
+                r"nvidia-smi has failed because|failed to (initialize|properly shut down) nvml|found no nvidia driver"
+            ),
         ),
         # The last is said in WSL alone: there "the operating system" is Windows.
-        needs=(sign(r"\bwsl2?\b|microsoft-standard|/usr/lib/wsl|gpu access blocked by the operating system"),),
+        needs=(sign(r"\bwsl2?\b|microsoft-standard|/usr/lib/wsl|/mnt/[a-z]/users/|gpu access blocked by the operating system"),),
     ),
     Cause(
         code="KW-009",
@@ -281,11 +285,12 @@ CAUSES = (
             sign(r"unable to determine the device handle for gpu"),
             sign(r"nvidia-smi\b.{0,40}no devices were found|^no devices were found$"),
             sign(r"\bdriver not loaded\b"),
+            sign(r"nvidia-container-cli: initialization error: (driver|cuda) error"),
             sign(r"\brminitadapter failed|uvm.{0,40}(failed|not loaded)"),
             sign(r"failed to initialize nvml: (?!driver/library|could not load|insufficient|unknown error)\w+", 2),
         ),
         unless=(sign(r"\(303\)"),),
-        yields_to=("KW-117", "KW-122", "KW-123"),
+        yields_to=("KW-008", "KW-117", "KW-122", "KW-123"),
     ),
     Cause(
         code="KW-019",

@@ -53,7 +53,7 @@ CAUSES = (
             sign(r"loadlibrary failed with error 12[67]\b.{0,200}cuda"),
             sign(r"\bcuda was(n'?t| not) able to be loaded|failed to create cudaexecutionprovider", 2),
         ),
-        unless=(sign(r"undefined symbol|using the following names|version '?lib|init failure|driver is too old"),),
+        unless=(sign(r"cuda_setup: |did not contain|undefined symbol|using the following names|version '?lib|init failure|driver is too old"),),
         yields_to=("KW-035", "KW-128"),
     ),
     Cause(
@@ -72,6 +72,7 @@ CAUSES = (
                 r"|against|for)"
             ),
             sign(r"linked against (cu\w+|nccl|tensorrt) [\d.]+ but loaded"),
+            sign(r"but jax was built against version|jax requires cu\w+ version"),
             sign(r"(outdated|incompatible|mismatched) (cu\w+|nccl|nvjitlink|tensorrt) (installation|library|version)"),
             sign(r"libcu\w+\.so\S*: undefined symbol"),
             sign(r"failed to (load|open) (\S*builtins\S*|builtins)\b"),
@@ -166,10 +167,11 @@ CAUSES = (
                 2,
             ),
             sign(r"error while loading shared libraries:", 2),
+            sign(r"undefined symbol: (cblas_\w+|[sdcz](ge|po|sy|he|or|un|tr|gt)[a-z]{2,4}_?)$"),
             sign(r"\blib(?!cu|torch|c10|nv|bitsandbytes)[\w+-]+\.so[.\d]*: cannot open shared object file", 2),
         ),
         unless=(
-            sign(r"file too short|invalid elf header|wrong elf class|undefined symbol|version .{0,40}not found"),
+            sign(r"file too short|invalid elf header|wrong elf class|undefined symbol: ?_|version .{0,40}not found"),
             sign(r"net/plugin"),  # NCCL asks for a plug-in that most machines do not have
         ),
         yields_to=("KW-001", "KW-020", "KW-028", "KW-032", "KW-035", "KW-050", "KW-089"),
@@ -185,7 +187,6 @@ CAUSES = (
         "the toolkit itself has to be newer.",
         signs=(
             sign(r"unable to load cu(dnn|blas|sparse|solver|fft|pti|da)\w*\. is it installed"),
-            sign(r"but jax was built against version|jax requires cu\w+ version"),
             sign(
                 r"(jax|jaxlib|xla_cuda)\S*.{0,120}(cusolver|cusparse|cudnn|cublas"
                 r"|nvjitlink)\S*.{0,40}(undefined symbol|version mismatch)",

@@ -38,6 +38,7 @@ CAUSES = (
             sign(r"unable to (find|locate) the kernel source|unable to build the (nvidia )?kernel module"),
             sign(r"modprobe: fatal: module nvidia\S* not found in directory /lib/modules"),
             sign(r"your kernel headers for kernel \S+ cannot be found"),
+            sign(r"\*\*\* \[[^\]]*/dkms/nvidia[^\]]*\] \S+ \d+$"),
             sign(r"unable to load the kernel module|\bmakefile\S*: \S*nvidia\S*\.o\] error \d"),
             sign(r"nvidia\S*\.ko\b.{0,60}(not found|no such|failed|error|invalid module format)"),
         ),

@@ -50,7 +50,7 @@ CAUSES = (
                 r"cuda_home is none|\bnvcc\b.{0,20}(does not exist|doesn't exist|could not be found"
                 r"|cannot be found)|no nvcc\b"
             ),
-            sign(r"failed to find nvcc|nvcc executable|cuda_nvcc_executable.{0,20}notfound|libnvvm cannot be found", 2),
+            sign(r"failed to find nvcc|nvcc executable|cuda_nvcc_executable.{0,20}notfound", 2),
         ),
         unless=(sign(r"is not able to compile|libcuda\.so"),),
         yields_to=("KW-081",),
@@ -237,6 +237,7 @@ CAUSES = (
             sign(r"fatal error: ['\"]?third_party/gpus/cuda/|could not find any \S+ matching version"),
             sign(r"(cicc|ptxas|fatbinary|nvlink|cudafe\+\+|libdevice)\S*['\"]?:? .{0,20}(not found|no such file)"),
             sign(r"libdevice not found"),
+            sign(r"library nvvm not found|failed to open nvvm|libnvvm\S*: cannot open|libnvvm cannot be found"),
             sign(r"\b(ptxas|nvlink|cuobjdump|nvdisasm)\b['`]? was searched in .{0,120}could not be found"),
             sign(r"cannot find ['`]?(ptxas|nvlink|cuobjdump|nvdisasm)\b"),
             sign(
@@ -275,6 +276,9 @@ CAUSES = (
             sign(r"(unable|failed) to (find|locate) .{0,30}(c\+\+|host|gcc|c) compiler"),
             sign(r"error: command '(gcc|g\+\+|cc)' (failed|not found)", 1),
             sign(r"cannot execute ['`]?cc1plus"),
+            sign(r"\bthe c(xx)? compiler\b.{1,300}is not able to compile a simple test program"),
+            sign(r"check for working c(xx)? compiler: .{1,200} (- )?broken"),
+            sign(r"calledprocesserror.{0,300}(main|cuda_utils)\.c\b.{0,400}'-l:libcuda\.so\.1'", 2),
         ),
         yields_to=("KW-116",),
     ),
@@ -322,7 +326,7 @@ CAUSES = (
             sign(r"is not able to compile a simple test program", 2),
             sign(r"compiling the cuda compiler identification source file .{0,60}failed"),
         ),
-        yields_to=("KW-040", "KW-042", "KW-043", "KW-044", "KW-045", "KW-090", "KW-099", "KW-114", "KW-116"),
+        yields_to=tuple(f"KW-{number:03}" for number in (40, *range(42, 47), 90, 99, 114, 116)),
     ),
     Cause(
         code="KW-049",

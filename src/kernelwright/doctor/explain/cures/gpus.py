@@ -68,7 +68,7 @@ def no_code(said: Said) -> Cure | None:
         )
     if said.has("llama_cpp|llama-cpp-python"):
         return Cure(_LLAMA_PYTHON.format(flags=_LLAMA))
-    of_torch = said.has(r"current pytorch install(ation)?\b|pytorch no longer supports")
+    of_torch = said.has(r"current pytorch install(ation)?\b|pytorch no longer supports|gpu with pytorch, please check")
     package = "" if of_torch else said.package
     if package in _OWN_WAY:
         return Cure(_ways.pip(said, _OWN_WAY[package]), "Its newest release has the most GPUs.")
@@ -87,7 +87,7 @@ def _without_package(said: Said, *, of_torch: bool) -> Cure:
         words = "install --force-reinstall --no-deps --no-build-isolation --no-cache-dir ."
         then = "In the sources that were built here, after the build directory is deleted."
         return Cure(f"TORCH_CUDA_ARCH_LIST={_listed(said.capability)} {_ways.pip(said, words)}", then)
-    if of_torch or said.has(r"\btorch\b|acceleratorerror|torch_use_cuda_dsa|cuda_launch_blocking"):
+    if of_torch or said.has(r"\b(py)?torch\b|acceleratorerror|torch_use_cuda_dsa|cuda_launch_blocking"):
         return torch_for(said, said.capability)
     return Cure(
         "cmake --fresh -B build "
@@ -141,6 +141,8 @@ _OF_TORCH = (
     r"torch_cuda_arch_list|cpp_extension|torch/extension|torch/(csrc/api/)?include|nccl_external|torch/third_party"
 )
 _FAMILIES = (70, 75, 80, 86, 89, 90, 100, 120)
+# What the nvcc just before a GPU's own knows in any case, and that GPU runs from PTX.
+_TEXT_FOR = {86: "7.5", 87: "7.5", 89: "8.0", 90: "8.0"}
 
 
 def _knows(release: str, code: int) -> bool:
@@ -203,6 +205,13 @@ def unknown_code(said: Said) -> Cure | None:
     if not first:
         then = "The compute capabilities of the GPUs that are here, as the build takes them."
         return Cure(f"export TORCH_CUDA_ARCH_LIST={_NATIVE} CUDAARCHS=native", then)
+    own = said.capability if said.jetson else None
+    if own and own != code:
+        then = "That is the board's own GPU, and all that it needs. Then delete the build directory."
+        return Cure(f'export TORCH_CUDA_ARCH_LIST="{own // 10}.{own % 10}" CUDAARCHS={own}', then)
+    if not known and code in _TEXT_FOR and said.has(_OF_TORCH):
+        then = "As PTX, which the driver compiles for this GPU. Faster: nvcc of torch's own CUDA release."
+        return Cure(f'export TORCH_CUDA_ARCH_LIST="{_TEXT_FOR[code]}+PTX"', then)
     kin = _kin(said, code, first)
     if kin:
         then = "This nvcc is torch's, and the GPU runs that code as well. Then delete the build directory."

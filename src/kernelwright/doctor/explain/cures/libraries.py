@@ -186,6 +186,9 @@ def _of_old_release(said: Said, name: str, behind: str, major: int) -> Cure:
     if said.has(r"from torch\._c import"):
         words = "install --upgrade --force-reinstall torch torchvision torchaudio"
         return Cure(_ways.pip(said, words), "It brings its libraries; what is there is a build that did not.")
+    place = said.own_directory
+    if place:
+        return _ways.beside_sources(place, f"It was built for CUDA {major}: its sources are there, and are built again.")
     wanted = f"cudnn={behind.partition('.')[0]}" if name == "libcudnn" else f"cudatoolkit={behind}"
     return Cure(f'conda install -y -c conda-forge "{wanted}"', "Or a newer build of the program.")
 
@@ -205,6 +208,8 @@ def of_jetpack(said: Said) -> Cure | None:
 def of_others(said: Said) -> Cure | None:
     library = said.library
     name = library.partition(".so")[0]
+    if said.shows(r"undefined symbol: (cblas_|[sdcz][a-z]{4,6}_?$)"):
+        return Cure(f"{_ways.root_install(said)} {'libopenblas-dev'}", "It has LAPACK, which the file was not linked to.")
     if said.has(r"/nix/store|nix-shell|\bnixos\b|flake\.nix") and name in _OF_GCC:
         found = "$(nix build --no-link --print-out-paths nixpkgs#stdenv.cc.cc.lib)"
         then = "In a shell.nix or flake.nix: stdenv.cc.cc.lib in LD_LIBRARY_PATH, by lib.makeLibraryPath."
@@ -245,6 +250,9 @@ def mixed(said: Said) -> Cure | None:
             + _ways.pip(said, "install cupy-cuda12x")
         )
     if said.has(r"\bjaxlib\b|\bjax\b"):
+        wanted = said.finds(r"source was compiled with: (\d+\.\d+)")
+        if said.conda and wanted:
+            return Cure(f'conda install -y -c conda-forge "cudnn>={wanted[1]}"', "conda's jax takes conda's cuDNN.")
         return Cure(
             "unset LD_LIBRARY_PATH && " + _ways.pip(said, 'install --upgrade "jax[cuda12]"'),
             "What it brings comes first then.",

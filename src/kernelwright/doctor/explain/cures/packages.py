@@ -14,9 +14,24 @@ if TYPE_CHECKING:
 _UNSET = "unset HTTP_PROXY HTTPS_PROXY ALL_PROXY http_proxy https_proxy all_proxy"
 
 
-def _with_python(version: str, wanted: str) -> Cure:
+# The newest Python that releases of torch have wheels for, from each of these on.
+_PYTHONS = (((1, 0), 8), ((1, 8), 9), ((1, 11), 10), ((1, 13), 11), ((2, 2), 12), ((2, 5), 13), ((2, 9), 14))
+
+
+def _newest_python(wanted: str) -> int:
+    """Of a torch that is asked for, such as torch==1.12.1+cu113; 0 of others."""
+    asked = wanted.partition("==") if wanted.startswith("torch==") else ("", "", "")
+    release = tuple(_ways.number(asked[2].partition("+")[0])[:2])
+    return max((python for since, python in _PYTHONS if release >= since), default=0)
+
+
+def _minor(said: Said) -> int:
+    return int(said.python.partition(".")[2] or 0)
+
+
+def _with_python(version: str, wanted: str, places: str = "") -> Cure:
     return Cure(
-        f'conda create -y -n py python={version} && conda run -n py python -m pip install "{wanted}"',
+        f'conda create -y -n py python={version} && conda run -n py python -m pip install "{wanted}" {places}'.rstrip(),
         f"Without conda: uv venv --python {version}, then uv pip install.",
     )
 
@@ -31,6 +46,10 @@ def no_wheel(said: Said) -> Cure | None:
             _ways.pip(said, f"install {wheel[2]}"), "From the index, which has this machine's wheel if there is one."
         )
     labelled = said.finds(r"(?:requirement|for) (torch\w*==[\d.]+\+(cu\d{2,3}|cpu))")
+    newest = _newest_python(labelled[1]) if labelled else 0
+    if labelled and newest and _minor(said) > newest:
+        places = f"--extra-index-url {_ways.OF_TORCH}/{labelled[2]}"
+        return _with_python(f"3.{newest}", labelled[1], places)
     if labelled:
         return Cure(
             _ways.pip(said, f"install {labelled[1]} --index-url {_ways.OF_TORCH}/{labelled[2]}"),

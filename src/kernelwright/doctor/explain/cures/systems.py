@@ -43,6 +43,12 @@ def container(said: Said) -> Cure | None:
             "systemctl restart containerd",
             "On the node, for NVIDIA's device plugin.",
         )
+    if said.has(r"\bpodman\b|\bcrun\b"):
+        return Cure(
+            "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml && "
+            "podman run --rm --device nvidia.com/gpu=all ubuntu nvidia-smi -L",
+            "podman takes no GPU by --gpus: each start needs --device nvidia.com/gpu=all.",
+        )
     if said.has(r"driver was not detected|start this container with gpu"):
         return _ways.restart_with_gpu(said)
     return Cure(installed, then)
@@ -72,6 +78,13 @@ def windows_driver(said: Said) -> Cure | None:
             "wsl.exe --update && wsl.exe --shutdown",
             "That ends this session. Windows' own driver has to be as new; a data center GPU there in the mode of a "
             "display (nvidia-smi -dm 0, in Windows as administrator).",
+        )
+    if said.has(r"nvidia-smi has failed|failed to (initialize|properly shut down) nvml"):
+        packages = "'nvidia-driver-*' 'nvidia-utils-*' 'libnvidia-compute-*'"
+        return Cure(
+            f"sudo apt-get purge -y {packages}; wsl.exe --update && wsl.exe --shutdown",
+            "WSL has Windows' driver, which a Linux driver beside it hides. If it stays: a newer or older driver in "
+            "Windows itself.",
         )
     return None
 
@@ -210,6 +223,9 @@ def other_processor(said: Said) -> Cure | None:
             "docker run --privileged --rm tonistiigi/binfmt --install all",
             "Or an image for this processor: --platform linux/$(uname -m | sed 's/x86_64/amd64/; s/aarch64/arm64/').",
         )
+    if said.has(r"illegal instruction") and not said.has(r"x86|amd64|\bavx|\bxeon|\bintel\b"):
+        then = "On aarch64 OpenBLAS asks some kernels wrongly for the processor. On x86-64: a build without AVX."
+        return Cure("export OPENBLAS_CORETYPE=ARMV8", then)
     if said.package:
         return Cure(
             _ways.pip(said, f"install --force-reinstall --no-cache-dir {said.package}"),

@@ -119,6 +119,11 @@ def _of_board(said: Said) -> Cure:
 def without_cuda(said: Said) -> Cure | None:
     if said.jetson:
         return _of_board(said)
+    if said.has(r"/nix/store/|\bnix-(shell|build)\b"):
+        return Cure(
+            "NIXPKGS_ALLOW_UNFREE=1 nix-shell -p 'python3.withPackages (p: [ p.torch-bin ])'",
+            "torch-bin is the wheel with CUDA; in a flake: config = { allowUnfree = true; cudaSupport = true; }.",
+        )
     if said.conda and not said.has(r"\bpip3? |site-packages.{0,80}\+cpu|\+cpu"):
         return Cure(
             "conda install -y -c conda-forge pytorch-gpu", "By pip: python -m pip install --force-reinstall torch."
@@ -167,6 +172,9 @@ def versions_conflict(said: Said) -> Cure | None:
         r"^\W*([\w-]+) \S+ (?:requires|depends on) ([\w-]+)([\w.*+=<>!~,-]*?)(?:; [^\n]{1,80}?)?,? "
         r"but you have \2 ([\w.+]+)"
     )
+    if said.has(r"\bpjrt\b|jax_?cuda\w*[_-]plugin"):
+        then = "jax, jaxlib and the plugin are of one release then."
+        return Cure(_ways.pip(said, 'install --upgrade "jax[cuda12]"'), then)
     if said.has(r"could not run '(torchvision|torchaudio)::"):
         return Cure(
             _ways.torch(said, said.torch_cuda or _ways.newest()),

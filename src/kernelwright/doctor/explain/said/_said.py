@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +31,7 @@ _CONDA = re.compile(
     r"[/\\](?:ana|mini)?conda\d?[/\\]|feedstock|miniforge|mambaforge|\bconda\b|\bmamba\b", re.IGNORECASE
 )
 _SCRIPT = re.compile(r"^ *File \"([^\"<>\n]{1,200}\.py)\", line \d+, in <module>", re.MULTILINE)
+_FILE = re.compile(r"^[^\"\n]{0,120}?File \"([^\"<>\n]{1,300}\.py)\", line \d+", re.MULTILINE)
 _LIBRARY = re.compile(r"\b(lib[A-Za-z0-9_+-]+\.so[.\d]*)")
 _MISSING = re.compile(_LIBRARY.pattern + r"['\"]?:? (?:cannot open|is not found|not found|file too short)")
 _SAFE = re.compile(r"[\w./~+-]+")
@@ -125,6 +127,15 @@ class Said:
         """The program that was run: the outermost frame that is nobody's package."""
         own = [name for name in _SCRIPT.findall(self.text) if not re.search(r"(site|dist)-packages|/lib/python", name)]
         return own[0] if own and _SAFE.fullmatch(own[0]) and ".." not in own[0] else ""
+
+    @cached_property
+    def own_directory(self) -> str:
+        """Where the innermost frame's file lies, if that is somebody's own directory and no installed package's."""
+        files = _FILE.findall(self.text)
+        if not files or re.search(r"(site|dist)-packages|/lib(64)?/python\d", files[-1]):
+            return ""
+        place = posixpath.dirname(posixpath.normpath(files[-1]))
+        return place if place.startswith("/") and _SAFE.fullmatch(place) else ""
 
     @cached_property
     def torch(self) -> str:
