@@ -274,6 +274,7 @@ CAUSES = (
             sign(
                 r"(cuda error|failed to initialize cuda|cuda failure|cuda initialization)\W{1,4}initialization error", 2
             ),
+            sign(r"cuda runtime error \((3|30|999)\) ?: ", 2),
             sign(r"cudaerrorunknown\b|cuda error: unknown error|\bcuda version: err!", 2),
             sign(r"unexpected error from cudagetdevicecount\(\).{0,160}\berror (2|3|999): "),
             sign(r"cuda ?(error|check)\b.{0,120}: (initialization|unknown) error\b", 2),
@@ -290,7 +291,7 @@ CAUSES = (
             sign(r"failed to initialize nvml: (?!driver/library|could not load|insufficient|unknown error)\w+", 2),
         ),
         unless=(sign(r"\(303\)"),),
-        yields_to=("KW-008", "KW-117", "KW-122", "KW-123"),
+        yields_to=("KW-008", "KW-013", "KW-117", "KW-122", "KW-123"),
     ),
     Cause(
         code="KW-019",
@@ -311,6 +312,8 @@ CAUSES = (
             ),
             sign(r"does not include the required gpu system processor"),
         ),
+        # The installer's list of all that may be so.
+        unless=(sign(r"this happens most frequently when"),),
         needs=(sign(r"nvrm|legacy|nvidia\.ko|kernel module|driver"),),
     ),
     Cause(

@@ -41,6 +41,7 @@ CAUSES = (
             sign(r"could not load dynamic library ['\"]?" + _CUDA_LIBRARIES),
             sign(r"cannot dlopen some gpu libraries|could not open \S*lib(cudnn|cublas|cudart|nvrtc)"),
             sign(r"failed to open libnvrtc"),
+            sign(r"(cannot|could not|failed to) load (cudnn|cublas|cusparse|cusolver|cufft|nvrtc|nccl) (shared )?library"),
             sign(
                 r"\b(cudart|cublas(lt)?|cudnn\w*|cufft|curand|cusparse|cusolver|nvrtc(-builtins)?"
                 r"|nvinfer\w*|nvcuda)(32|64)_\w+\.dll\b.{0,80}(not found|could not|cannot|failed|is "
@@ -73,6 +74,8 @@ CAUSES = (
             ),
             sign(r"linked against (cu\w+|nccl|tensorrt) [\d.]+ but loaded"),
             sign(r"but jax was built against version|jax requires cu\w+ version"),
+            sign(r"compiled with (cu\w+|nccl|tensorrt) [\d.]+,? but (the )?\1 version"),
+            sign(r"lib(cudnn|cublas|nccl|nvinfer) v?[\d.]+ with headers? v?[\d.]+ (unmatched|mismatch)"),
             sign(r"(outdated|incompatible|mismatched) (cu\w+|nccl|nvjitlink|tensorrt) (installation|library|version)"),
             sign(r"libcu\w+\.so\S*: undefined symbol"),
             sign(r"failed to (load|open) (\S*builtins\S*|builtins)\b"),

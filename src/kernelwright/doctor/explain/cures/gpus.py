@@ -196,6 +196,8 @@ def unknown_code(said: Said) -> Cure | None:
         r"nvrtc.{0,60}(gpu-architecture|invalid value)"
     ):
         return torch_for(said, code or None)  # torch's own list, or the NVRTC that it brings
+    if said.shows(r"larger than the max|no gpu codes parsed"):
+        return _ways.toolkit(said)
     of_system = said.has(r"/usr/bin/nvcc")  # a distribution's own package, which is years behind
     dropped = (
         last and not of_system and (not known or _ways.number(known) > _ways.number(last) or not _too_new(first, known))

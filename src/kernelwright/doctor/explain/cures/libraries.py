@@ -89,6 +89,9 @@ def _major(name: str, behind: str, said: Said) -> int:
 
 def _jetson(said: Said, name: str, behind: str) -> Cure:
     root = "sudo apt-get update && sudo apt-get install -y"
+    if said.has(r"^step \d+/\d+ ?:|^#\d+ (\d|\[)|docker build|jetson-containers build"):
+        runtime = "sudo nvidia-ctk runtime configure --runtime=docker --set-as-default && sudo systemctl restart docker"
+        return Cure(runtime, "While an image is built the board's libraries are mounted by the default runtime alone.")
     if said.has(r"docker|container|dustynv|l4t-"):
         return _ways.restart_with_gpu(said)
     if name in _OF_JETPACK:

@@ -262,3 +262,18 @@ def module_not_built(said: Said) -> Cure | None:
         headers = "linux-headers-$(uname -r)"
         return Cure(f"sudo apt-get install -y {missing[1]} {headers} && sudo dkms autoinstall && sudo modprobe nvidia")
     return None
+
+
+@of("KW-106")
+def unknown_key(said: Said) -> Cure | None:
+    """The repository of the container toolkit has a key of its own."""
+    if not said.has(r"nvidia\.github\.io|ddcae044f796ecb0"):
+        return None
+    ring, place = "/usr/share/keyrings/nvidia-container-toolkit-keyring.gpg", "https://nvidia.github.io/libnvidia-container"
+    fetched = f"curl -fsSL {place}/gpgkey | sudo gpg --dearmor --yes -o {ring}"
+    listed = (
+        f"curl -sL {place}/stable/deb/nvidia-container-toolkit.list | sed 's#deb https#deb [signed-by={ring}] https#' "
+        "| sudo tee /etc/apt/sources.list.d/nvidia-container-toolkit.list"
+    )
+    then = "Older lists in /etc/apt/sources.list.d that name nvidia.github.io have to go."
+    return Cure(f"{fetched} && {listed} && sudo apt-get update", then)

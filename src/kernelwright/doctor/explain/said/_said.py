@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _BEGIN, _END = 40_000, 160_000  # characters of the log that are searched: there systems and failures are told
 _WINDOWS = re.compile(
-    r"\b[A-Za-z]:(\\|/(?!/))|\.dll\b|\.pyd\b|\[winerror|\bmsvc|is not recognized as|createprocess"
+    r"\b[A-Za-z]:(\\|/(?!/))|\.dll\b|\.pyd\b|\[winerror|dll load failed|\bmsvc|is not recognized as|createprocess"
     r"|\bcl /|\bwindows \d\d\b",
     re.IGNORECASE,
 )
