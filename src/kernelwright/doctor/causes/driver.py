@@ -61,7 +61,7 @@ CAUSES = (
             sign(r"/nix/store"),
             sign(r"/usr/lib/wsl"),
             sign(r"\b(ld|lld|collect2)\b.{0,20}cannot find -lcuda"),
-            sign(r"driver is too old|insufficient"),
+            sign(r"driver is too old|insufficient|undefined symbol"),
         ),
         yields_to=(
             "KW-002",

@@ -107,7 +107,7 @@ CAUSES = (
             sign(
                 r"\b(torchvision|torchaudio|xformers|triton|vllm|fastai|torchtext|torchdata"
                 r"|bitsandbytes|flash-attn|auto-gptq|lightning\S*|\w+) \S+ (requires|depends on) "
-                r"(torch|triton|numpy|nvidia-\S+?)[=<>!~ ]=?\S* ?.{0,30}, but you have",
+                r"(torch|triton|numpy|nvidia-\S+?)[=<>!~ ]=?\S* ?.{0,90}, but you have",
                 2,
             ),
             sign(r"\b[\w-]+ \d\S* requires (torch|triton|nvidia-)\S*[^,]{0,120}, which is not installed", 2),

@@ -238,6 +238,7 @@ CAUSES = (
             sign(r"fatal error: ['\"]?third_party/gpus/cuda/|could not find any \S+ matching version"),
             sign(r"(cicc|ptxas|fatbinary|nvlink|cudafe\+\+|libdevice)\S*['\"]?:? .{0,20}(not found|no such file)"),
             sign(r"libdevice not found"),
+            sign(r"unable to find .?include/cuda\.h\b"),
             sign(r"library nvvm not found|failed to open nvvm|libnvvm\S*: cannot open|libnvvm cannot be found"),
             sign(r"\b(ptxas|nvlink|cuobjdump|nvdisasm)\b['`]? was searched in .{0,120}could not be found"),
             sign(r"cannot find ['`]?(ptxas|nvlink|cuobjdump|nvdisasm)\b"),
@@ -359,7 +360,7 @@ CAUSES = (
             sign(
                 r"ninja build failed|build failed\. ninja output|failed to compile kernel|kernel compilation failed", 2
             ),
-            sign(r"error: command '\S*(nvcc|gcc|g\+\+|c\+\+|clang)' failed with exit (code|status)", 2),
+            sign(r"error: command '[^']*\b(nvcc|gcc|g\+\+|c\+\+|clang)(\.exe)?' failed with exit (code|status)", 2),
             sign(r"fatal error: \S+\.(h|hh|hpp|hxx|cuh|inc): no such file or directory", 2),
             sign(r"(nvrtc|jit) compilation (failed|error)|NVRTC_ERROR_COMPILATION|nvrtc: error"),
             sign(r"error compiling objects for extension"),

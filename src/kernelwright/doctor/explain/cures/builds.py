@@ -70,7 +70,10 @@ def _most(said: Said) -> str:
     bound = said.finds(r"version of (?:g\+\+|gcc) \(>=[\d.]+, <(=?)(\d{1,2})\b")
     if bound:
         return str(int(bound[2]) - (not bound[1]))
-    return _ways.newest_gcc_of(said.toolkit) if said.toolkit else ""
+    unread = said.finds(r"/include/c\+\+/(\d{1,2})(?:\.\d+)*/\S*?[:(]\d[\d:]*\)?: error")
+    own = _ways.newest_gcc_of(said.toolkit) if said.toolkit else ""
+    # Headers that nvcc cannot read are those of a GCC that it lets pass: the one before it has others.
+    return min(own or "99", str(int(unread[1]) - 1), key=int) if unread else own
 
 
 @of("KW-042", "KW-043")

@@ -142,6 +142,7 @@ _OF_TORCH = (
 )
 _FAMILIES = (70, 75, 80, 86, 89, 90, 100, 120)
 # What the nvcc just before a GPU's own knows in any case, and that GPU runs from PTX.
+_RUNS = {86: "8.0", 87: "8.0", 89: "8.6", 90: "8.6+PTX", 100: "9.0+PTX", 103: "9.0+PTX", 120: "9.0+PTX", 121: "9.0+PTX"}
 _TEXT_FOR = {86: "7.5", 87: "7.5", 89: "8.0", 90: "8.0"}
 
 
@@ -192,6 +193,9 @@ def unknown_code(said: Said) -> Cure | None:
     code = int(found[1].replace(".", "")) if found else 0
     first, last = _ways.releases_of(code)
     known = said.toolkit or said.torch_cuda
+    if said.shows(r"unknown cuda arch") and code in _RUNS:
+        then = "Code, or PTX, that this GPU runs and the torch that is here knows. Or a newer torch, which knows the GPU."
+        return Cure(f'export TORCH_CUDA_ARCH_LIST="{_RUNS[code]}"', then)
     if said.has(r"unknown cuda arch|is not a recogni[sz]ed processor") or said.has(
         r"nvrtc.{0,60}(gpu-architecture|invalid value)"
     ):

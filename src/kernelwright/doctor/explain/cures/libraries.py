@@ -221,6 +221,10 @@ def of_others(said: Said) -> Cure | None:
         return Cure(
             "winget install --id Microsoft.VCRedist.2015+.x64", "The runtime of Visual C++, which most of these want."
         )
+    if name.startswith("libpython3."):
+        by_conda = 'export LD_LIBRARY_PATH="$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"'
+        by_apt = f"sudo apt-get update && sudo apt-get install -y {name}"
+        return Cure(by_conda if said.conda else by_apt, "uv's and pyenv's Python: its own lib directory in LD_LIBRARY_PATH.")
     if library in wheels.SYSTEMS:
         apt, dnf = wheels.SYSTEMS[library]
     else:

@@ -152,7 +152,11 @@ def without_cuda(said: Said) -> Cure | None:
     return None
 
 
-_PATCHES = {"11.8": "0", "12.0": "1", "12.1": "1", "12.3": "2", "12.5": "1", "12.9": "1"}
+# The last patch release of each CUDA release, of which nvidia/cuda has images; CUDA 10's were taken away.
+_PATCHES = {
+    **{"11.0": "3", "11.1": "1", "11.2": "2", "11.3": "1", "11.4": "3", "11.5": "2", "11.6": "2", "11.7": "1", "11.8": "0"},
+    **{"12.0": "1", "12.1": "1", "12.2": "2", "12.3": "2", "12.4": "1", "12.5": "1", "12.6": "3", "12.8": "1", "12.9": "1"},
+}
 
 
 @of("KW-023")
@@ -173,12 +177,17 @@ def no_image(said: Said) -> Cure | None:
         r"manifest for ([\w./-]+:[\w.-]+)"
     )
     named = image[1] if image else ""
-    release = said.finds(r"nvidia/cuda:(\d+\.\d+)-([\w.-]+)")
-    if release and release[1] in _PATCHES:
-        return Cure(
-            f"docker pull nvidia/cuda:{release[1]}.{_PATCHES[release[1]]}-{release[2]}",
-            "Tags have three numbers; hub.docker.com/r/nvidia/cuda/tags lists those that are left.",
-        )
+    release = said.finds(r"nvidia/cuda:(\d+\.\d+)(?:\.\d+)?-([\w.-]+)")
+    if release and not said.has(r"no matching manifest"):
+        # Of a release that has no image any more the oldest that has; its cuDNN is 8.
+        wanted = release[1] if release[1] in _PATCHES else min(_PATCHES, key=_ways.number)
+        rest = release[2] if wanted == release[1] else release[2].replace("cudnn7", "cudnn8")
+        then = "Tags have three numbers; hub.docker.com/r/nvidia/cuda/tags lists those that are left."
+        return Cure(f"docker pull nvidia/cuda:{wanted}.{_PATCHES[wanted]}-{rest}", then)
+    if said.has(r"nvidia/cuda:latest|pull nvidia/cuda\s*$"):
+        newest = _ways.newest()
+        then = "It has no latest: a tag names release, part and system."
+        return Cure(f"docker pull nvidia/cuda:{newest}.{_PATCHES.get(newest, '0')}-devel-ubuntu22.04", then)
     if said.has(r"no matching manifest for linux/arm64"):
         return Cure(
             f"docker pull --platform linux/amd64 {named or '<image>:<tag>'}",

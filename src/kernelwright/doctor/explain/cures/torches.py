@@ -50,7 +50,9 @@ def other_torch(said: Said) -> Cure | None:
         place = '"$(python -c \'import torch; print(torch.__path__[0] + "/lib")\'):$LD_LIBRARY_PATH"'
         then = "Where torch is not installed: python -m pip install torch, of the release the program was linked to."
         return Cure(f"export LD_LIBRARY_PATH={place}", then)
-    if said.shows(r"lib(torch|c10)(_\w+)?\.so: cannot open") and not said.package:
+    if said.shows(r"lib(torch|c10)(_cuda(_\w+)?)\.so: cannot open") or (
+        said.shows(r"lib(torch|c10)(_\w+)?\.so: cannot open") and not said.package
+    ):
         return _torch_that_has(said)
     from_sources = _where_it_was_built(said)
     if from_sources:
@@ -168,10 +170,11 @@ def build_without_torch(said: Said) -> Cure | None:
 
 @of("KW-096")
 def versions_conflict(said: Said) -> Cure | None:
-    found = said.finds(
-        r"^\W*([\w-]+) \S+ (?:requires|depends on) ([\w-]+)([\w.*+=<>!~,-]*?)(?:; [^\n]{1,80}?)?,? "
+    pattern = (
+        r"^\W*([\w-]+) \S+ (?:requires|depends on) ([\w-]+)([\w.*+=<>!~,-]*?)(?:; [^\n]{1,90}?)?,? "
         r"but you have \2 ([\w.+]+)"
     )
+    found = said.shows(pattern) or said.finds(pattern)
     if said.has(r"\bpjrt\b|jax_?cuda\w*[_-]plugin"):
         then = "jax, jaxlib and the plugin are of one release then."
         return Cure(_ways.pip(said, 'install --upgrade "jax[cuda12]"'), then)
@@ -180,6 +183,10 @@ def versions_conflict(said: Said) -> Cure | None:
             _ways.torch(said, said.torch_cuda or _ways.newest()),
             "All three from one index: the other one is a CPU build.",
         )
+    if found and found[1] == "torch" and found[2].startswith("nvidia-"):
+        release = said.finds(r"\btorch (\d[\w.+]*) requires nvidia-")
+        then = "pip brings the CUDA libraries that this torch declares; what asked for the others may need another release."
+        return Cure(_ways.pip(said, f"install torch=={release[1].partition('+')[0] if release else ''}".rstrip("=")), then)
     if found and found[2] == "torch" and found[1] in {"torchvision", "torchaudio", "xformers", "torchtext"}:
         return Cure(
             _ways.pip(said, f"install --upgrade {found[1]} torch=={found[4].partition('+')[0].rstrip('.,;')}"),

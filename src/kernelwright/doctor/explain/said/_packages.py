@@ -211,6 +211,11 @@ def told(text: str) -> str:
     return next((name for pattern, name in _TELLS if re.search(pattern, text, re.IGNORECASE)), "")
 
 
+def tell(text: str) -> list[str]:
+    """All packages whose names or source files a text shows."""
+    return [name for pattern, name in _TELLS if re.search(pattern, text, re.IGNORECASE)]
+
+
 def from_sources(log: str) -> bool:
     """Whether the project in the current directory is built."""
     return bool(_FROM_SOURCES.search(log))

@@ -24,7 +24,7 @@ _WINDOWS = re.compile(
 )
 _JETSON = re.compile(r"tegra|jetson|\bl4t\b|jetpack|\borin\b|xavier|nvgpu|\bthor\b|\bnv\d\d\.\d\d\b", re.IGNORECASE)
 _CONTAINER = re.compile(
-    r"\bdocker|container|\bkubectl|\bk8s|\bpod/|^root@[0-9a-f]{12}:|^#\d+ \d|/workspace/|\bcompose\b|podman|dockerfile",
+    r"\bdocker|container|\bkubectl|\bk8s|\bpod/|^root@[0-9a-f]{12}:|^#\d+ \d|/workspace/|\bpid=1\)|\bcompose\b|podman|dockerfile",
     re.IGNORECASE | re.MULTILINE,
 )
 _CONDA = re.compile(
@@ -32,7 +32,7 @@ _CONDA = re.compile(
 )
 _SCRIPT = re.compile(r"^ *File \"([^\"<>\n]{1,200}\.py)\", line \d+, in <module>", re.MULTILINE)
 _FILE = re.compile(r"^[^\"\n]{0,120}?File \"([^\"<>\n]{1,300}\.py)\", line \d+", re.MULTILINE)
-_LIBRARY = re.compile(r"\b(lib[A-Za-z0-9_+-]+\.so[.\d]*)")
+_LIBRARY = re.compile(r"\b(lib[A-Za-z0-9_+-]+(?:\.\d+)?\.so[.\d]*)")
 _MISSING = re.compile(_LIBRARY.pattern + r"['\"]?:? (?:cannot open|is not found|not found|file too short)")
 _SAFE = re.compile(r"[\w./~+-]+")
 
@@ -105,7 +105,8 @@ class Said:
             or next(_packages.by_frames(self.text), "")
             or _packages.only(_packages.by_pip(self.lines))
         )
-        return found or _packages.only(_packages.unpacked(self.text)) or _packages.only(_packages.asked(self.text))
+        found = found or _packages.only(_packages.unpacked(self.text)) or _packages.only(_packages.asked(self.text))
+        return found or _packages.only(_packages.tell(self.text))
 
     @cached_property
     def project(self) -> str:
