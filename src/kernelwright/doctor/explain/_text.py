@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MOST_MATCHES = 50  # of one sign: a thousand lines that say the same make nobody surer
 _AROUND = 4  # lines before and behind the one with the word that a match may take in, where it crosses lines at all
 _TOGETHER = 500  # lines in one search: a sign that many have is found in the first of them
+_FEW = 20  # lines are searched sooner than looked up by one more word
 _TOKEN = re.compile(r"[a-z0-9_]+")
 
 
@@ -80,16 +81,19 @@ class Text:
             return None
         return sorted(frozenset().union(*(self._with_words(words, crosses=crosses) for words in branches)))
 
+    def _of_any(self, several: Words) -> frozenset[int]:
+        return frozenset().union(*(self._words.entries(word) for word in several))
+
     def _with_words(self, words: Sequence[Words], *, crosses: bool) -> frozenset[int]:
         """The entries that have a word of the rarest set; of each set, where a match lies within a line."""
-        sets = [[self._words.entries(word) for word in several] for several in words]
-        sets.sort(key=lambda several: sum(map(len, several)))
-        found: frozenset[int] = frozenset().union(*sets[0])
-        for several in sets[1:] if not crosses else ():
-            if not found:
+        if crosses:
+            return min((self._of_any(several) for several in words), key=len)
+        found: frozenset[int] | None = None
+        for several in sorted(words, key=lambda several: -min(map(len, several))):  # long words are rare, and sooner found
+            found = self._of_any(several) if found is None else found & self._of_any(several)
+            if len(found) <= _FEW:
                 break
-            found = frozenset().union(*(found & one for one in several))
-        return found
+        return found or frozenset()
 
     def _near(self, candidates: Iterable[int]) -> Iterator[tuple[int, int]]:
         """The parts of the text around some entries: whole lines, in order."""
