@@ -20,7 +20,7 @@ DRIVERS = [
     ),
     pytest.param(
         "$ podman run --rm --gpus all nvidia/cuda:12.4.1-base-ubuntu22.04 nvidia-smi\n"
-        'Error: crun: executable file `nvidia-smi` not found in $PATH: No such file or directory',
+        "Error: crun: executable file `nvidia-smi` not found in $PATH: No such file or directory",
         "KW-002",
         "--device nvidia.com/gpu=all",
         id="podman takes no --gpus",

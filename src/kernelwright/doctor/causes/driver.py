@@ -260,7 +260,11 @@ CAUSES = (
             ),
         ),
         # The last is said in WSL alone: there "the operating system" is Windows.
-        needs=(sign(r"\bwsl2?\b|microsoft-standard|/usr/lib/wsl|/mnt/[a-z]/users/|gpu access blocked by the operating system"),),
+        needs=(
+            sign(
+                r"\bwsl2?\b|microsoft-standard|/usr/lib/wsl|/mnt/[a-z]/users/|gpu access blocked by the operating system"
+            ),
+        ),
     ),
     Cause(
         code="KW-009",

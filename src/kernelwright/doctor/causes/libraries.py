@@ -41,7 +41,9 @@ CAUSES = (
             sign(r"could not load dynamic library ['\"]?" + _CUDA_LIBRARIES),
             sign(r"cannot dlopen some gpu libraries|could not open \S*lib(cudnn|cublas|cudart|nvrtc)"),
             sign(r"failed to open libnvrtc"),
-            sign(r"(cannot|could not|failed to) load (cudnn|cublas|cusparse|cusolver|cufft|nvrtc|nccl) (shared )?library"),
+            sign(
+                r"(cannot|could not|failed to) load (cudnn|cublas|cusparse|cusolver|cufft|nvrtc|nccl) (shared )?library"
+            ),
             sign(
                 r"\b(cudart|cublas(lt)?|cudnn\w*|cufft|curand|cusparse|cusolver|nvrtc(-builtins)?"
                 r"|nvinfer\w*|nvcuda)(32|64)_\w+\.dll\b.{0,80}(not found|could not|cannot|failed|is "
@@ -54,7 +56,11 @@ CAUSES = (
             sign(r"loadlibrary failed with error 12[67]\b.{0,200}cuda"),
             sign(r"\bcuda was(n'?t| not) able to be loaded|failed to create cudaexecutionprovider", 2),
         ),
-        unless=(sign(r"cuda_setup: |did not contain|undefined symbol|using the following names|version '?lib|init failure|driver is too old"),),
+        unless=(
+            sign(
+                r"cuda_setup: |did not contain|undefined symbol|using the following names|version '?lib|init failure|driver is too old"
+            ),
+        ),
         yields_to=("KW-035", "KW-128"),
     ),
     Cause(

@@ -115,7 +115,9 @@ CAUSES = (
             sign(r"we can conclude that .{0,200}(are incompatible|unsatisfiable|cannot be used)"),
             sign(r"the conflict is caused by"),
             sign(r"no solution found when resolving", 2),
-            sign(r"mismatched pjrt plugin pjrt api version|jax_?cuda\w*[_-]plugin version \S+ is .{0,40}not compatible"),
+            sign(
+                r"mismatched pjrt plugin pjrt api version|jax_?cuda\w*[_-]plugin version \S+ is .{0,40}not compatible"
+            ),
             sign(r"could not run '(torchvision|torchaudio|xformers)::\w+' with arguments from the 'cuda' backend"),
         ),
         unless=(sign(r"has no wheels with a matching|requires? python|python version"),),

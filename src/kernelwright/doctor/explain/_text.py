@@ -89,7 +89,8 @@ class Text:
         if crosses:
             return min((self._of_any(several) for several in words), key=len)
         found: frozenset[int] | None = None
-        for several in sorted(words, key=lambda several: -min(map(len, several))):  # long words are rare, and sooner found
+        # Long words are rare, and sooner found.
+        for several in sorted(words, key=lambda several: -min(map(len, several))):
             found = self._of_any(several) if found is None else found & self._of_any(several)
             if len(found) <= _FEW:
                 break
@@ -123,7 +124,7 @@ class Text:
                 yield from self._within(sign, candidates[at : at + _TOGETHER])
 
     def _within(self, sign: Sign, candidates: list[int]) -> Iterator[tuple[int, int]]:
-        """Where a sign that keeps to its line matches: in one search of all these lines, as one of each takes longer."""
+        """Where a sign that keeps to its line matches: in one search of all these lines, which takes less than many."""
         texts = [self._entries[entry][0] for entry in candidates]
         starts = list(accumulate((len(text) + 1 for text in texts), initial=0))
         for match in sign.pattern.finditer("\n".join(texts)):

@@ -190,8 +190,8 @@ def gcc(said: Said, newest_gcc: str) -> Cure:
 def beside_sources(place: str, then: str) -> Cure:
     """Builds again what lies in somebody's own directory, by what its project has for that."""
     up = f'cd {place} && until ls setup.py make.sh Makefile 2> /dev/null | grep -q . || [ "$PWD" = / ]; do cd ..; done'
-    built = "if [ -e setup.py ]; then python setup.py clean --all build_ext --inplace; elif [ -e make.sh ]; then sh make.sh"
-    return Cure(f"{up}; {built}; else make clean all; fi", then)
+    built = "if [ -e setup.py ]; then python setup.py clean --all build_ext --inplace"
+    return Cure(f"{up}; {built}; elif [ -e make.sh ]; then sh make.sh; else make clean all; fi", then)
 
 
 def newest_gcc_of(release: str) -> str:

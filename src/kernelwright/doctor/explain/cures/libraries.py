@@ -191,7 +191,7 @@ def _of_old_release(said: Said, name: str, behind: str, major: int) -> Cure:
         return Cure(_ways.pip(said, words), "It brings its libraries; what is there is a build that did not.")
     place = said.own_directory
     if place:
-        return _ways.beside_sources(place, f"It was built for CUDA {major}: its sources are there, and are built again.")
+        return _ways.beside_sources(place, f"It was built for CUDA {major}: its sources there are built again.")
     wanted = f"cudnn={behind.partition('.')[0]}" if name == "libcudnn" else f"cudatoolkit={behind}"
     return Cure(f'conda install -y -c conda-forge "{wanted}"', "Or a newer build of the program.")
 
@@ -207,12 +207,25 @@ def of_jetpack(said: Said) -> Cure | None:
     return _jetson(said, name, behind.strip("."))
 
 
+def _of_python(said: Said, name: str) -> Cure | None:
+    """What numbers and Python itself need."""
+    if said.shows(r"undefined symbol: (cblas_|[sdcz][a-z]{4,6}_?$)"):
+        return Cure(f"{_ways.root_install(said)} libopenblas-dev", "It has LAPACK, which the file was not linked to.")
+    if name.startswith("libpython3."):
+        by_conda = 'export LD_LIBRARY_PATH="$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"'
+        by_apt = f"sudo apt-get update && sudo apt-get install -y {name}"
+        then = "uv's and pyenv's Python: its own lib directory in LD_LIBRARY_PATH."
+        return Cure(by_conda if said.conda else by_apt, then)
+    return None
+
+
 @of("KW-054")
 def of_others(said: Said) -> Cure | None:
     library = said.library
     name = library.partition(".so")[0]
-    if said.shows(r"undefined symbol: (cblas_|[sdcz][a-z]{4,6}_?$)"):
-        return Cure(f"{_ways.root_install(said)} {'libopenblas-dev'}", "It has LAPACK, which the file was not linked to.")
+    of_python = _of_python(said, name)
+    if of_python:
+        return of_python
     if said.has(r"/nix/store|nix-shell|\bnixos\b|flake\.nix") and name in _OF_GCC:
         found = "$(nix build --no-link --print-out-paths nixpkgs#stdenv.cc.cc.lib)"
         then = "In a shell.nix or flake.nix: stdenv.cc.cc.lib in LD_LIBRARY_PATH, by lib.makeLibraryPath."
@@ -221,10 +234,6 @@ def of_others(said: Said) -> Cure | None:
         return Cure(
             "winget install --id Microsoft.VCRedist.2015+.x64", "The runtime of Visual C++, which most of these want."
         )
-    if name.startswith("libpython3."):
-        by_conda = 'export LD_LIBRARY_PATH="$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"'
-        by_apt = f"sudo apt-get update && sudo apt-get install -y {name}"
-        return Cure(by_conda if said.conda else by_apt, "uv's and pyenv's Python: its own lib directory in LD_LIBRARY_PATH.")
     if library in wheels.SYSTEMS:
         apt, dnf = wheels.SYSTEMS[library]
     else:
@@ -248,6 +257,14 @@ def of_others(said: Said) -> Cure | None:
     return Cure(f"sudo apt-get update && sudo apt-get install -y {apt}") if apt else None
 
 
+def _of_jax(said: Said) -> Cure:
+    wanted = said.finds(r"source was compiled with: (\d+\.\d+)")
+    if said.conda and wanted:
+        return Cure(f'conda install -y -c conda-forge "cudnn>={wanted[1]}"', "conda's jax takes conda's cuDNN.")
+    newest = _ways.pip(said, 'install --upgrade "jax[cuda12]"')
+    return Cure(f"unset LD_LIBRARY_PATH && {newest}", "What it brings comes first then.")
+
+
 @of("KW-051")
 def mixed(said: Said) -> Cure | None:
     if said.has(r"multiple cupy packages"):
@@ -257,13 +274,7 @@ def mixed(said: Said) -> Cure | None:
             + _ways.pip(said, "install cupy-cuda12x")
         )
     if said.has(r"\bjaxlib\b|\bjax\b"):
-        wanted = said.finds(r"source was compiled with: (\d+\.\d+)")
-        if said.conda and wanted:
-            return Cure(f'conda install -y -c conda-forge "cudnn>={wanted[1]}"', "conda's jax takes conda's cuDNN.")
-        return Cure(
-            "unset LD_LIBRARY_PATH && " + _ways.pip(said, 'install --upgrade "jax[cuda12]"'),
-            "What it brings comes first then.",
-        )
+        return _of_jax(said)
     if said.has(r"nvjitlink|nvvmaddnvvm"):
         return Cure(
             "unset LD_LIBRARY_PATH && " + _ways.pip(said, "install --upgrade nvidia-nvjitlink-cu12"),

@@ -36,6 +36,18 @@ def _with_python(version: str, wanted: str, places: str = "") -> Cure:
     )
 
 
+def _labelled(said: Said) -> Cure | None:
+    """A release with a label, such as +cu121, which is on torch's own index; for a Python that it has wheels for."""
+    labelled = said.finds(r"(?:requirement|for) (torch\w*==[\d.]+\+(cu\d{2,3}|cpu))")
+    if not labelled:
+        return None
+    newest, place = _newest_python(labelled[1]), f"{_ways.OF_TORCH}/{labelled[2]}"
+    if newest and _minor(said) > newest:
+        return _with_python(f"3.{newest}", labelled[1], f"--extra-index-url {place}")
+    then = "Releases with a label are on torch's own index."
+    return Cure(_ways.pip(said, f"install {labelled[1]} --index-url {place}"), then)
+
+
 @of("KW-024")
 def no_wheel(said: Said) -> Cure | None:
     wheel = said.finds(r"((?:[\w.+-]*/)?([A-Za-z][\w.]*)-\d[\w.+]*-cp3(\d{1,2})-[\w.-]+\.whl) is not a supported wheel")
@@ -45,16 +57,9 @@ def no_wheel(said: Said) -> Cure | None:
         return Cure(
             _ways.pip(said, f"install {wheel[2]}"), "From the index, which has this machine's wheel if there is one."
         )
-    labelled = said.finds(r"(?:requirement|for) (torch\w*==[\d.]+\+(cu\d{2,3}|cpu))")
-    newest = _newest_python(labelled[1]) if labelled else 0
-    if labelled and newest and _minor(said) > newest:
-        places = f"--extra-index-url {_ways.OF_TORCH}/{labelled[2]}"
-        return _with_python(f"3.{newest}", labelled[1], places)
+    labelled = _labelled(said)
     if labelled:
-        return Cure(
-            _ways.pip(said, f"install {labelled[1]} --index-url {_ways.OF_TORCH}/{labelled[2]}"),
-            "Releases with a label are on torch's own index.",
-        )
+        return labelled
     required = said.finds(
         r"requires-python:? ?[><=~]*(3\.\d{1,2})|not in '>=(3\.\d{1,2})|requires python ?>=? ?(3\.\d{1,2})"
     )
@@ -154,8 +159,8 @@ def without_cuda(said: Said) -> Cure | None:
 
 # The last patch release of each CUDA release, of which nvidia/cuda has images; CUDA 10's were taken away.
 _PATCHES = {
-    **{"11.0": "3", "11.1": "1", "11.2": "2", "11.3": "1", "11.4": "3", "11.5": "2", "11.6": "2", "11.7": "1", "11.8": "0"},
-    **{"12.0": "1", "12.1": "1", "12.2": "2", "12.3": "2", "12.4": "1", "12.5": "1", "12.6": "3", "12.8": "1", "12.9": "1"},
+    **{f"11.{minor}": patch for minor, patch in enumerate("312132210")},
+    **{f"12.{minor}": patch for minor, patch in enumerate("1122113011") if minor != 7},
 }
 
 

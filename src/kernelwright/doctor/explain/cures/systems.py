@@ -269,7 +269,10 @@ def unknown_key(said: Said) -> Cure | None:
     """The repository of the container toolkit has a key of its own."""
     if not said.has(r"nvidia\.github\.io|ddcae044f796ecb0"):
         return None
-    ring, place = "/usr/share/keyrings/nvidia-container-toolkit-keyring.gpg", "https://nvidia.github.io/libnvidia-container"
+    ring, place = (
+        "/usr/share/keyrings/nvidia-container-toolkit-keyring.gpg",
+        "https://nvidia.github.io/libnvidia-container",
+    )
     fetched = f"curl -fsSL {place}/gpgkey | sudo gpg --dearmor --yes -o {ring}"
     listed = (
         f"curl -sL {place}/stable/deb/nvidia-container-toolkit.list | sed 's#deb https#deb [signed-by={ring}] https#' "

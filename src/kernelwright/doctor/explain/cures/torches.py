@@ -185,8 +185,9 @@ def versions_conflict(said: Said) -> Cure | None:
         )
     if found and found[1] == "torch" and found[2].startswith("nvidia-"):
         release = said.finds(r"\btorch (\d[\w.+]*) requires nvidia-")
-        then = "pip brings the CUDA libraries that this torch declares; what asked for the others may need another release."
-        return Cure(_ways.pip(said, f"install torch=={release[1].partition('+')[0] if release else ''}".rstrip("=")), then)
+        wanted = f"torch=={release[1].partition('+')[0]}" if release else "torch"
+        then = "pip brings the CUDA libraries that it declares; what asked for others may need another release."
+        return Cure(_ways.pip(said, f"install {wanted}"), then)
     if found and found[2] == "torch" and found[1] in {"torchvision", "torchaudio", "xformers", "torchtext"}:
         return Cure(
             _ways.pip(said, f"install --upgrade {found[1]} torch=={found[4].partition('+')[0].rstrip('.,;')}"),

@@ -32,7 +32,8 @@ _IMPORTED = re.compile(r"^ *(?:ImportError|OSError): ([^\n]+\.(?:so|pyd)\b)", re
 _COLLECTED = re.compile(rf"^ *Collecting {_NAME}(?=[\s=<>!~\[;]|$)", re.MULTILINE)
 _PATH = re.compile(r"(?:site|dist)-packages[/\\]([A-Za-z_][\w.-]{0,120})")
 _FRAME = re.compile(
-    r"^[^\"\n]{0,120}?File \"[^\"\n]*(?:site|dist)-packages[/\\]([A-Za-z_]\w{0,60})[/\\.][^\"\n]*\", line \d+", re.MULTILINE
+    r"^[^\"\n]{0,120}?File \"[^\"\n]*(?:site|dist)-packages[/\\]([A-Za-z_]\w{0,60})[/\\.][^\"\n]*\", line \d+",
+    re.MULTILINE,
 )
 _FROM_SOURCES = re.compile(
     r"\bsetup\.py (?:develop|install|build_ext|build)\b|\bpip3? (?:install|wheel) (?:-\S+ )*-e? ?\.(?:\s|$|\[)|"

@@ -24,7 +24,8 @@ _WINDOWS = re.compile(
 )
 _JETSON = re.compile(r"tegra|jetson|\bl4t\b|jetpack|\borin\b|xavier|nvgpu|\bthor\b|\bnv\d\d\.\d\d\b", re.IGNORECASE)
 _CONTAINER = re.compile(
-    r"\bdocker|container|\bkubectl|\bk8s|\bpod/|^root@[0-9a-f]{12}:|^#\d+ \d|/workspace/|\bpid=1\)|\bcompose\b|podman|dockerfile",
+    r"\bdocker|container|\bkubectl|\bk8s|\bpod/|^root@[0-9a-f]{12}:|^#\d+ \d|/workspace/|\bpid=1\)|\bcompose\b|"
+    r"podman|dockerfile",
     re.IGNORECASE | re.MULTILINE,
 )
 _CONDA = re.compile(
