@@ -157,6 +157,18 @@ PACKAGES = [
         id="a torch that is older than the Python",
     ),
     pytest.param(
+        "ERROR: Could not find a version that satisfies the requirement torch==1.13.1 (from versions: 2.2.0, 2.2.1, 2.3.0)",
+        "KW-024",
+        'create -y -n py python=3.11 && conda run -n py python -m pip install "torch==1.13.1"',
+        id="pip lists what there is for this Python",
+    ),
+    pytest.param(
+        "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+        "KW-010",
+        "install --force-reinstall torch ",
+        id="one line of torch's",
+    ),
+    pytest.param(
         "Loaded runtime CuDNN library: 9.1.0 but source was compiled with: 9.8.0.  CuDNN library needs to have matching\n"
         "major version\n(base) anna@pc:~$ conda list | grep jax",
         "KW-051",

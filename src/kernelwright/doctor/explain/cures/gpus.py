@@ -58,6 +58,11 @@ _OWN_WAY = {
 }
 
 
+_SAID_BY_TORCH = (
+    r"\b(py)?torch\b|acceleratorerror|torch_use_cuda_dsa|cuda_launch_blocking|^\W*runtimeerror: cuda error: "
+)
+
+
 @of("KW-010")
 def no_code(said: Said) -> Cure | None:
     """A package's own missing kernel is not torch's: its file or frame says so."""
@@ -87,7 +92,7 @@ def _without_package(said: Said, *, of_torch: bool) -> Cure:
         words = "install --force-reinstall --no-deps --no-build-isolation --no-cache-dir ."
         then = "In the sources that were built here, after the build directory is deleted."
         return Cure(f"TORCH_CUDA_ARCH_LIST={_listed(said.capability)} {_ways.pip(said, words)}", then)
-    if of_torch or said.has(r"\b(py)?torch\b|acceleratorerror|torch_use_cuda_dsa|cuda_launch_blocking"):
+    if of_torch or said.has(_SAID_BY_TORCH):
         return torch_for(said, said.capability)
     return Cure(
         "cmake --fresh -B build "

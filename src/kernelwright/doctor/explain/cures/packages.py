@@ -36,16 +36,19 @@ def _with_python(version: str, wanted: str, places: str = "") -> Cure:
     )
 
 
-def _labelled(said: Said) -> Cure | None:
-    """A release with a label, such as +cu121, which is on torch's own index; for a Python that it has wheels for."""
-    labelled = said.finds(r"(?:requirement|for) (torch\w*==[\d.]+\+(cu\d{2,3}|cpu))")
-    if not labelled:
+def _of_torchs_index(said: Said) -> Cure | None:
+    """A release of torch that the Python is too new for; one with a label, such as +cu121, is on torch's own index."""
+    asked = said.finds(r"(?:requirement|for) (torch\w*==([\d.]+\d)(?:\+(cu\d{2,3}|cpu))?)")
+    if not asked:
         return None
-    newest, place = _newest_python(labelled[1]), f"{_ways.OF_TORCH}/{labelled[2]}"
-    if newest and _minor(said) > newest:
-        return _with_python(f"3.{newest}", labelled[1], f"--extra-index-url {place}")
+    newest, place = _newest_python(asked[1]), f"{_ways.OF_TORCH}/{asked[3]}"
+    oldest = said.finds(r"from versions: (\d+\.\d+)")
+    # pip lists what there is for this Python: nothing as old as what was asked for.
+    missed = oldest and _ways.number(asked[2])[:2] < _ways.number(oldest[1])[:2]
+    if newest and (_minor(said) > newest or (missed and not said.python)):
+        return _with_python(f"3.{newest}", asked[1], f"--extra-index-url {place}" if asked[3] else "")
     then = "Releases with a label are on torch's own index."
-    return Cure(_ways.pip(said, f"install {labelled[1]} --index-url {place}"), then)
+    return Cure(_ways.pip(said, f"install {asked[1]} --index-url {place}"), then) if asked[3] else None
 
 
 @of("KW-024")
@@ -57,9 +60,9 @@ def no_wheel(said: Said) -> Cure | None:
         return Cure(
             _ways.pip(said, f"install {wheel[2]}"), "From the index, which has this machine's wheel if there is one."
         )
-    labelled = _labelled(said)
-    if labelled:
-        return labelled
+    of_torch = _of_torchs_index(said)
+    if of_torch:
+        return of_torch
     required = said.finds(
         r"requires-python:? ?[><=~]*(3\.\d{1,2})|not in '>=(3\.\d{1,2})|requires python ?>=? ?(3\.\d{1,2})"
     )

@@ -107,7 +107,8 @@ class Said:
             or _packages.only(_packages.by_pip(self.lines))
         )
         found = found or _packages.only(_packages.unpacked(self.text)) or _packages.only(_packages.asked(self.text))
-        return found or _packages.only(_packages.tell(self.text))
+        # Where pip names several it is not known which: words that one of them is known by say nothing.
+        return found or ("" if self.has(r"\bwheels? for\b") else _packages.only(_packages.tell(self.text)))
 
     @cached_property
     def project(self) -> str:
