@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 
 def as_data(found: Finding, package: str = "") -> dict[str, Any]:
-    """`fix` is one command: this machine's own where the check made one, else the record's; `then` is prose. `package` is
-    the name that both have, where one is looked at.
+    """`fix` is one command: this machine's own where the check made one, else the record's; `then` is prose.
+
+    Both have the name of `package`, where one is looked at.
     """
     cause = all_causes()[found.code]
     fix, then = (found.fix, found.then) if found.fix else (cause.fix, cause.then)
