@@ -77,10 +77,10 @@ BUILDS = [
         id="of one release of a GCC a part",
     ),
     pytest.param(
-        "/usr/include/c++/13/bits/stl_pair.h(442): error: expected a type specifier\n"
-        "/usr/local/cuda-12.3/bin/nvcc -c scan.cu",
+        "/usr/include/c++/11/bits/std_function.h:435:145: error: parameter packs not expanded with '...':\n"
+        "/usr/local/cuda-11.5/bin/nvcc -c scan.cu",
         "KW-043",
-        "g++-12",
+        "g++-10",
         id="nvcc cannot read a GCC's headers",
     ),
     pytest.param(
@@ -176,10 +176,10 @@ PACKAGES = [
         id="conda's cuDNN",
     ),
     pytest.param(
-        f'(Worker pid=12) ERROR File "{SITE}/scanner/ops.py", line 3, in <module>\n'
-        f"ImportError: {SITE}/scanner/_C.abi3.so: undefined symbol: _ZN3c104cuda9SetDeviceEi",
-        "KW-020",
-        "scanner",
+        f'(Worker pid=12) ERROR 11-02 10:11:12   File "{SITE}/scanner/ops.py", line 3, in scan\n'
+        "(Worker pid=12) ERROR 11-02 10:11:12 RuntimeError: CUDA error: no kernel image is available for execution on the device",
+        "KW-010",
+        "--no-binary scanner scanner",
         id="frames behind a prefix",
     ),
 ]  # fmt: skip
