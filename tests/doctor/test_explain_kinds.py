@@ -157,6 +157,24 @@ PACKAGES = [
         id="a torch that is older than the Python",
     ),
     pytest.param(
+        "Jetson Orin NX, JetPack 5.1.2\nAssertionError: Torch not compiled with CUDA enabled",
+        "KW-033",
+        "/v512/pytorch/ torch",
+        id="torch of the JetPack that is named",
+    ),
+    pytest.param(
+        "Jetson Orin Nano, JetPack 6.1\nImportError: libcudnn.so.8: cannot open shared object file: No such file or directory",
+        "KW-035",
+        "/v61/pytorch/ torch",
+        id="a JetPack has one cuDNN",
+    ),
+    pytest.param(
+        "Jetson Orin\nRuntimeError: NVML_SUCCESS == r INTERNAL ASSERT FAILED at CUDACachingAllocator.cpp:838",
+        "KW-126",
+        "sync && echo 3 | sudo tee /proc/sys/vm/drop_caches",
+        id="nobody's desktop is ended",
+    ),
+    pytest.param(
         "ERROR: Could not find a version that satisfies the requirement torch==1.13.1 (from versions: 2.2.0, 2.2.1, 2.3.0)",
         "KW-024",
         'create -y -n py python=3.11 && conda run -n py python -m pip install "torch==1.13.1"',
@@ -189,3 +207,4 @@ PACKAGES = [
 def test_the_first_command(log, code, wanted):
     answer = explain(log).answers[0]
     assert (answer.cause.code, wanted in answer.fix) == (code, True), (answer.cause.code, answer.fix)
+    assert "isolate" not in answer.fix

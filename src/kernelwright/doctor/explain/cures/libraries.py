@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kernelwright.doctor.explain.cures import _ways
 from kernelwright.doctor.explain.cures._cure import Cure, of
+from kernelwright.doctor.explain.cures.torches import of_board
 from kernelwright.doctor.remedies import wheels
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ def _jetson(said: Said, name: str, behind: str) -> Cure:
             "Of NVIDIA's repository (cuda-keyring); not the Python package, which is for servers.",
         )
     if name.startswith("libcudnn"):
+        if behind.startswith("8") and said.l4t and (said.l4t[0], said.l4t[1][:1]) >= (36, "4"):
+            return of_board(said)  # which has cuDNN 9 alone: a torch that wants 8 is of an older JetPack
         then = (
             f"A torch that wants cuDNN {behind or '9'} is of the JetPack that has it: another one "
             "needs the torch of its own release (KW-033)."

@@ -208,10 +208,10 @@ def board_memory(said: Said) -> Cure | None:
     if not said.jetson:
         return None
     return Cure(
-        "sudo sync && echo 3 | sudo tee /proc/sys/vm/drop_caches && sudo systemctl isolate multi-user.target",
+        "sync && echo 3 | sudo tee /proc/sys/vm/drop_caches",
         (
-            "CPU and GPU share one memory: that frees what caches and the desktop hold. Then a "
-            "smaller model, batch or context."
+            "CPU and GPU share one memory: that frees what caches hold. The desktop holds more: sudo systemctl isolate "
+            "multi-user.target ends it, and what is open there. Then a smaller model, batch or context."
         ),
     )
 

@@ -105,7 +105,7 @@ def _again(said: Said, package: str) -> Cure:
     return Cure(_ways.pip(said, built), then)
 
 
-def _of_board(said: Said) -> Cure:
+def of_board(said: Said) -> Cure:
     """NVIDIA's wheels by the board's release of Linux for Tegra."""
     number, revision = said.l4t or (36, "4")
     release = "v512" if number < 36 else "v60" if revision[0] in "23" else "v61"
@@ -120,7 +120,7 @@ def _of_board(said: Said) -> Cure:
 @of("KW-021")
 def without_cuda(said: Said) -> Cure | None:
     if said.jetson:
-        return _of_board(said)
+        return of_board(said)
     if said.has(r"/nix/store/|\bnix-(shell|build)\b"):
         return Cure(
             "NIXPKGS_ALLOW_UNFREE=1 nix-shell -p 'python3.withPackages (p: [ p.torch-bin ])'",
@@ -140,7 +140,7 @@ def without_cuda(said: Said) -> Cure | None:
 
 @of("KW-033")
 def nvidias_torch(said: Said) -> Cure | None:
-    return _of_board(said)
+    return of_board(said)
 
 
 @of("KW-022")

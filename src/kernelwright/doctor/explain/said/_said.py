@@ -171,9 +171,12 @@ class Said:
 
     @cached_property
     def l4t(self) -> tuple[int, str] | None:
-        """The release of Linux for Tegra, (36, "4.3")."""
+        """The release of Linux for Tegra, (36, "4.3"), or that of the JetPack that is named."""
         found = self.finds(r"#? ?R(3\d)\b[^\n]{0,20}REVISION: ?(\d+(?:\.\d+)?)|l4t[ :-]{0,3}r?(3\d)\.(\d+(?:\.\d+)?)")
-        return (int(found[1] or found[3]), found[2] or found[4]) if found else None
+        if found:
+            return int(found[1] or found[3]), found[2] or found[4]
+        named = self.finds(r"\bjetpack\W{0,3}(?:sdk |v(?:ersion)?\W{1,2})?([56])\.(\d)")
+        return (30 + int(named[1]), "3" if named[0].endswith("6.0") else "4") if named else None
 
     @cached_property
     def python(self) -> str:
