@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import pytest
 
+from kernelwright.doctor._told import afterwards
 from kernelwright.doctor.explain import explain
+from kernelwright.doctor.explain.here import _waited
 
 SITE = "/srv/env/lib/python3.11/site-packages"
 NVCC = "torch 2.1.0+cu121\n/usr/local/cuda-{}/bin/nvcc -I/srv/lib/torch/include -c x.cu\n"
@@ -208,3 +210,18 @@ def test_the_first_command(log, code, wanted):
     answer = explain(log).answers[0]
     assert (answer.cause.code, wanted in answer.fix) == (code, True), (answer.cause.code, answer.fix)
     assert "isolate" not in answer.fix
+
+
+@pytest.mark.parametrize(
+    ("then", "told"), [("Then reboot.", "Reboot."), ("Or a newer one.", "Or a newer one."), ("Thenard.", "Thenard.")]
+)
+def test_no_word_stands_there_twice(then, told):
+    assert afterwards(then) == told
+
+
+def test_a_busy_machine_is_no_failure():
+    """What a short wait has no answer to was not run; a failure stays one."""
+    late, wrong = ({"operators_on_gpus": {"error": error}} for error in ("no answer within 5 s", "Segmentation fault"))
+    assert _waited(late) == {"operators_on_gpus": {"untried": "no answer within 5 s"}}
+    assert _waited(wrong) == wrong
+    assert _waited({}) == {}

@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     from kernelwright.doctor._check import Finding
 
 
+def afterwards(then: str) -> str:
+    """What stands behind "then:": without the same word once more."""
+    rest = then.removeprefix("Then ")
+    return rest[:1].upper() + rest[1:]
+
+
 def as_data(found: Finding, package: str = "") -> dict[str, Any]:
     """`fix` is one command: this machine's own where the check made one, else the record's; `then` is prose.
 

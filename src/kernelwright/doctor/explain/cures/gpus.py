@@ -247,7 +247,8 @@ def unknown_code(said: Said) -> Cure | None:
     if said.has(r"triton|gpu-name") and not said.has(r"nvcc"):
         command = f"{cure.command} && export TRITON_PTXAS_PATH=$CUDA_HOME/bin/ptxas"
         return Cure(command, f"Triton brings an older ptxas. {cure.then}")
-    then = f"{cure.then} It is the first with this GPU; a newer one has it too. Delete the build directory."
+    deleted = "" if "elete the build directory" in cure.then else " Delete the build directory."
+    then = f"{cure.then} It is the first with this GPU; a newer one has it too.{deleted}"
     return Cure(cure.command, then)
 
 
