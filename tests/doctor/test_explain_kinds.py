@@ -126,10 +126,10 @@ BUILDS = [
 ]
 PACKAGES = [
     pytest.param(
-        'File "/home/anna/det/models/ops/functions/attn.py", line 12, in <module>\n    import MultiScale as MS\n'
+        'File "/srv/det/models/ops/functions/attn.py", line 12, in <module>\n    import MultiScale as MS\n'
         "ImportError: libcudart.so.10.2: cannot open shared object file: No such file or directory",
         "KW-050",
-        "cd /home/anna/det/models/ops/functions && until ls setup.py make.sh",
+        "cd /srv/det/models/ops/functions && until ls setup.py make.sh",
         id="sources of one's own are built again",
     ),
     pytest.param(

@@ -19,7 +19,7 @@ _PYTHONS = (((1, 0), 8), ((1, 8), 9), ((1, 11), 10), ((1, 13), 11), ((2, 2), 12)
 
 
 def _newest_python(wanted: str) -> int:
-    """Of a torch that is asked for, such as torch==1.12.1+cu113; 0 of others."""
+    """Of a torch that is asked for, such as torch==1.12.1+cpu; 0 of others."""
     asked = wanted.partition("==") if wanted.startswith("torch==") else ("", "", "")
     release = tuple(_ways.number(asked[2].partition("+")[0])[:2])
     return max((python for since, python in _PYTHONS if release >= since), default=0)
@@ -37,7 +37,7 @@ def _with_python(version: str, wanted: str, places: str = "") -> Cure:
 
 
 def _of_torchs_index(said: Said) -> Cure | None:
-    """A release of torch that the Python is too new for; one with a label, such as +cu121, is on torch's own index."""
+    """A release of torch that the Python is too new for; one with a label, such as +cpu, is on torch's own index."""
     asked = said.finds(r"(?:requirement|for) (torch\w*==([\d.]+\d)(?:\+(cu\d{2,3}|cpu))?)")
     if not asked:
         return None
