@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kernelwright import _environment
+from kernelwright.doctor._told import afterwards
 from kernelwright.doctor.operators._all import FAILED, RIGHT, runs
 from kernelwright.doctor.report.areas import areas
 
@@ -165,7 +166,7 @@ def _finding(found: dict[str, Any]) -> Iterator[str]:
     yield f"  found: {found['evidence']}"
     yield f"  why: {found['why']}"
     yield f"  fix: {found['fix']}"
-    yield from [f"  then: {found['then']}"] if found["then"] else []
+    yield from [f"  then: {afterwards(found['then'])}"] if found["then"] else []
 
 
 def failures(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
