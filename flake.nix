@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 {
-  description = "kernelwright: a development shell and a hermetic wheel for each target of targets.toml";
+  description = "kernelwright: a development shell and hermetic wheels for each target of targets.toml";
 
   # A release that still has the reference toolkit, its GCC and NVIDIA's archives for Tegra; later ones dropped all
   # three. flake.lock holds the commit. nix/toolchain.nix refuses, at evaluation, a nixpkgs that has other ones.
@@ -17,11 +17,32 @@
 
       toolchain = system: target: import ./nix/toolchain.nix { inherit nixpkgs table system target; };
       shells = perTarget (system: target: import ./nix/shell.nix (toolchain system target));
-      wheels = perTarget (system: target: import ./nix/wheel.nix { inherit self; } (toolchain system target));
+      wheels = perTarget (system: target: import ./nix/wheel.nix (toolchain system target));
+
+      # The release's wheels, for every target, from each kind of machine that has their compilers.
+      tools = system: import nixpkgs { inherit system; };
+      locked =
+        system:
+        import ./nix/locked.nix {
+          inherit table system;
+          pkgs = tools system;
+        };
+      releases = builtins.mapAttrs (
+        system: targets:
+        builtins.listToAttrs (
+          map (name: {
+            name = "release-${name}";
+            value = import ./nix/release.nix { inherit self; } {
+              pkgs = tools system;
+              target = targets.${name};
+              release = locked system;
+            };
+          }) (builtins.attrNames targets)
+        )
+      ) table.releasesOf;
 
       withDefault =
         made: builtins.mapAttrs (system: each: each // { default = each.${table.defaultOf.${system}}; }) made;
-      tools = system: import nixpkgs { inherit system; };
       formatter = system: (tools system).nixfmt-rfc-style;
       formatted =
         system:
@@ -32,9 +53,11 @@
     in
     {
       devShells = withDefault shells;
-      packages = withDefault wheels;
+      packages = builtins.mapAttrs (system: each: each // releases.${system}) (withDefault wheels);
       # A wheel that is built has checked itself.
-      checks = builtins.mapAttrs (system: each: each // { format = formatted system; }) wheels;
+      checks = builtins.mapAttrs (
+        system: each: each // releases.${system} // { format = formatted system; }
+      ) wheels;
       formatter = builtins.mapAttrs (system: _: formatter system) table.targetsOf;
     };
 }

@@ -52,10 +52,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--bitsandbytes", metavar="PATH", help="tests/ of a checkout of bitsandbytes, to run with kernelwright"
     )
     group.addoption("--bitsandbytes-only", metavar="EXPRESSION", help="of those the ones that -k EXPRESSION names")
+    group.addoption("--long", action="store_true", help="also what takes minutes or fetches much: tests marked long")
     group.addoption("--whole", action="store_true", help="verify whole wheels, not one operator for one code: minutes")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     # Modules with slow tests come first: of several processes (`-n 2 --dist loadfile --no-loadscope-reorder`) none shall
     # begin with minutes of them when the others have ended.
     slow = {item.path for item in items if item.get_closest_marker("slow")}
@@ -65,5 +66,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         reason = (_why_no_torch() if torch else None) or (_why_no_gpu() if gpu else None)
         if reason is None and torch and gpu:
             reason = _why_no_torch_gpu()
+        if item.get_closest_marker("long") and not config.getoption("--long"):
+            reason = "takes minutes: --long runs it"
         if reason:
             item.add_marker(pytest.mark.skip(reason=reason))

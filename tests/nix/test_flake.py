@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -18,6 +19,8 @@ sys.path.insert(0, str(Path(__file__).parent))  # for flake_support
 from flake_support import ROOT, Flake
 
 from kernelwright_toolchain import source, targets
+from kernelwright_toolchain.locking import names
+from kernelwright_toolchain.providers import pip
 
 pytestmark = pytest.mark.skipif(
     not shutil.which("nix"), reason="Nix is not installed (Debian's nix-bin or any Nix 2.8 or newer); nothing evaluated"
@@ -26,6 +29,16 @@ TABLE = targets.load()
 SYSTEMS = sorted({f"{target.machine}-linux" for target in TABLE.targets.values()})
 ALL = [(f"{target.machine}-linux", name) for name, target in TABLE.targets.items()]
 SHELLS = [f"devShells.{system}.{name}" for system, name in ALL]
+# The release's wheels: of every target, from each kind of machine that has the compilers from PyPI.
+RELEASES = {
+    system: {
+        f"release-{name}"
+        for name, target in TABLE.targets.items()
+        if system.removesuffix("-linux") in TABLE.toolkits[target.toolkit].hosts["pip"]
+    }
+    for system in SYSTEMS
+}
+RELEASED = [(system, name) for system, names in RELEASES.items() for name in sorted(names)]
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +60,8 @@ def test_the_whole_flake_evaluates(flake):
 def test_every_target_has_one_of_each_and_the_released_one_is_the_default(flake, kind):
     for system in SYSTEMS:
         own = {name for where, name in ALL if where == system}
-        assert set(flake.evaluate(f"{kind}.{system}", "builtins.attrNames")) == {*own, "default"}
+        more = RELEASES[system] if kind == "packages" else set()
+        assert set(flake.evaluate(f"{kind}.{system}", "builtins.attrNames")) == {*own, "default", *more}
         released = next(name for name in own if TABLE.targets[name].release)
         path = "each: map (one: one.drvPath) [ each.default each.{0} ]"
         default, named = flake.evaluate(f"{kind}.{system}", path.format(released))
@@ -58,7 +72,7 @@ def test_every_target_has_one_of_each_and_the_released_one_is_the_default(flake,
 def test_checks_build_every_wheel_and_the_formatter_reads_every_file(flake):
     for system in SYSTEMS:
         own = {name for where, name in ALL if where == system}
-        assert set(flake.evaluate(f"checks.{system}", "builtins.attrNames")) == own | {"format"}
+        assert set(flake.evaluate(f"checks.{system}", "builtins.attrNames")) == own | {"format"} | RELEASES[system]
         assert "nixfmt" in flake.evaluate(f"formatter.{system}.name")
         programs = flake.evaluate(f"checks.{system}.format.packages", "map (one: one.name)")
         assert programs == [flake.evaluate(f"formatter.{system}.name")]
@@ -73,11 +87,79 @@ def test_checks_build_every_wheel_and_the_formatter_reads_every_file(flake):
 def test_a_hermetic_build_sees_every_input_and_those_of_a_new_operator(changed):
     (changed.tree / "csrc" / "ops" / "toy").mkdir(parents=True)
     (changed.tree / "csrc" / "ops" / "toy" / "new_op.cu").write_text("// a kernel\n")
-    for system, name in ALL:
-        place = Path(changed.evaluate(f"packages.{system}.{name}.src", "toString"))
+    (changed.tree / "docs").mkdir()
+    (changed.tree / "docs" / "index.md").write_text("A page\n")
+    wheels = [f"{system}.{name}" for system, name in ALL] + [f"{system}.{name}.made" for system, name in RELEASED]
+    for wheel in wheels:
+        place = Path(changed.evaluate(f"packages.{wheel}.src", "toString"))
         for file in source.input_files(changed.tree):
             assert (place / file.relative_to(changed.tree)).read_bytes() == file.read_bytes()
         assert (place / "csrc" / "ops" / "toy" / "new_op.cu").is_file()
+        own = {"flake.lock"} if "release" not in wheel else set()  # the lock of the labelled wheel's own compilers
+        read = {file.relative_to(changed.tree).as_posix() for file in source.input_files(changed.tree)}
+        assert {path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file()} == read | own
+
+
+def derivations(flake: Flake) -> list[str]:
+    """Of every wheel, and of every release's wheel before its commit is laid beside it."""
+    whole = [f"{system}.{name}" for system, name in ALL] + [f"{system}.{name}.made" for system, name in RELEASED]
+    return [flake.evaluate(f"packages.{wheel}.drvPath") for wheel in whole]
+
+
+def test_what_a_wheel_is_not_made_from_leaves_its_derivation_alone(changed):
+    before = derivations(changed)
+    for name in ("docs/index.md", "tests/test_x.py", "CHANGELOG.md", "flake_notes.txt"):
+        (changed.tree / name).parent.mkdir(exist_ok=True)
+        (changed.tree / name).write_text("Another line\n")
+    assert derivations(changed) == before
+    (changed.tree / "csrc").mkdir()
+    (changed.tree / "csrc" / "new.h").write_text("// code\n")
+    assert not set(derivations(changed)) & set(before)
+
+
+def test_the_commit_is_told_beside_the_wheel_alone(changed):
+    """A commit of the same sources gives another statement, and the wheel's own derivation."""
+    # Locked, not overridden: a flake whose lock is not the committed one has no commit.
+    locked = changed.nix("flake", "lock", f"path:{changed.tree}", "--override-input", "nixpkgs", f"path:{changed.nixpkgs}")
+    assert locked.returncode == 0, locked.stderr
+    git = ["git", "-C", str(changed.tree), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    system, name = RELEASED[0]
+    seen = []
+    for word in ("one", "two"):
+        (changed.tree / "notes.txt").write_text(word)
+        subprocess.run([*git, "add", "--all"], check=True)
+        subprocess.run([*git, "commit", "--quiet", "--message", word], check=True)
+        commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+        asked = [f"git+file://{changed.tree}#packages.{system}.{name}", "--apply", "one: [ one.script one.made.drvPath ]"]
+        done = changed.nix("eval", "--json", *asked)
+        assert done.returncode == 0, done.stderr
+        script, made = json.loads(done.stdout)
+        assert f'"{commit}" clean' in script
+        seen.append((script, made))
+    assert seen[0][0] != seen[1][0]
+    assert seen[0][1] == seen[1][1]
+
+
+@pytest.mark.parametrize(("system", "name"), RELEASED)
+def test_a_release_takes_the_locked_files_and_no_compiler(flake, system, name):
+    machine = system.removesuffix("-linux")
+    kits = {TABLE.toolkits[target.toolkit].locks[machine] for target in TABLE.targets.values()}
+    files = json.loads((ROOT / names.NAMES).read_text())
+    wanted = {row["sha256"] for lock in (*kits, "locks/audit.txt") for row in files[lock]}
+    python = flake.evaluate(f"packages.{system}.{name}.packages", "map (one: one.pythonVersion or null)")[0]
+    tools = [row for row in files[TABLE.tools.locks[machine]] if python in row.get("pythons", [python])]
+    wanted |= {row["sha256"] for row in tools if not row["file"].startswith(("cmake-", "ninja-"))}
+    script = flake.evaluate(f"packages.{system}.{name}.made.KW_TOOLS", "one: one.script")
+    shown = flake.nix("show-derivation", "--recursive", flake.evaluate(f"packages.{system}.{name}.made.drvPath"))
+    assert shown.returncode == 0, shown.stderr
+    derived = json.loads(shown.stdout)
+    assert {one["outputs"]["out"].get("hash") for one in derived.values()} - {None} == wanted
+    assert not {path for path in derived if "nvcc" in path or "gcc-wrapper" in path}
+    places = [line.split()[2].strip('"').rpartition("/")[2] for line in script.splitlines() if line.strip()]
+    locks = [lock for lock in (*sorted(kits), "locks/audit.txt", TABLE.tools.locks[machine])]
+    tag = f"-cpython-{python.replace('.', '')}"
+    assert places == [pip.home(ROOT / lock).name + (tag if "tools" in lock else "") for lock in locks]
 
 
 def test_nox_runs_by_the_shells_own_tools(flake):

@@ -8,6 +8,7 @@ only where packages come from), imports nothing of the toolchain, and so is wher
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import subprocess
 import sys
@@ -92,13 +93,22 @@ def sha256_of(item: Mapping[str, Any]) -> str | None:
     return found
 
 
+# A directory that holds what locks name under the names it would have in .kw/tools: Nix fetches it, as a build in its
+# sandbox has no network, and pip may have no place in its shell.
+GIVEN = "KW_TOOLS"
+
+
 def home(lock: Path, *, per_python: bool = False, root: Path | None = None) -> Path:
     """Where the packages of this lock lie, or will."""
     if not lock.is_file():
         raise ToolMissing(f"{lock} does not exist; `python -m toolchain lock` makes the locks from targets.toml")
     digest = hashlib.sha256(lock.read_bytes()).hexdigest()[:16]
     tag = f"-{sys.implementation.cache_tag}" if per_python else ""
-    return (root or project().state) / "tools" / f"{lock.stem}-{digest}{tag}"
+    name = f"{lock.stem}-{digest}{tag}"
+    given = os.environ.get(GIVEN)
+    if given and (Path(given) / name).is_dir():
+        return Path(given) / name
+    return (root or project().state) / "tools" / name
 
 
 def install(lock: Path, *, per_python: bool = False, root: Path | None = None) -> Path:
