@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`beside.py MADE OUT COMMIT DIRTY`: the statements of a build in a sandbox, with the commit that Nix knows the tree by.
+"""`beside.py MADE OUT COMMIT DIRTY`: the statements of a build in a sandbox, with the commit that Nix knows.
 
 The wheel is a function of its sources and is not touched: another commit with the same sources copies it, no more.
 """

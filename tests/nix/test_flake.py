@@ -120,7 +120,9 @@ def test_what_a_wheel_is_not_made_from_leaves_its_derivation_alone(changed):
 def test_the_commit_is_told_beside_the_wheel_alone(changed):
     """A commit of the same sources gives another statement, and the wheel's own derivation."""
     # Locked, not overridden: a flake whose lock is not the committed one has no commit.
-    locked = changed.nix("flake", "lock", f"path:{changed.tree}", "--override-input", "nixpkgs", f"path:{changed.nixpkgs}")
+    locked = changed.nix(
+        "flake", "lock", f"path:{changed.tree}", "--override-input", "nixpkgs", f"path:{changed.nixpkgs}"
+    )
     assert locked.returncode == 0, locked.stderr
     git = ["git", "-C", str(changed.tree), "-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run([*git, "init", "--quiet"], check=True)
@@ -131,7 +133,11 @@ def test_the_commit_is_told_beside_the_wheel_alone(changed):
         subprocess.run([*git, "add", "--all"], check=True)
         subprocess.run([*git, "commit", "--quiet", "--message", word], check=True)
         commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
-        asked = [f"git+file://{changed.tree}#packages.{system}.{name}", "--apply", "one: [ one.script one.made.drvPath ]"]
+        asked = [
+            f"git+file://{changed.tree}#packages.{system}.{name}",
+            "--apply",
+            "one: [ one.script one.made.drvPath ]",
+        ]
         done = changed.nix("eval", "--json", *asked)
         assert done.returncode == 0, done.stderr
         script, made = json.loads(done.stdout)
@@ -157,7 +163,7 @@ def test_a_release_takes_the_locked_files_and_no_compiler(flake, system, name):
     assert {one["outputs"]["out"].get("hash") for one in derived.values()} - {None} == wanted
     assert not {path for path in derived if "nvcc" in path or "gcc-wrapper" in path}
     places = [line.split()[2].strip('"').rpartition("/")[2] for line in script.splitlines() if line.strip()]
-    locks = [lock for lock in (*sorted(kits), "locks/audit.txt", TABLE.tools.locks[machine])]
+    locks = [*sorted(kits), "locks/audit.txt", TABLE.tools.locks[machine]]
     tag = f"-cpython-{python.replace('.', '')}"
     assert places == [pip.home(ROOT / lock).name + (tag if "tools" in lock else "") for lock in locks]
 

@@ -51,7 +51,7 @@ def test_release_means_the_locked_nvrtc_and_zig_in_every_environment(monkeypatch
     options.add_arguments(parser, TABLE)
     assert Options(**vars(parser.parse_args(["--release"]))).settings() == {"provider": "pip", "debug": "no"}
     assert Options(release=True, provider="pip").settings()["provider"] == "pip"
-    with pytest.raises(RequestError, match="--release means .* --provider nix means others"):
+    with pytest.raises(RequestError, match=r"--release means .* --provider nix means others"):
         Options(release=True, provider="nix").settings()
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     monkeypatch.setenv("KW_NIX_TARGET", "linux-x86_64")  # a shell whose compilers are not looked at

@@ -34,12 +34,18 @@ def answer(cmake: str, folder: Path, asked: str, width: str = "8") -> tuple[str,
     low, _, high = asked.partition("...")
     parts = [*low.split("."), "", ""]
     lines += [f'set(PACKAGE_FIND_VERSION "{low}")']
-    lines += [f'set(PACKAGE_FIND_VERSION_{name} "{part}")' for name, part in zip(("MAJOR", "MINOR", "PATCH"), parts)]
+    lines += [
+        f'set(PACKAGE_FIND_VERSION_{name} "{part}")'
+        for name, part in zip(("MAJOR", "MINOR", "PATCH"), parts, strict=False)
+    ]
     if high:
         kind = "EXCLUDE" if high.startswith("<") else "INCLUDE"
         lines += [f'set(PACKAGE_FIND_VERSION_RANGE "{asked}")', f'set(PACKAGE_FIND_VERSION_RANGE_MAX "{kind}")']
         lines += [f'set(PACKAGE_FIND_VERSION_MIN "{low}")', f'set(PACKAGE_FIND_VERSION_MAX "{high.lstrip("<")}")']
-    lines += ["include(v.cmake)", 'message("${PACKAGE_VERSION_COMPATIBLE};${PACKAGE_VERSION_EXACT};${PACKAGE_VERSION_UNSUITABLE}")']
+    lines += [
+        "include(v.cmake)",
+        'message("${PACKAGE_VERSION_COMPATIBLE};${PACKAGE_VERSION_EXACT};${PACKAGE_VERSION_UNSUITABLE}")',
+    ]
     (folder / "ask.cmake").write_text("\n".join(lines))
     done = subprocess.run([cmake, "-P", "ask.cmake"], cwd=folder, capture_output=True, text=True, check=True)
     compatible, exact, unsuitable = done.stderr.strip().split(";")
@@ -67,4 +73,6 @@ def test_a_program_of_32_bits_is_told_that_it_does_not_suit(cmake, tmp_path):
 def test_nothing_that_cmake_writes_by_itself_gets_into_the_package():
     """Its texts differ from release to release, and so would the wheel."""
     for path in (ROOT / "cmake").glob("*.cmake"):
-        assert not re.search(r"CMakePackageConfigHelpers|write_basic|configure_package|install\(EXPORT", path.read_text())
+        assert not re.search(
+            r"CMakePackageConfigHelpers|write_basic|configure_package|install\(EXPORT", path.read_text()
+        )

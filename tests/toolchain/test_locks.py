@@ -50,7 +50,7 @@ def test_names_of_other_files_than_the_locks_are_told(tmp_path):
     path.write_text(good.replace(digest, "0" * 64))
     assert f"does not name the files of {first}" in names.problems(table, tmp_path)[0]
     path.write_text(good.replace(first, "locks/nox.txt"))
-    assert [line.split(";")[0] for line in names.problems(table, tmp_path)] == [
+    assert [line.partition(";")[0] for line in names.problems(table, tmp_path)] == [
         f"{names.NAMES} does not name the files of {first}",
         f"{names.NAMES} names files of locks/nox.txt, which is no lock of compilers or tools",
     ]
@@ -70,7 +70,9 @@ def test_names_are_asked_for_each_python_by_the_locks_own_markers(monkeypatch):
     text = write.text(
         TWO,
         [
-            resolve.Package("a", "1", {(p, m): d * 64 for p, d in (("3.10", "1"), ("3.11", "2")) for m in TWO.machines}),
+            resolve.Package(
+                "a", "1", {(p, m): d * 64 for p, d in (("3.10", "1"), ("3.11", "2")) for m in TWO.machines}
+            ),
             resolve.Package("b-b", "2", {("3.10", m): "3" * 64 for m in TWO.machines}),
         ],
     )

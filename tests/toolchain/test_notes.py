@@ -21,7 +21,11 @@ def test_the_section_of_the_version_is_taken_whole():
 
 @pytest.mark.parametrize(
     ("version", "words"),
-    [("1.1.0", "write the day"), ("0.9.0", "says nothing of 0.9.0"), ("2.0.0", "has no section for 2.0.0; it has 1.1.0")],
+    [
+        ("1.1.0", "write the day"),
+        ("0.9.0", "says nothing of 0.9.0"),
+        ("2.0.0", "has no section for 2.0.0; it has 1.1.0"),
+    ],
 )
 def test_a_version_without_words_is_refused(version, words):
     with pytest.raises(RequestError, match=words):

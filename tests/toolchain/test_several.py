@@ -44,7 +44,9 @@ def test_the_same_bytes_everywhere_are_a_success_and_a_table(builds, tmp_path, c
     assert lines[0] == "# before"
     digest = wheel.read(builds[0] / tiny.NAME).sha256
     assert lines[3:] == [
-        f"| {build} | `{name}` | `{digest}` | same |" for name in (OTHER, tiny.NAME) for build in ("pip", "conda", "nix")
+        f"| {build} | `{name}` | `{digest}` | same |"
+        for name in (OTHER, tiny.NAME)
+        for build in ("pip", "conda", "nix")
     ]
 
 
@@ -68,7 +70,7 @@ def test_a_wheel_that_one_build_lacks_is_a_difference(builds, capsys):
 
 
 def test_nothing_to_compare_is_no_success(builds, tmp_path):
-    with pytest.raises(RequestError, match="only .* was named"):
+    with pytest.raises(RequestError, match=r"only .* was named"):
         run(builds[0])
     empty = tmp_path / "empty"
     empty.mkdir()

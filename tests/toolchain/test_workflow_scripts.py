@@ -243,7 +243,9 @@ def test_conda_hands_on_the_released_wheels_alone(runner):
     dist = runner.folder / "dist"
     dist.mkdir()
     (dist / tiny.NAME.replace("-py3", "+conda-py3")).write_text("")
-    runner.program(Path(runner.env["RUNNER_TEMP"]) / "micromamba", 'touch "dist/kernelwright-0.1.0-py3-none-${@: -1}.whl"')
+    runner.program(
+        Path(runner.env["RUNNER_TEMP"]) / "micromamba", 'touch "dist/kernelwright-0.1.0-py3-none-${@: -1}.whl"'
+    )
     done = runner.run(script)
     assert done.returncode == 0, done.stderr
     assert {path.name for path in (runner.folder / "released").iterdir()} == {
@@ -257,7 +259,9 @@ def test_builds_are_compared_as_their_artifacts_lie(runner, other):
     for folder in ("pip-a", "conda-a", "conda-b"):
         (runner.folder / "builds" / f"build-{folder}").mkdir(parents=True)
         for name in (ONE, OTHER):
-            tiny.write(runner.folder / "builds" / f"build-{folder}" / name, tiny.sealed({"kernelwright/x.py": b"one\n"}))
+            tiny.write(
+                runner.folder / "builds" / f"build-{folder}" / name, tiny.sealed({"kernelwright/x.py": b"one\n"})
+            )
     for kind in ("sandbox", "shell"):
         for target, name in (("x", ONE), ("a", OTHER)):
             place = runner.folder / "builds" / f"build-nix-{kind}-{target}"

@@ -117,7 +117,9 @@ def test_renovate_finds_every_pin():
     (manager,) = json.loads((ROOT / ".github/renovate.json").read_text())["customManagers"]
     (form,) = manager["matchStrings"]
     text = (render.TEMPLATES / "pins.toml").read_text()
-    found = {m["depName"]: (m["currentValue"], m["currentDigest"]) for m in re.finditer(form.replace("(?<", "(?P<"), text)}
+    found = {
+        m["depName"]: (m["currentValue"], m["currentDigest"]) for m in re.finditer(form.replace("(?<", "(?P<"), text)
+    }
     assert found == {name: (pin["version"], pin["commit"]) for name, pin in render.pins()["action"].items()}
     (place,) = manager["managerFilePatterns"]
     assert re.fullmatch(place.strip("/"), f"{render.SOURCES}/pins.toml")

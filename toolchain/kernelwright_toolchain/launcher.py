@@ -314,7 +314,41 @@ def ready(tree: Path) -> tuple[str, Path]:
     return python_of(home, lock), home
 
 
+def sessions(tree: Path) -> dict[str, str]:
+    """verb -> what it does, out of noxfile.py, which is read and not imported: there may be no nox yet."""
+    module = ast.parse((tree / "noxfile.py").read_text(encoding="utf-8"))
+    found = [node for node in module.body if isinstance(node, ast.FunctionDef) and node.decorator_list]
+    return {node.name: (ast.get_docstring(node) or "").partition("\n")[0] for node in found}
+
+
+def usage(verbs: dict[str, str]) -> str:
+    width = max(map(len, verbs), default=0)
+    return "\n".join([
+        "usage: ./kw VERB [OPTIONS]", "",
+        *(f"  {verb:<{width}}  {about}" for verb, about in verbs.items()), "",
+        "`./kw VERB --help` has a verb's options. All that is fetched or made lies in .kw/ and dist/.",
+    ])  # fmt: skip
+
+
+def nox_words(words: list[str], verbs: dict[str, str]) -> list[str]:
+    """What nox is told: the verbs, and behind `--` what is theirs, which a person may leave out."""
+    if words[0].startswith("-"):
+        return words  # nox's own, as in `-s build`
+    count = next((place for place, word in enumerate(words) if word not in verbs), len(words))
+    if not count:
+        raise Failed(f"{words[0]!r} is no verb\n{usage(verbs)}", EXIT["RequestError"])
+    options = words[count:]
+    if "--" in options:
+        options.remove("--")
+    return ["-s", *words[:count], *(["--", *options] if options else [])]
+
+
 def hand_over(tree: Path, words: list[str]) -> None:
+    verbs = sessions(tree)
+    if not words or words[0] in ("-h", "--help"):
+        print(usage(verbs))
+        return
+    given = nox_words(words, verbs)
     odd = about_path(tree)
     if odd:
         raise Failed(odd, EXIT["RequestError"])
@@ -325,11 +359,10 @@ def hand_over(tree: Path, words: list[str]) -> None:
     if (home / "modules").is_dir():
         env[MODULES] = str(home / "modules")
         nox = ["-c", FROM_MODULES]
-    verbs = ["--list"] if not words else [] if words[0].startswith("-") else ["-s"]
     with contextlib.suppress(FileNotFoundError):  # the toolchain sees paths from where the person stands
         env["KW_CALLED_FROM"] = str(Path.cwd())
     os.chdir(tree)  # as nox does anyway
-    os.execve(python, [python, "-I", *nox, "--noxfile", str(tree / "noxfile.py"), *verbs, *words], env)  # noqa: S606 - no shell
+    os.execve(python, [python, "-I", *nox, "--noxfile", str(tree / "noxfile.py"), *given], env)  # noqa: S606 - no shell
 
 
 def main(tree: Path, words: list[str]) -> None:

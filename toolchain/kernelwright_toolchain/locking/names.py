@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""locks/files.json: the name of each file that the release's compilers and tools are, beside the hash that the lock has.
+"""locks/files.json: the names of the files of the release's compilers and tools, beside the hashes that the locks have.
 
-pip finds a file by its hash, Nix must name it to fetch it. No lock is rewritten for that: the digest of a lock stands in
-every wheel.
+pip finds a file by its hash, Nix must name it to fetch it. No lock is rewritten for that: the digest of a lock stands
+in every wheel.
 """
 
 from __future__ import annotations

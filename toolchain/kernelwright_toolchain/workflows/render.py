@@ -51,13 +51,15 @@ def _values(table: Table) -> dict[str, str]:
         "conda machines": lines(
             [
                 {
-                    "subdir": conda.subdir(m), "runner": label, "sha256": micromamba[m],
+                    "subdir": conda.subdir(m),
+                    "runner": label,
+                    "sha256": micromamba[m],
                     "release": m in reference.hosts["pip"],
                 }
                 for m in reference.hosts["conda"]
                 if m in released
                 for label in ([runners[m]["label"], runners[m]["second"]][: 1 + (m in reference.hosts["pip"])])
-            ]  # fmt: skip
+            ]
         ),
         "shells": lines(
             [{"target": t.name, "runner": runners[t.machine]["label"]} for t in table.targets.values()],
