@@ -16,7 +16,22 @@
         make: builtins.mapAttrs (system: targets: builtins.mapAttrs (_: make system) targets) table.targetsOf;
 
       toolchain = system: target: import ./nix/toolchain.nix { inherit nixpkgs table system target; };
-      shells = perTarget (system: target: import ./nix/shell.nix (toolchain system target));
+      shell = system: target: asked: import ./nix/shell.nix asked (toolchain system target);
+      shells = builtins.mapAttrs (
+        system: targets:
+        builtins.listToAttrs (
+          builtins.concatMap (name: [
+            {
+              inherit name;
+              value = shell system targets.${name} { };
+            }
+            {
+              name = "${name}-tests";
+              value = shell system targets.${name} { tests = true; };
+            }
+          ]) (builtins.attrNames targets)
+        )
+      ) table.targetsOf;
       wheels = perTarget (system: target: import ./nix/wheel.nix (toolchain system target));
 
       # The release's wheels, for every target, from each kind of machine that has their compilers.
@@ -50,8 +65,51 @@
           nixfmt --check ${./flake.nix} ${./nix}/*.nix
           touch "$out"
         '';
+      rowOf =
+        system: target:
+        table.targetsOf.${system}.${target}
+          or (throw "targets.toml has no target ${target} that is built on ${system}; there are ${toString (builtins.attrNames table.targetsOf.${system})}");
     in
     {
+      # For other projects' flakes: a shell with a target's compilers, a wheel by the release's.
+      lib.mkKernelShell =
+        {
+          system,
+          target ? table.defaultOf.${system},
+          packages ? [ ],
+        }:
+        shell system (rowOf system target) { more = packages; };
+      lib.buildWheel =
+        {
+          system,
+          target ? table.defaultOf.${system},
+          ...
+        }@asked:
+        import ./nix/project.nix {
+          inherit target;
+          pkgs = tools system;
+          release = locked system;
+        } (builtins.removeAttrs asked [ "system" "target" ]);
+      overlays.default = import ./nix/overlay.nix { inherit self table; };
+      templates.default = {
+        path = ./nix/template;
+        description = "A package of CUDA kernels, its wheel and its shell";
+      };
+      # `nix run . -- doctor`: the installed command, out of the released wheel.
+      apps = builtins.mapAttrs (
+        system: _:
+        let
+          pkgs = (tools system).extend self.overlays.default;
+          installed = pkgs.python3.withPackages (modules: [ modules.kernelwright ]);
+        in
+        {
+          default = {
+            type = "app";
+            program = "${installed}/bin/kernelwright";
+          };
+        }
+      ) (builtins.removeAttrs table.targetsOf (builtins.filter (s: table.releasesOf.${s} == { }) (builtins.attrNames table.targetsOf)));
+
       devShells = withDefault shells;
       packages = builtins.mapAttrs (system: each: each // releases.${system}) (withDefault wheels);
       # A wheel that is built has checked itself.

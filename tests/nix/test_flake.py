@@ -7,6 +7,7 @@ Nothing is built here: that needs the real nixpkgs and NVIDIA's archives.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from flake_support import ROOT, Flake
 
 from kernelwright_toolchain import source, targets
 from kernelwright_toolchain.locking import names
+from kernelwright_toolchain.locking.wanted import pyproject
 from kernelwright_toolchain.providers import pip
 
 pytestmark = pytest.mark.skipif(
@@ -29,6 +31,7 @@ TABLE = targets.load()
 SYSTEMS = sorted({f"{target.machine}-linux" for target in TABLE.targets.values()})
 ALL = [(f"{target.machine}-linux", name) for name, target in TABLE.targets.items()]
 SHELLS = [f"devShells.{system}.{name}" for system, name in ALL]
+TESTING = [f"{shell}-tests" for shell in SHELLS]
 # The release's wheels: of every target, from each kind of machine that has the compilers from PyPI.
 RELEASES = {
     system: {
@@ -60,7 +63,7 @@ def test_the_whole_flake_evaluates(flake):
 def test_every_target_has_one_of_each_and_the_released_one_is_the_default(flake, kind):
     for system in SYSTEMS:
         own = {name for where, name in ALL if where == system}
-        more = RELEASES[system] if kind == "packages" else set()
+        more = RELEASES[system] if kind == "packages" else {f"{name}-tests" for name in own}
         assert set(flake.evaluate(f"{kind}.{system}", "builtins.attrNames")) == {*own, "default", *more}
         released = next(name for name in own if TABLE.targets[name].release)
         path = "each: map (one: one.drvPath) [ each.default each.{0} ]"
@@ -292,3 +295,62 @@ def test_a_lock_of_other_inputs_is_noticed(changed):
     changed.change("flake.nix", "NixOS/nixpkgs/nixos-24.11", "NixOS/nixpkgs/nixos-24.05")
     done = changed.nix("flake", "metadata", "--json", "--no-update-lock-file", f"path:{changed.tree}")
     assert done.returncode != 0
+
+
+def test_a_shell_for_tests_has_the_library_that_torch_is_linked_with(flake):
+    for plain, testing in zip(SHELLS, TESTING, strict=True):
+        hooks = [flake.evaluate(f"{shell}.shellHook") for shell in (plain, testing)]
+        assert ["LD_LIBRARY_PATH" in hook for hook in hooks] == [False, True]
+        assert all("unset CUDA_HOME CUDA_PATH NVCC_CCBIN\n" in hook for hook in hooks)
+        assert re.search(r'LD_LIBRARY_PATH="\S+gcc\S*/lib:\S+zlib\S*/lib\$', hooks[1])
+
+
+def test_other_flakes_get_a_shell_and_a_wheel_of_their_own(flake):
+    ask = """lib: let
+      shell = lib.mkKernelShell { system = "x86_64-linux"; packages = [ (derivation { name = "extra"; system = "x"; builder = "y"; }) ]; };
+      wheel = lib.buildWheel { system = "x86_64-linux"; target = "linux-x86_64"; src = ./.; options = [ "--archs" "80" ]; };
+    in { shell = map (one: one.name) shell.packages; inherit (wheel) buildPhase; }"""
+    found = flake.evaluate("lib", ask.replace("./.", '"/nowhere"'))
+    assert "extra" in found["shell"]
+    assert any(name.startswith("cuda_nvcc") for name in found["shell"])
+    assert "kernelwright_toolchain.verbs build" in found["buildPhase"]
+    assert "--target linux-x86_64" in found["buildPhase"]
+    done = flake.against_the_stand_in(
+        "eval", words=["--raw", f"path:{flake.tree}#lib", "--apply", 'lib: (lib.mkKernelShell { system = "x86_64-linux"; target = "l4t-r36"; }).drvPath']
+    )
+    assert "no target l4t-r36 that is built on x86_64-linux; there are linux-x86_64" in done.stderr
+
+
+def test_python_with_packages_takes_the_released_wheel(flake):
+    system, name = next(row for row in RELEASED if row[1] == "release-linux-x86_64")
+    program = flake.evaluate(f"apps.{system}.default.program")
+    assert program.endswith("/bin/kernelwright")
+    assert set(flake.evaluate("apps", "builtins.attrNames")) == {where for where in SYSTEMS if RELEASES[where]}
+    ask = """overlay: let
+      prev = { pythonPackagesExtensions = [ ]; };
+      final = { stdenv.hostPlatform.system = "SYSTEM"; lib.licenses.mit = { }; };
+      extension = builtins.head (overlay final prev).pythonPackagesExtensions;
+    in (extension { buildPythonPackage = given: given; } { }).kernelwright.src"""
+    src = flake.evaluate("overlays.default", ask.replace("SYSTEM", system))
+    version = pyproject()["project"]["version"]
+    assert src == (
+        flake.evaluate(f"packages.{system}.{name}.outPath")
+        + f"/kernelwright-{version}-py3-none-{TABLE.targets['linux-x86_64'].platform_tag}.whl"
+    )
+    done = flake.against_the_stand_in(
+        "eval", words=["--raw", f"path:{flake.tree}#overlays.default", "--apply", ask.replace("SYSTEM", "aarch64-linux")]
+    )
+    assert "is not locked for aarch64-linux, so release-linux-aarch64 is not there" in done.stderr
+
+
+def test_the_template_names_what_the_flake_has(flake):
+    place = Path(flake.evaluate("templates.default.path", "toString"))
+    assert {path.name for path in place.rglob("*") if path.is_file()} == {"flake.nix", "pyproject.toml", "scale.cu"}
+    used = set(re.findall(r"kernelwright\.lib\.(\w+)", (place / "flake.nix").read_text()))
+    assert used == set(flake.evaluate("lib", "builtins.attrNames"))
+
+
+def test_unfree_packages_are_nvidias_named_ones_alone(changed):
+    assert "allowUnfree =" not in (changed.tree / "nix" / "toolchain.nix").read_text()
+    changed.change("nix/toolchain.nix", '    "cuda_nvdisasm"\n  ];', "  ];")
+    assert "refusing to evaluate an unfree package" in changed.refusal("devShells.x86_64-linux.default")

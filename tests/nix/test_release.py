@@ -81,7 +81,11 @@ def copied(tree: Path) -> Path:
 def by_kw(tree: Path, target: str, few: list[str]) -> Path:
     """Where the verb puts the wheel that it makes in this tree by the tools of `./kw provision`."""
     command = start.command(sys.executable, tree, "kernelwright_toolchain", "build", "--target", target, *few)
-    env = {**os.environ, pip.GIVEN: str(ROOT / ".kw" / "tools"), start.MODULES: start.joined(start.importable())}
+    env = {
+        **os.environ,
+        pip.GIVEN: str(ROOT / ".kw" / "tools"),
+        start.MODULES: start.joined([standin._with_nox(), *start.importable()]),
+    }
     done = subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return tree / "dist"

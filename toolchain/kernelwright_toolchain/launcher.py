@@ -261,15 +261,28 @@ def as_root(command: str) -> str:
 
 def make(part: Path, lock: Path) -> None:
     """Fills a directory with nox: a virtual environment, or a plain directory of modules."""
+    scratch = part.with_name(f"{part.name}.part-tmp")  # of pip, which leaves it in /tmp when it is killed
+    scratch.mkdir()
+    try:
+        fill(part, lock, {"TMPDIR": str(scratch)})
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    (part / "complete").write_text(json.dumps(identity(lock)), encoding="utf-8")
+
+
+def fill(part: Path, lock: Path, more: dict[str, str]) -> None:
+    """By venv and its pip, or by this interpreter's pip; `more` is for their environment."""
     install = ["install", "--quiet", "--require-hashes", "--only-binary", ":all:", "-r", str(lock)]
     if has("venv") and has("ensurepip"):
-        run([sys.executable, "-I", "-m", "venv", str(part)], bare_environment(), "making a virtual environment")
+        env = {**bare_environment(), **more}
+        run([sys.executable, "-I", "-m", "venv", str(part)], env, "making a virtual environment")
         pip = [str(part / "bin" / "python"), "-I", "-m", "pip"]
-        run([*pip, *install], pip_environment(pip), "installing nox from locks/nox.txt")
+        run([*pip, *install], {**pip_environment(pip), **more}, "installing nox from locks/nox.txt")
     elif pip_command():
         pip = pip_command()
         into = ["--target", str(part / "modules")]
-        run([*pip, *install, *into], pip_environment(pip), "installing nox from locks/nox.txt into a directory")
+        env = {**pip_environment(pip), **more}
+        run([*pip, *install, *into], env, "installing nox from locks/nox.txt into a directory")
     else:
         raise Failed(
             f"{sys.executable} (Python {sys.version.split()[0]}) can make no isolated place for tools: it has neither "
@@ -277,7 +290,6 @@ def make(part: Path, lock: Path) -> None:
             f"needs one of the two. Run\n\n    {advice()}\n\nand then the same ./kw again.",
             EXIT["ToolMissing"],
         )
-    (part / "complete").write_text(json.dumps(identity(lock)), encoding="utf-8")
 
 
 def identity(lock: Path) -> dict[str, str]:

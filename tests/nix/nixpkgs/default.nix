@@ -5,6 +5,7 @@
 {
   system,
   config ? { },
+  overlays ? [ ],
 }:
 let
   answers = import ./answers.nix;
@@ -61,7 +62,7 @@ let
     inherit cc;
     mkDerivation = make { inherit cc; };
   };
-  gccOfCuda = package "gcc-wrapper" answers.gcc { };
+  gccOfCuda = package "gcc-wrapper" answers.gcc { cc = package "gcc" answers.gcc { }; };
 
   pythonModules = builtins.listToAttrs (
     map (name: { inherit name; value = package name "0" { }; }) [ "nox" "packaging" "pathspec" "pytest" "virtualenv" ]
@@ -83,14 +84,29 @@ let
     buildPythonPackage = wanted: package wanted.pname wanted.version { inherit (wanted) src; };
   };
   stdenvNoCC = stdenvWith (package "no-compiler" "0" { });
-in
-{
+  withModules =
+    modules: choose:
+    make stdenvNoCC (build.package "python3" // { name = "python3-env"; modules = choose modules; });
+
+  # An overlay as far as ours goes: more Python modules.
+  extended =
+    packages: overlay:
+    let
+      final = packages // overlay final packages;
+      more = map (extension: extension (pythonModules // builtins.foldl' (all: one: all // one) { } more) pythonModules) final.pythonPackagesExtensions;
+      modules = builtins.foldl' (all: one: all // one) pythonModules more;
+    in
+    final // { python3 = packages.python3 // { pkgs = modules; withPackages = withModules modules; }; };
+  whole = rec {
   lib = {
     versions.major = version: builtins.head (builtins.splitVersion version);
     hasInfix = infix: text: builtins.length (builtins.split infix text) > 1;
     foldl' = builtins.foldl';
     getBin = value: value;
     getLib = value: value;
+    optionalString = wanted: text: if wanted then text else "";
+    makeLibraryPath = packages: builtins.concatStringsSep ":" (map (one: "${one}/lib") packages);
+    escapeShellArgs = words: builtins.concatStringsSep " " (map (word: "'${word}'") words);
     licenses.mit = { };
   };
   ${answers.set} = {
@@ -100,12 +116,13 @@ in
     override = { stdenv }: make stdenv;
   };
   inherit stdenvNoCC;
+  stdenv = stdenvWith gccOfCuda // { hostPlatform = { inherit system; }; };
+  zlib = package "zlib" "1.3" { };
+  pythonPackagesExtensions = [ ];
   python3 = package "python3" answers.python { } // {
     pythonVersion = answers.python;
     pkgs = pythonModules;
-    withPackages =
-      choose:
-      make stdenvNoCC (build.package "python3" // { name = "python3-env"; modules = choose pythonModules; });
+    withPackages = withModules pythonModules;
   };
   cmake = package "cmake" "3.30" { };
   ninja = package "ninja" "1.12" { };
@@ -115,4 +132,7 @@ in
     name: attributes: script:
     make stdenvNoCC (build.command // removeAttrs attributes [ "passthru" ] // { inherit name script; })
     // (attributes.passthru or { });
-}
+    extend = extended whole;
+  };
+in
+builtins.foldl' extended whole overlays

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -41,13 +42,16 @@ def build_wheel(
 
     `library` is CMake's build directory, in which other wheels may have been built before.
     """
+    scratch = workspace / "tmp"  # and not /tmp: a child that is killed leaves behind what it holds there
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
     given = json.dumps({"settings": settings, "build_dir": str(library), "out": str(out), "jobs": jobs})
     out.mkdir(parents=True, exist_ok=True)
     log = workspace / "package.log"
     terminal = sys.stderr.isatty()
     started = time.monotonic()
     command = start.command(tools.python, project().root, "kernelwright_toolchain.wheel", given)
-    env = _environment(tools, jobs)
+    env = {**_environment(tools, jobs), "TMPDIR": str(scratch)}
     lines = []
     with (
         log.open("w", encoding="utf-8") as kept,
@@ -70,7 +74,10 @@ def build_wheel(
                 _show(line, terminal)
         except BaseException:  # otherwise it would be waited for here
             os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
             raise
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
         code, peak = measured.outcome(report.fileno(), child.wait())
     if terminal:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -72,10 +73,16 @@ def pip_command() -> list[str]:
     return [sys.executable, "-I", f"{wheel.path}/pip"]
 
 
-def run_pip(arguments: Sequence[str], what: str, python: Path | None = None) -> str:
-    """pip's standard output; a ProvisionError with all it said if it failed. `python`: with that one's own pip."""
+def run_pip(arguments: Sequence[str], what: str, python: Path | None = None, scratch: Path | None = None) -> str:
+    """pip's standard output; a ProvisionError with all it said if it failed. `python`: with that one's own pip.
+
+    `scratch`: where it unpacks, instead of /tmp, where a killed pip leaves what it has fetched.
+    """
     command = [str(python), "-I", "-m", "pip"] if python else pip_command()
     environment: Mapping[str, str] = launcher.pip_environment(command)
+    if scratch:
+        scratch.mkdir(parents=True, exist_ok=True)
+        environment = {**environment, "TMPDIR": str(scratch)}
     done = subprocess.run([*command, *arguments], env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         said = "\n".join(line for line in done.stderr.splitlines() if "is ignored: it is neither" not in line)
@@ -125,7 +132,10 @@ def install(lock: Path, *, per_python: bool = False, root: Path | None = None) -
         if not place.is_dir():
             print(f"installing {project().shown(lock)}: {_names(lock)}", flush=True)
             with published(place) as part:
-                run_pip([*FLAGS, "--target", str(part), "-r", str(lock)], f"installing {lock.name} into {place}")
+                scratch = part / ".tmp"
+                words = [*FLAGS, "--target", str(part), "-r", str(lock)]
+                run_pip(words, f"installing {lock.name} into {place}", scratch=scratch)
+                shutil.rmtree(scratch)
     return place
 
 
