@@ -56,6 +56,10 @@
         )
       ) table.releasesOf;
 
+      unreleased = builtins.filter (system: table.releasesOf.${system} == { }) (
+        builtins.attrNames table.targetsOf
+      );
+
       withDefault =
         made: builtins.mapAttrs (system: each: each // { default = each.${table.defaultOf.${system}}; }) made;
       formatter = system: (tools system).nixfmt-rfc-style;
@@ -68,7 +72,8 @@
       rowOf =
         system: target:
         table.targetsOf.${system}.${target}
-          or (throw "targets.toml has no target ${target} that is built on ${system}; there are ${toString (builtins.attrNames table.targetsOf.${system})}");
+          or (throw "no target ${target} is built on ${system}; there are ${toString (namesOf system)}");
+      namesOf = system: builtins.attrNames table.targetsOf.${system};
     in
     {
       # For other projects' flakes: a shell with a target's compilers, a wheel by the release's.
@@ -108,7 +113,7 @@
             program = "${installed}/bin/kernelwright";
           };
         }
-      ) (builtins.removeAttrs table.targetsOf (builtins.filter (s: table.releasesOf.${s} == { }) (builtins.attrNames table.targetsOf)));
+      ) (builtins.removeAttrs table.targetsOf unreleased);
 
       devShells = withDefault shells;
       packages = builtins.mapAttrs (system: each: each // releases.${system}) (withDefault wheels);

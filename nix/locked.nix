@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# The release's compilers as Nix fetches them: each file of pip's locks is a fixed output, by the lock's sha256 and by the
-# name that locks/files.json has for it. They lie unpacked under the names that `./kw provision` gives them in .kw/tools,
-# so a build finds them by KW_TOOLS: NVRTC needs the C library alone, zig nothing. CMake and ninja are left to nixpkgs:
+# The release's compilers as Nix fetches them: each file of pip's locks is a fixed output, by the lock's sha256 and the
+# name that locks/files.json has for it. They lie unpacked under the names that `./kw provision` gives them, so that a
+# build finds them by KW_TOOLS: NVRTC needs the C library alone, zig nothing. CMake and ninja are left to nixpkgs:
 # PyPI's programs do not start where there is no /lib64, and no byte of a wheel depends on their release.
 {
   pkgs,

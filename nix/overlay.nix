@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# overlays.default: python3Packages.kernelwright, for every Python of the nixpkgs that takes it: the released wheel itself.
+# overlays.default: python3Packages.kernelwright, for every Python of a nixpkgs: the released wheel itself.
 { self, table }:
 final: prev: {
   pythonPackagesExtensions = prev.pythonPackagesExtensions ++ [
@@ -11,7 +11,7 @@ final: prev: {
         name = "release-${target.name}";
         wheel =
           self.packages.${system}.${name}
-            or (throw "kernelwright: NVRTC ${target.toolkit.release} is not locked for ${system}, so ${name} is not there; build it on x86_64-linux");
+            or (throw "kernelwright: NVRTC ${target.toolkit.release} is not locked for ${system}, so ${name} is not there");
         inherit ((builtins.fromTOML (builtins.readFile ../pyproject.toml)).project) version;
       in
       {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# lib.buildWheel: the wheel of another project, by the locked NVRTC and zig (docs/own-project.md): packages of kernels and
-# projects whose own backend needs no nvcc. The toolchain and the compilers are this tree's.
+# lib.buildWheel: the wheel of another project's kernels, by the locked NVRTC and zig (docs/own-project.md). The
+# toolchain and the compilers are this tree's.
 {
   pkgs,
   release,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-# `nix build .#release-<target>`: the released wheel, the bytes that `./kw build` makes, by the locked NVRTC and zig. One
-# machine builds it for every target. The commit enters the statement beside the wheel alone, in a derivation of its own.
+# `nix build .#release-<target>`: the released wheel, the bytes that `./kw build` makes, by the locked NVRTC and zig.
+# One machine builds it for every target. The commit enters the statement beside the wheel alone, in a derivation of
+# its own.
 { self }:
 {
   pkgs,

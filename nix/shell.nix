@@ -32,7 +32,8 @@ pkgs.mkShell.override { inherit stdenv; } (
           ]
         }''${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
       ''}
-      echo "kernelwright for ${target.name}: nox -s build, by nvcc ${target.toolkit.components.nvcc} and GCC, labelled" >&2
+      echo "kernelwright for ${target.name}: nvcc ${target.toolkit.components.nvcc}" >&2
+      echo "  nox -s build, by this nvcc and its GCC: a wheel with the label +nix" >&2
       echo "  nox -s build -- --release, by the locked NVRTC and zig: the released wheel's bytes" >&2
     '';
   }

@@ -68,8 +68,8 @@ let
         sha256 = builtins.elemAt (builtins.head found) 2;
       };
 
-  # What one lock holds, of the files that are named for Nix: those that this Python takes, in a directory that has the name
-  # that toolchain/kernelwright_toolchain/providers/pip.py gives it.
+  # What one lock holds, of the files that are named for Nix: those that this Python takes, and the name of their
+  # directory, as toolchain/kernelwright_toolchain/providers/pip.py gives it.
   files = builtins.fromJSON (builtins.readFile ../locks/files.json);
   setOf =
     python: left: perPython: lock:
@@ -117,7 +117,7 @@ in
   # { <system> = { <target> = its row, resolved; }; }
   targetsOf = toAttrs (system: toAttrs resolve (namesOf system)) systems;
 
-  # { <system> = { <target> = its row; }; }: those whose wheel a machine of the system builds by the release's compilers.
+  # { <system> = { <target> = its row; }; }: what a machine of the system builds by the release's compilers.
   releasesOf = toAttrs (
     system:
     toAttrs resolve (

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# `nix build .#<target>`: the labelled wheel, built without network by the nvcc and GCC that the shell has; its self-check
-# runs there too. release.nix has the released one.
+# `nix build .#<target>`: the labelled wheel, built without network by the nvcc and GCC that the shell has; its
+# self-check runs there too. release.nix has the released one.
 {
   pkgs,
   target,

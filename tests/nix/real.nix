@@ -61,7 +61,10 @@ in
   inherit package;
   fetched =
     wanted:
-    bash ''cp "${wheels}/${wanted.pname}-${wanted.version}-${wanted.python}-${wanted.abi}-${wanted.platform}.whl" "$out"'';
+    let
+      words = [ wanted.pname wanted.version wanted.python wanted.abi wanted.platform ];
+    in
+    bash ''cp "${wheels}/${builtins.concatStringsSep "-" words}.whl" "$out"'';
   command =
     bash ''
       . "$stdenv/setup"

@@ -316,9 +316,15 @@ def test_other_flakes_get_a_shell_and_a_wheel_of_their_own(flake):
     assert "kernelwright_toolchain.verbs build" in found["buildPhase"]
     assert "--target linux-x86_64" in found["buildPhase"]
     done = flake.against_the_stand_in(
-        "eval", words=["--raw", f"path:{flake.tree}#lib", "--apply", 'lib: (lib.mkKernelShell { system = "x86_64-linux"; target = "l4t-r36"; }).drvPath']
+        "eval",
+        words=[
+            "--raw",
+            f"path:{flake.tree}#lib",
+            "--apply",
+            'lib: (lib.mkKernelShell { system = "x86_64-linux"; target = "l4t-r36"; }).drvPath',
+        ],
     )
-    assert "no target l4t-r36 that is built on x86_64-linux; there are linux-x86_64" in done.stderr
+    assert "no target l4t-r36 is built on x86_64-linux; there are linux-x86_64" in done.stderr
 
 
 def test_python_with_packages_takes_the_released_wheel(flake):
@@ -338,7 +344,8 @@ def test_python_with_packages_takes_the_released_wheel(flake):
         + f"/kernelwright-{version}-py3-none-{TABLE.targets['linux-x86_64'].platform_tag}.whl"
     )
     done = flake.against_the_stand_in(
-        "eval", words=["--raw", f"path:{flake.tree}#overlays.default", "--apply", ask.replace("SYSTEM", "aarch64-linux")]
+        "eval",
+        words=["--raw", f"path:{flake.tree}#overlays.default", "--apply", ask.replace("SYSTEM", "aarch64-linux")],
     )
     assert "is not locked for aarch64-linux, so release-linux-aarch64 is not there" in done.stderr
 

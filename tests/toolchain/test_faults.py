@@ -25,9 +25,8 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from kernelwright_toolchain import disk, orphans
-from kernelwright_toolchain.building import package
 from kernelwright_toolchain.errors import CompileError, DiskFull, ProvisionError, RequestError
-from kernelwright_toolchain.providers import host, pip
+from kernelwright_toolchain.providers import pip
 from tests.toolchain import launcher
 from tests.tree import ROOT
 
@@ -222,53 +221,6 @@ def test_kw_ends_with_the_exit_code_of_its_verb(monkeypatch, capfd):
         noxfile(monkeypatch).build(SimpleNamespace(posargs=["--archs", "12"]))
     assert ended.value.code == RequestError.exit_code
     assert "error: arch '12'" in capfd.readouterr().err
-
-
-# What a build's own child leaves where temporary files go, and then waits to be killed.
-CHILD = """
-import sys, tempfile, time
-print(tempfile.mkdtemp(), flush=True)
-time.sleep(600)
-"""
-
-
-def test_a_child_that_is_killed_leaves_no_temporary_files(monkeypatch, tmp_path):
-    """It has no time to clean up, so what it has of them lies where its parent sweeps."""
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "elsewhere"))
-    monkeypatch.setattr(package.start, "command", lambda *_: [sys.executable, "-c", CHILD])
-    seen = []
-
-    def interrupted(line: str, _: bool) -> None:  # noqa: FBT001 - as it is called
-        place = Path(line.strip())
-        seen.append((place, place.is_dir()))
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(package, "_show", interrupted)
-    tools = host.HostTools(Path(sys.executable), (), (), None)
-    with pytest.raises(KeyboardInterrupt):
-        package.build_wheel({}, tools, tmp_path, tmp_path / "library", tmp_path / "out", 1)
-    ((place, was_there),) = seen
-    assert was_there
-    assert place.is_relative_to(tmp_path)
-    assert not place.exists()
-    assert not (tmp_path / "elsewhere").exists()
-
-
-def test_pip_unpacks_where_it_is_swept_up(monkeypatch, tmp_path):
-    said = []
-
-    def run(command, env, **_):
-        said.append(env["TMPDIR"])
-        return subprocess.CompletedProcess(command, 0, "", "")
-
-    monkeypatch.setattr(pip.launcher, "pip_environment", lambda _: {})
-    monkeypatch.setattr(pip.subprocess, "run", run)
-    lock = tmp_path / "thing.txt"
-    lock.write_text("thing==1 --hash=sha256:0\n")
-    place = pip.install(lock, root=tmp_path / "state")
-    (scratch,) = said
-    assert Path(scratch).parent.parent == place.parent  # in what another run removes if this one is killed
-    assert list(place.iterdir()) == []
 
 
 # -- a full disk

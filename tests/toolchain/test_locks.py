@@ -60,7 +60,7 @@ def test_names_of_other_files_than_the_locks_are_told(tmp_path):
 
 def named(file: str, digest: str) -> dict:
     return {
-        "metadata": {"name": file.split("-")[0], "version": file.split("-")[1]},
+        "metadata": {"name": file.split("-", maxsplit=1)[0], "version": file.split("-")[1]},
         "download_info": {"url": f"https://h.invalid/x/{file}", "archive_info": {"hashes": {"sha256": digest}}},
     }
 

@@ -93,8 +93,9 @@ let
     packages: overlay:
     let
       final = packages // overlay final packages;
-      more = map (extension: extension (pythonModules // builtins.foldl' (all: one: all // one) { } more) pythonModules) final.pythonPackagesExtensions;
-      modules = builtins.foldl' (all: one: all // one) pythonModules more;
+      modules = builtins.foldl' (
+        all: extension: all // extension modules all
+      ) pythonModules final.pythonPackagesExtensions;
     in
     final // { python3 = packages.python3 // { pkgs = modules; withPackages = withModules modules; }; };
   whole = rec {

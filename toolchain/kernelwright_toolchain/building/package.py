@@ -35,6 +35,12 @@ def _environment(tools: HostTools, jobs: int | None) -> dict[str, str]:
     }
 
 
+def _emptied(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
 def build_wheel(
     settings: dict[str, str], tools: HostTools, workspace: Path, library: Path, out: Path, jobs: int | None
 ) -> tuple[Path, Step]:
@@ -42,9 +48,7 @@ def build_wheel(
 
     `library` is CMake's build directory, in which other wheels may have been built before.
     """
-    scratch = workspace / "tmp"  # and not /tmp: a child that is killed leaves behind what it holds there
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir(parents=True)
+    scratch = _emptied(workspace / "tmp")  # and not /tmp: a child that is killed leaves behind what it holds there
     given = json.dumps({"settings": settings, "build_dir": str(library), "out": str(out), "jobs": jobs})
     out.mkdir(parents=True, exist_ok=True)
     log = workspace / "package.log"
