@@ -9,9 +9,8 @@ final: prev: {
         inherit (final.stdenv.hostPlatform) system;
         target = table.targetsOf.${system}.${table.defaultOf.${system}};
         name = "release-${target.name}";
-        wheel =
-          self.packages.${system}.${name}
-            or (throw "kernelwright: NVRTC ${target.toolkit.release} is not locked for ${system}, so ${name} is not there");
+        why = "NVRTC ${target.toolkit.release} is not locked for ${system}, so ${name} is not there";
+        wheel = self.packages.${system}.${name} or (throw "kernelwright: ${why}");
         inherit ((builtins.fromTOML (builtins.readFile ../pyproject.toml)).project) version;
       in
       {

@@ -285,6 +285,23 @@ def test_pip_hears_where_packages_come_from_and_nothing_else(kw, tmp_path, monke
     assert set(told) - set(wanted) <= allowed
 
 
+@pytest.mark.parametrize(("free", "code"), [(0, 22), (1 << 30, 17)])
+def test_a_full_disk_is_told_where_venv_does_not_say_so(kw, tmp_path, monkeypatch, capsys, free, code):
+    """Its pip dies, and it says that a command of its own failed."""
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\necho 'Error: Command returned non-zero exit status 1.'\nexit 1\n")
+    broken.chmod(0o755)
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "locks" / "nox.txt").write_text("")
+    (tmp_path / "noxfile.py").write_text(launcher.NOXFILE)
+    monkeypatch.setattr(kw.sys, "executable", str(broken))
+    monkeypatch.setattr(kw.shutil, "disk_usage", lambda _: SimpleNamespace(free=free, total=1 << 40))
+    with pytest.raises(SystemExit) as ended:
+        kw.main(tmp_path, ["build"])
+    assert ended.value.code == code
+    assert ("The disk is full" in capsys.readouterr().err) == (code == 22)
+
+
 def test_a_directory_appears_whole_or_not_at_all(kw, tmp_path):
     place = tmp_path / "place"
 

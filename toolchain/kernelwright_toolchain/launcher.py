@@ -204,6 +204,9 @@ def run(command: list[str], env: dict[str, str], what: str) -> None:
     done = subprocess.run(command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     if done.returncode:
         told = f"{what} failed (exit code {done.returncode}):\n  {' '.join(command)}\n{done.stdout}"
+        place = env.get("TMPDIR")
+        if place and Path(place).is_dir() and shutil.disk_usage(place).free < 1 << 20:
+            told += f"{NO_ROOM[0]}\n"  # venv keeps to itself what its pip died of
         raise Failed(f"{told}{what_to_do(done.stdout)}")
 
 

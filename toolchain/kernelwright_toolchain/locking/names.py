@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""locks/files.json: the names of the files of the release's compilers and tools, beside the hashes that the locks have.
+"""locks/files.json: name and size of each file that the release's compilers and tools are, beside the locks' hashes.
 
-pip finds a file by its hash, Nix must name it to fetch it. No lock is rewritten for that: the digest of a lock stands
-in every wheel.
+pip finds a file by its hash; Nix must name it to fetch it, and a person wants to know how much there is. No lock is
+rewritten for that: the digest of a lock stands in every wheel.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 from kernelwright_toolchain.errors import ProvisionError
 from kernelwright_toolchain.locking import resolve
+from kernelwright_toolchain.locking.sizes import size_of
 from kernelwright_toolchain.locking.wanted import Wanted, lock_of, wanted
 from kernelwright_toolchain.project import project
 from kernelwright_toolchain.providers.pip import sha256_of
@@ -26,7 +27,7 @@ NAMES = "locks/files.json"
 REGENERATE = f"python -m toolchain lock {NAMES}"
 _PIN = re.compile(r"^([a-z0-9-]+==\S+)(?: ; (.+?))?((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", re.MULTILINE)
 
-Row = dict[str, Any]  # file, sha256 and, unless every Python of the lock takes it, pythons
+Row = dict[str, Any]  # file, sha256, size and, unless every Python of the lock takes it, pythons
 
 
 def named(table: Table) -> tuple[Wanted, ...]:
@@ -51,7 +52,7 @@ def _file(item: dict[str, Any]) -> str:
 
 def _rows(lock: Wanted, text: str) -> list[Row]:
     """What the index calls the files of this lock; ProvisionError if it would give other ones."""
-    found: dict[str, tuple[str, set[str]]] = {}
+    found: dict[str, tuple[str, int, set[str]]] = {}
     known = pins(text)
     for place in _places(lock):
         here = [pin for pin, (marker, _) in known.items() if not marker or resolve.holds(marker, place)]
@@ -60,11 +61,13 @@ def _rows(lock: Wanted, text: str) -> list[Row]:
             digest, file = sha256_of(item) or "", _file(item)
             if digest not in known[pin][1]:
                 raise ProvisionError(f"{lock.path} has no hash of {file} ({digest}), which the index gives for {pin}")
-            found.setdefault(file, (digest, set()))[1].add(place[0])
+            if file not in found:
+                found[file] = (digest, size_of(item["download_info"]["url"]), set())
+            found[file][2].add(place[0])
     return [
-        {"file": file, "sha256": digest}
+        {"file": file, "sha256": digest, "size": size}
         | ({} if pythons == set(lock.pythons) else {"pythons": sorted(pythons, key=lambda one: int(one[2:]))})
-        for file, (digest, pythons) in sorted(found.items())
+        for file, (digest, size, pythons) in sorted(found.items())
     ]
 
 

@@ -8,6 +8,7 @@ only where packages come from), imports nothing of the toolchain, and so is wher
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -130,7 +131,7 @@ def install(lock: Path, *, per_python: bool = False, root: Path | None = None) -
         (root or project().state) / "tools.lock", f"another process is installing tools; waiting to have {lock.name}"
     ):
         if not place.is_dir():
-            print(f"installing {project().shown(lock)}: {_names(lock)}", flush=True)
+            print(f"installing {project().shown(lock)}: {_names(lock)}{_to_fetch(lock)}", flush=True)
             with published(place) as part:
                 scratch = part / ".tmp"
                 words = [*FLAGS, "--target", str(part), "-r", str(lock)]
@@ -140,6 +141,16 @@ def install(lock: Path, *, per_python: bool = False, root: Path | None = None) -
 
 
 FLAGS = ("install", "--quiet", "--require-hashes", "--no-deps", "--only-binary", ":all:", "--no-compile")
+
+
+def _to_fetch(lock: Path) -> str:
+    """How much that is, where locks/files.json tells: somebody may be on a slow line."""
+    path = project().data("locks/files.json")
+    known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    rows = [row for row in known.get(f"locks/{lock.name}", []) if python in row.get("pythons", [python])]
+    total = sum(row["size"] for row in rows)
+    return f" ({total / 1e6:,.0f} MB to fetch, once)" if total else ""
 
 
 def _names(lock: Path) -> str:
