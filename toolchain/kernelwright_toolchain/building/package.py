@@ -15,6 +15,7 @@ from pathlib import Path
 
 from kernelwright_toolchain import measured, start
 from kernelwright_toolchain.building.stamp import Step
+from kernelwright_toolchain.device.progress import CACHED
 from kernelwright_toolchain.errors import CompileError, KwError
 from kernelwright_toolchain.project import project
 from kernelwright_toolchain.providers.host import HostTools
@@ -92,8 +93,11 @@ def build_wheel(
 
 
 def _show(line: str, terminal: bool) -> None:
-    """A step of ninja's, in one line that is written over where there is a terminal."""
-    if step := _STEP.match(line):
+    """A step of ninja's, in one line that is written over where there is a terminal.
+
+    CMake asks for the images that were made a moment ago: their list stands above already.
+    """
+    if (step := _STEP.match(line)) and not line.rstrip().endswith(CACHED):
         shown = f"[{step[1]}/{step[2]}] {step[3]}"[:100]
         print(f"\r\x1b[K{shown}", end="", file=sys.stderr, flush=True) if terminal else print(shown, file=sys.stderr)
 
