@@ -82,7 +82,6 @@ def run_pip(arguments: Sequence[str], what: str, python: Path | None = None, scr
     command = [str(python), "-I", "-m", "pip"] if python else pip_command()
     environment: Mapping[str, str] = launcher.pip_environment(command)
     if scratch:
-        scratch.mkdir(parents=True, exist_ok=True)
         environment = {**environment, "TMPDIR": str(scratch)}
     done = subprocess.run([*command, *arguments], env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -133,7 +132,7 @@ def install(lock: Path, *, per_python: bool = False, root: Path | None = None) -
         if not place.is_dir():
             print(f"installing {project().shown(lock)}: {_names(lock)}{_to_fetch(lock)}", flush=True)
             with published(place) as part:
-                scratch = part / ".tmp"
+                (scratch := part / ".tmp").mkdir()
                 words = [*FLAGS, "--target", str(part), "-r", str(lock)]
                 run_pip(words, f"installing {lock.name} into {place}", scratch=scratch)
                 shutil.rmtree(scratch)
