@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -133,3 +134,18 @@ def test_the_conda_environment_makes_it_too(flake, tmp_path):
     target = next(name for name in TARGETS if TABLE.targets[name].machine == MACHINE)
     (path,) = by_kw(flake.own, target, FEW.split()).glob("*swiglu*x86_64.whl")
     assert f"sha256 {wheels.read(path).sha256}" in done.stdout
+
+
+def test_another_project_gets_its_wheel_by_the_template(flake, tmp_path):
+    """`nix flake init -t` and `nix build`: the template's flake, its input this tree."""
+    place = tmp_path / "project"
+    shutil.copytree(ROOT / "nix" / "template", place)
+    given = ["--override-input", "kernelwright", f"path:{flake.tree}"]
+    words = ["build", "--json", "--no-link", "--no-write-lock-file", *given, f"path:{place}"]
+    done = flake.nix(*words, "--override-input", "kernelwright/nixpkgs", f"path:{flake.nixpkgs}")
+    assert done.returncode == 0, done.stderr
+    (path,) = Path(json.loads(done.stdout)[0]["outputs"]["out"]).glob("*.whl")
+    assert path.name.startswith("my_kernels-0.1.0")
+    with zipfile.ZipFile(path) as archive:
+        images = json.loads(archive.read("my_kernels/kernels.json"))["images"]
+    assert [(image["source"], image["code"]) for image in images] == [("scale", "sm_80"), ("scale", "compute_90")]
