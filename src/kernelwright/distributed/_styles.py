@@ -59,6 +59,8 @@ def _take(layouts: Layouts, desired: Any, gradient: Any, mesh: DeviceMesh, _: An
     """The input as this process computes on it, a plain tensor."""
     x, *rest = inputs
     if not isinstance(x, DTensor):
+        if not (torch.is_grad_enabled() and x.requires_grad) and _at(layouts, x.ndim) == _at((desired,), x.ndim):
+            return inputs  # it is what it must be, and no gradient asks what else there was
         x = DTensor.from_local(x, mesh, layouts, run_check=False)
     wanted = _at((desired,), x.ndim)
     if x.placements != wanted:
@@ -68,6 +70,10 @@ def _take(layouts: Layouts, desired: Any, gradient: Any, mesh: DeviceMesh, _: An
 
 def _give(made: Any, layouts: Layouts, local: bool, mesh: DeviceMesh, module: Any, _: Any, y: Tensor) -> Any:
     """The result as the style promises it."""
+    if local and not y.requires_grad and not torch.compiler.is_compiling():
+        finished = _finished(made, _at(layouts, y.ndim), mesh, module, y)
+        if finished is not None:
+            return finished
     found = DTensor.from_local(y, mesh, _at((made,), y.ndim), run_check=False)
     wanted = _at(layouts, y.ndim)
     bias = module.bias if isinstance(module, Linear4bit) else None
@@ -78,6 +84,19 @@ def _give(made: Any, layouts: Layouts, local: bool, mesh: DeviceMesh, module: An
     if bias is not None:
         found = found + bias.to(found.dtype)
     return found.to_local() if local else found
+
+
+def _finished(made: Any, wanted: Layouts, mesh: DeviceMesh, module: Any, y: Tensor) -> Tensor | None:
+    """Where no gradient is wanted and nothing is to be cut or put together: without DTensor, whose part in Python takes
+    longer than the product of a few rows. None: it is not so plain."""
+    bias = module.bias if isinstance(module, Linear4bit) else None
+    if bias is not None and torch.is_grad_enabled() and bias.requires_grad:
+        return None
+    if made.is_partial() and wanted == (Replicate(),):
+        dist.all_reduce(y, group=mesh.get_group())
+    elif wanted != _at((made,), y.ndim):
+        return None
+    return y if bias is None else y + bias.to_local().to(y.dtype)
 
 
 def _share_bias(module: Any, along: int, same: Any, mesh: DeviceMesh) -> None:

@@ -28,5 +28,21 @@ def product(x: Tensor, packed: Tensor, scale: Tensor, n: int, bias: Tensor | Non
     codes = codes[..., :-1]
     sums: Tensor = calls.matmul_ternary.default(codes, packed, None, None, None, n, torch.int32)
     dist.all_reduce(sums, group=group)
-    y = sums.float() * (absmax * (1.0 / 127.0)).unsqueeze(-1) * scale
-    return (y if bias is None else y + bias.float()).to(x.dtype)
+    y = sums.float() * (absmax * (1.0 / 127.0)).unsqueeze(-1)
+    return (y * scale if bias is None else _rounded_once(y, scale, bias.to(x.dtype))).to(x.dtype)
+
+
+def _rounded_once(y: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
+    """y * scale + bias in float32 with one rounding, as the kernels of one device end (a fused multiply-add).
+
+    In float64 the product is exact. Where the sum is not, its last bit is made odd, so that rounding it to float32 is
+    rounding the exact sum.
+    """
+    product, addend = y.double() * scale.double(), bias.double()
+    found = product + addend
+    back = found - product
+    lost = (product - (found - back)) + (addend - back)  # exact: found + lost is the sum
+    bits = found.view(torch.int64)
+    away = torch.where((lost > 0) == (found > 0), 1, -1)  # to the neighbour on that side
+    odd = torch.where((lost != 0) & (bits & 1 == 0), bits + away, bits)
+    return odd.view(torch.float64).float()

@@ -123,7 +123,7 @@ class BitLinear(torch.nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if torch.is_autocast_enabled(x.device.type):
             x = x.to(torch.get_autocast_dtype(x.device.type))
-        if self.weight is None and not (torch.is_grad_enabled() and x.requires_grad):
+        if self.weight is None and not self._trains(x):
             return self._product(x)
         if self.group is not None:
             raise Unsupported(
@@ -134,6 +134,10 @@ class BitLinear(torch.nn.Module):
         if self.weight is not None:
             return Straight.apply(x, self.weight, self.bias, self.per_row)
         return _Frozen.apply(x, self.packed, self._factor(), self.bias, self.out_features)
+
+    def _trains(self, x: Tensor) -> bool:
+        """Whether a gradient is wanted: of x, or of a bias or norm that packing has left to train."""
+        return torch.is_grad_enabled() and (x.requires_grad or any(p.requires_grad for p in self.parameters()))
 
     def _product(self, x: Tensor) -> Tensor:
         norm = self.rms_norm

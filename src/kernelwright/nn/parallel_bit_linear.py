@@ -96,6 +96,7 @@ class ColumnParallelBitLinear(_Parallel):
 
 class RowParallelBitLinear(_Parallel):
     """Each process has an equal part of the weight's columns, and of the inputs: what ColumnParallelBitLinear returns.
+
     >>> part = kernelwright.nn.RowParallelBitLinear(layer)
     """
 
