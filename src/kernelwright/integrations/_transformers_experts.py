@@ -110,12 +110,6 @@ def keep_names(model: Any) -> None:
         ]
 
 
-def dequantize(model: Any, dtype: Any) -> None:
-    for name, module in list(model.named_modules()):
-        if isinstance(module, Experts4bit):
-            model.set_submodule(name, module.dequantize(dtype))
-
-
 class _Deserialize(ConversionOps):
     """The parts of a quantized weight in a checkpoint become one parameter."""
 

@@ -103,7 +103,6 @@ class Quantizer(Bnb4BitHfQuantizer):
         dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype  # a configuration read from a file has names
         transposed = [name for name, module in model.named_modules() if _was_transposed(module)]
         dequantize_(model, dtype)
-        experts.dequantize(model, dtype)
         for name in transposed:
             model.set_submodule(name, as_conv1d(model.get_submodule(name)))
         for name in ("is_loaded_in_4bit", "num_parameters"):
