@@ -52,12 +52,6 @@ __device__ __forceinline__ float shuffle_from(float value, u32 lane) {
   return other;
 }
 
-__device__ __forceinline__ u32 shuffle_word_from(u32 value, u32 lane) {
-  u32 other;
-  asm volatile("shfl.sync.idx.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=r"(other) : "r"(value), "r"(lane));
-  return other;
-}
-
 // What the lane before this one has.
 __device__ __forceinline__ u32 shuffle_up(u32 value) {
   u32 other;

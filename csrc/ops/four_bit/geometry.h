@@ -33,9 +33,6 @@ enum : unsigned {
   kSumsPadding = 4,            // floats, to the same end
   kSumsCols = 8,               // columns that are summed over the warps at once
 
-  // --- matmul_4bit_grouped (matmul_grouped.cuh)
-  kGroupedCols = 32,  // rows of x that a tile multiplies at once
-
   // --- matmul_4bit of few rows (matmul_rows.cuh)
   kRowsWarpsLog2 = 3,
   kRowsThreads = 32 << kRowsWarpsLog2,  // a block: one for each entry of the table

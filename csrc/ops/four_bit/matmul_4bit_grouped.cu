@@ -15,7 +15,7 @@
 #define KW_TILE(name, T)                                                \
   extern "C" __global__ void __launch_bounds__(KW_TILE32_WARPS * 32, 1) \
       matmul_4bit_grouped_tile_##name(const KwMatmul4bitGroupedParams p) { \
-    kw::matmul_4bit_grouped_tile<kw::T, kw::kGroupedCols, 2>(p);        \
+    kw::matmul_4bit_grouped_tile<kw::T, KW_GROUPED_COLS, 2>(p);        \
   }
 
 KW_ANY(float32, Float32)

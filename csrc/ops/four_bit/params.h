@@ -148,17 +148,6 @@ struct KwMatmul4bitWideParams {
   float values[16];
 };
 
-/* Products with the weights of experts: csrc/ops/four_bit/device/matmul_grouped.cuh */
-struct KwMatmul4bitGroupedParams {
-  struct KwMatmul4bitParams all; /* with the rows of x of all, and the weight of the first */
-  const char* ends;              /* of each expert's rows of x, int32 */
-  unsigned experts;
-  unsigned rows_log2;       /* of x, of a group of one expert's */
-  unsigned groups;          /* that there may be */
-  long long expert_bytes;   /* of codes, of each */
-  long long expert_scales;  /* how many, of each */
-};
-
 /* Before it: so many words of 0. */
 struct KwMatmul4bitWideBeginParams {
   unsigned* ready;

@@ -6,8 +6,15 @@
 
 #include "ops/four_bit/device/matmul_any.cuh"
 #include "ops/four_bit/device/matmul_tile.cuh"
+#include "ops/four_bit/grouped_params.h"
 
 namespace kw {
+
+__device__ __forceinline__ u32 shuffle_word_from(u32 value, u32 lane) {
+  u32 other;
+  asm volatile("shfl.sync.idx.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=r"(other) : "r"(value), "r"(lane));
+  return other;
+}
 
 struct Group4bit {
   u32 expert, first, rows;  // of x, from the first on; no rows: there are fewer groups than there might be
@@ -93,6 +100,27 @@ __device__ __forceinline__ void clear_rows(const KwMatmul4bitGroupedParams& p, c
   }
 }
 
+// One tile, step by step along k; the next steps are copied meanwhile, as in Tile4bit::run().
+template <class Tile>
+__device__ __forceinline__ void add_tile(Tile& t, u32 tile) {
+  Cursor4bit ahead{tile, 0};
+  t.offset = scales_offset(t.p.scales);
+  for (u32 i = 0; i + 1 < t.p.stages; ++i, ahead.advance(t.p)) t.copies.copy(ahead, i);
+  t.fetch_scales({tile, 0});
+  t.clear_sums();
+  u32 slot = 0;
+  for (u32 step = 0; step < t.p.steps; ++step) {
+    t.copies.wait();
+    t.copies.copy(ahead, slot == 0 ? t.p.stages - 1 : slot - 1);
+    ahead.advance(t.p);
+    t.take_scales({tile, step});
+    if (step + 1 < t.p.steps) t.fetch_scales({tile, step + 1});
+    t.add_step(slot);
+    slot = slot + 1 < t.p.stages ? slot + 1 : 0;
+  }
+  t.finish(tile);
+}
+
 // A block has one tile of the weight's rows and a group's rows of x; blocks of one tile run side by side.
 template <class T, u32 kCols, u32 kTiles>
 __device__ __forceinline__ void matmul_4bit_grouped_tile(const KwMatmul4bitGroupedParams& p) {
@@ -115,7 +143,8 @@ __device__ __forceinline__ void matmul_4bit_grouped_tile(const KwMatmul4bitGroup
     q.scales.codes += scales;
     q.scales.absmax2 += (scales >> kScalesLog2) * 4;
   }
-  Tile4bit<T, kCols, kTiles>(q).add_tiles(tile);
+  Tile4bit<T, kCols, kTiles> of(q);
+  add_tile(of, tile);
 }
 
 }  // namespace kw

@@ -191,13 +191,8 @@ struct Tile4bit {
     fill_pairs<T>(p);
     allow_next_kernel();
     wait_for_previous_kernel();
-    add_tiles(blockIdx.x);
-  }
-
-  // From this tile on each one that is as many further as there are blocks. The table of pairs was filled before.
-  __device__ __forceinline__ void add_tiles(u32 first) {
     offset = scales_offset(p.scales);
-    Cursor4bit now{first, 0}, ahead = now;
+    Cursor4bit now{blockIdx.x, 0}, ahead = now;
     u32 slot = 0;
     for (u32 i = 0; i + 1 < p.stages; ++i, ahead.advance(p)) copies.copy(ahead, i);
     fetch_scales(now);

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "ops/four_bit/grouped_params.h"
 #include "ops/four_bit/host/checks.h"
 #include "ops/four_bit/host/matmul_params.h"
 #include "ops/four_bit/host/tensors.h"
@@ -65,15 +66,15 @@ kw_status run_any(const Context& context, void* stream, const Grouped4bit& a) {
 // A tile's shape is chosen as for one product with the weights of all groups. row_warps is 0 where no tile fits.
 Tile plan_tiles(const Grouped4bit& a, const Device& device) {
   Matmul4bit sized = a.all;
-  sized.m = a.all.m < kGroupedCols ? a.all.m : int64_t{kGroupedCols};
-  sized.n = a.all.n * most_groups(a, kGroupedCols);
+  sized.m = a.all.m < KW_GROUPED_COLS ? a.all.m : KW_GROUPED_COLS;
+  sized.n = a.all.n * most_groups(a, KW_GROUPED_COLS);
   Tile plan = plan_kind(sized, device, 0);
   if (plan.row_warps > 0) plan.tiles = ratio_up(a.all.n, rows(plan));
   return plan;
 }
 
 bool takes_tiles(const Grouped4bit& a, uint32_t features) {
-  const int64_t groups = most_groups(a, kGroupedCols);
+  const int64_t groups = most_groups(a, KW_GROUPED_COLS);
   return a.all.k > 0 && groups <= kMaxElements / a.all.k / a.all.n && tiled(a.all, features);
 }
 
@@ -87,7 +88,7 @@ kw_status run_on_device(const Context& context, void* stream, const Grouped4bit&
   all.row_warps = static_cast<unsigned>(plan.row_warps);
   all.k_warps_log2 = static_cast<unsigned>(plan.k_warps_log2);
   all.stages = static_cast<unsigned>(plan.stages);
-  const KwMatmul4bitGroupedParams p = grouped_params(a, all, kGroupedCols);
+  const KwMatmul4bitGroupedParams p = grouped_params(a, all, KW_GROUPED_COLS);
   if (plan.row_warps == 0 || p.groups > kMaxBlocks / plan.tiles) return run_any(context, stream, a);
   Launch how{static_cast<uint32_t>(p.groups * plan.tiles),
              static_cast<uint32_t>(plan.row_warps << plan.k_warps_log2) * 32};

@@ -40,7 +40,7 @@ def _product(x: Tensor, matrices: Tensor, ends: Tensor) -> Tensor:
     """Rows of x times the matrix [k, n] of the expert that each is for."""
     import torch
 
-    rows = x.reshape(-1, x.shape[-1])
+    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
     owner = owners(ends, rows.shape[0]).unsqueeze(1)
     y = rows.new_zeros((rows.shape[0], matrices.shape[-1]))
     with without_autocast(x.device):

@@ -143,11 +143,11 @@ def _launcher(library: Library, key: str) -> Callable[..., Tensor | None]:
         y, size, m = x.new_empty((*x.shape[:-1], n)), 0, four_bit.elements(x.shape[:-1])
         if device < 0 and y.numel():
             size = needed(device, m, n, x.shape[-1], blocksize, numbers[x.dtype])
-        at = handles(library)
+        at, given = handles(library), rows(x)[0]  # a copy must live as long as the call
         _memory, scratch_at = scratch(x, device, size)
         weight = four_bit.weight_arguments(at, packed, scales)
         arguments = (*weight, at(ends), scratch_at, size, blocksize, types[quant_type])
-        status = call(pack(stream, at(y), at(rows(x)[0]), *arguments))
+        status = call(pack(stream, at(y), at(given), *arguments))
         if status:
             refuse(status)
             return None
