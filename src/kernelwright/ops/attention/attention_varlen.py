@@ -41,7 +41,7 @@ def attention_varlen(
                   plain torch on a GPU
     k, v          [total_k, kv_heads, d] and [total_k, kv_heads, d_v]
     cu_seqlens_q, cu_seqlens_k   int32 [batch + 1]: sequence i has the rows from element i to element i + 1
-    max_q, max_k  the longest sequence's queries and keys
+    max_q, max_k  the longest sequence's queries and keys. Rows of no sequence are padding: zeros in the results
     alibi_slopes  [heads] or [batch, heads]
 
     The others are as kernelwright.attention's. Returns [total_q, heads, d_v]; with return_lse also [heads, total_q].
