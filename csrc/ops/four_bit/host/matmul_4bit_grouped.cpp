@@ -3,10 +3,9 @@
 // csrc/ops/four_bit/matmul_4bit_grouped.cu for all of them.
 #include "ops/four_bit/api/matmul_4bit_grouped.h"
 
-#include <string.h>
-
 #include "ops/four_bit/grouped_params.h"
 #include "ops/four_bit/host/checks.h"
+#include "ops/four_bit/host/matmul_4bit_grouped.h"
 #include "ops/four_bit/host/matmul_params.h"
 #include "ops/four_bit/host/tensors.h"
 
@@ -15,12 +14,6 @@ namespace {
 
 using namespace four_bit_checks;
 using namespace matmul_4bit_plan;
-
-struct Grouped4bit {
-  Matmul4bit all;  // with all rows of x; n is that of one expert
-  const int32_t* ends;
-  int64_t experts, workspace_bytes;
-};
 
 constexpr int64_t kMostRows = 0x7fffffff - 64;  // of x on a GPU, which counts them in 32 bits
 
@@ -97,36 +90,6 @@ kw_status run_on_device(const Context& context, void* stream, const Grouped4bit&
   return launch(context, tile_kernels[a.all.dtype - KW_FLOAT16], how, stream, &p, sizeof p);
 }
 
-// Rows `from` to `to` of x, with the weight of this expert.
-Matmul4bit part_of(const Grouped4bit& a, int64_t expert, int64_t from, int64_t to) {
-  Matmul4bit part = a.all;
-  const int64_t size = size_of(part.dtype), weights = expert * part.n * part.k, blocks = weights / part.blocksize;
-  part.x = static_cast<const char*>(part.x) + from * part.x_stride * size;
-  part.y = static_cast<char*>(part.y) + from * part.y_stride * size;
-  part.m = to - from;
-  part.packed += weights / 2;
-  if (part.scales.absmax != nullptr) {
-    part.scales.absmax += blocks;
-  } else {
-    part.scales.codes += blocks;
-    part.scales.absmax2 += blocks / kScalesABlock;
-  }
-  return part;
-}
-
-kw_status run_on_cpu(const Grouped4bit& a) {
-  const int64_t m = a.all.m, size = size_of(a.all.dtype);
-  int64_t from = 0;
-  for (int64_t expert = 0; expert < a.experts && from < m; ++expert) {
-    const int64_t end = a.ends[expert], to = end < from ? from : end < m ? end : m;
-    if (to > from) KW_TRY(cpu::matmul_4bit(part_of(a, expert, from, to)));
-    from = to;
-  }
-  for (; from < m; ++from)
-    memset(static_cast<char*>(a.all.y) + from * a.all.y_stride * size, 0, static_cast<size_t>(a.all.n * size));
-  return KW_OK;
-}
-
 // Each expert's weight must begin with a block, and where scales are quantized, with a block of those.
 kw_status check_experts(const char* name, const Grouped4bit& a) {
   const Matmul4bit& all = a.all;
@@ -180,7 +143,7 @@ kw_status run(const char* name, int32_t device, void* stream, Grouped4bit a) {
   if (a.all.k == 0) a.experts = 0;  // then all is 0, and there is no weight to look at
   if (device == KW_CPU) {
     if (a.experts > 0) KW_TRY(check_workspace(name, a));
-    return run_on_cpu(a);
+    return cpu::matmul_4bit_grouped(a);
   }
   Context context;
   KW_TRY(module_context(module, device, &context));
