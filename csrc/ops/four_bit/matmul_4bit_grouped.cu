@@ -7,15 +7,15 @@
 #include "ops/four_bit/device/matmul_grouped.cuh"
 #include "ops/four_bit/matmul_tuning.h"
 
-#define KW_ANY(name, T)                                                \
-  extern "C" __global__ void __launch_bounds__(kw::kAnyThreads)        \
+#define KW_ANY(name, T)                                                   \
+  extern "C" __global__ void __launch_bounds__(kw::kAnyThreads)           \
       matmul_4bit_grouped_any_##name(const KwMatmul4bitGroupedParams p) { \
-    kw::matmul_4bit_grouped_any<kw::T>(p);                             \
+    kw::matmul_4bit_grouped_any<kw::T>(p);                                \
   }
-#define KW_TILE(name, T)                                                \
-  extern "C" __global__ void __launch_bounds__(KW_TILE32_WARPS * 32, 1) \
+#define KW_TILE(name, T)                                                   \
+  extern "C" __global__ void __launch_bounds__(KW_TILE32_WARPS * 32, 1)    \
       matmul_4bit_grouped_tile_##name(const KwMatmul4bitGroupedParams p) { \
-    kw::matmul_4bit_grouped_tile<kw::T, KW_GROUPED_COLS, 2>(p);        \
+    kw::matmul_4bit_grouped_tile<kw::T, KW_GROUPED_COLS, 2>(p);            \
   }
 
 KW_ANY(float32, Float32)

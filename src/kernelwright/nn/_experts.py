@@ -78,8 +78,8 @@ class Held4bit(torch.nn.Module):
         state: QuantState | None = getattr(weight, "quant_state", None)
         if state is None:
             raise InvalidArgument(
-                f"{type(self).__name__}: its {name} of shape {tuple(weight.shape)} is not quantized yet: move the module "
-                "to the device where it is to run, experts.to(device); on the CPU experts.to('cpu')"
+                f"{type(self).__name__}: its {name} of shape {tuple(weight.shape)} is not quantized yet: move the "
+                "module to the device where it is to run, experts.to(device); on the CPU experts.to('cpu')"
             )
         return state
 
@@ -144,7 +144,7 @@ class Held4bit(torch.nn.Module):
         if parts:
             state = {part: _held(value, assign) for part, value in parts.items()}
             made = self.from_parts(weight, state, device)
-            found = tuple(made.quant_state.shape)  # type: ignore[union-attr]
+            found = tuple(made.quant_state.shape or ()) if made.quant_state else ()
         else:
             found = tuple(weight.shape)
             made = old._with(weight.to(device), quant_state=None, bnb_quantized=False)  # noqa: SLF001

@@ -10,7 +10,6 @@ import torch
 from kernelwright.errors import InvalidArgument
 from kernelwright.nn import _experts, _four_bit
 from kernelwright.nn.params_4bit import Params4bit
-from kernelwright.ops.four_bit import _shared as four_bit
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,8 +22,8 @@ _as_it_is = torch._C.DisableTorchFunctionSubclass  # noqa: SLF001 - it has no pu
 class Experts4bit(_experts.Held4bit):
     """In place of a module of experts of transformers 5, whose weights lie in tensors of three dimensions.
 
-    Tokens are sorted by expert, and the products of all experts are one launch on a GPU, which nobody waits for. Gradients
-    reach the tokens and the routing weights; the experts are frozen.
+    Tokens are sorted by expert, and the products of all experts are one launch on a GPU, which nobody waits for.
+    Gradients reach the tokens and the routing weights; the experts are frozen.
 
     like                 the module whose place it takes; what it has besides its weights is shared
     compute_dtype        tokens are converted to it, the output back; None: computed in the tokens' type
@@ -54,7 +53,7 @@ class Experts4bit(_experts.Held4bit):
         for name, value in vars(like).items():
             if name not in self.__dict__ or name == "training":
                 self.__dict__[name] = value
-        self.source_cls = type(like)
+        self.source_cls: Any = type(like)
         self.compute_dtype, self.quant_storage = compute_dtype, quant_storage
         self.names = _experts.names(like)
         for name, module in like.named_children():
@@ -90,7 +89,7 @@ class Experts4bit(_experts.Held4bit):
         ends = torch.searchsorted(chosen, numbers, right=True, out_int32=True)
         x = hidden_states[order // top].to(self.compute_dtype or hidden_states.dtype)
         x = self._product(self.names[0], x, ends, chosen)
-        x = self.source_cls._apply_gate(self, x) if self.has_gate else self.act_fn(x)  # type: ignore[attr-defined]
+        x = self.source_cls._apply_gate(self, x) if self.has_gate else self.act_fn(x)  # noqa: SLF001 - the marked name
         x = self._product("down_proj", x, ends, chosen)
         if getattr(self, "has_post_expert_norm", False):
             x = self.post_expert_norm(x)
@@ -111,7 +110,7 @@ class Experts4bit(_experts.Held4bit):
 
     def dequantize(self, dtype: torch.dtype | None = None) -> Any:
         """The module whose place this one took, with what the codes say."""
-        made: Any = self.source_cls.__new__(self.source_cls)
+        made: Any = object.__new__(self.source_cls)
         torch.nn.Module.__init__(made)
         own = {"names", "source_cls", "compute_dtype", "quant_storage"}
         made.__dict__.update({name: value for name, value in vars(self).items() if name not in own | vars(made).keys()})
@@ -120,9 +119,10 @@ class Experts4bit(_experts.Held4bit):
         for name, buffer in self.named_buffers(recurse=False):
             made.register_buffer(name, buffer)
         for name, parameter in self.named_parameters(recurse=False):
-            if name in self.names:
-                wide = _four_bit.dequantize(parameter.data, self._state(name))
-                wide = _experts.upright(wide.to(dtype or wide.dtype), bool(self.is_transposed))
-                parameter = torch.nn.Parameter(wide, requires_grad=False)
-            setattr(made, name, parameter)
+            setattr(made, name, self._wide(name, dtype) if name in self.names else parameter)
         return made.train(self.training)
+
+    def _wide(self, name: str, dtype: torch.dtype | None) -> torch.nn.Parameter:
+        wide = _four_bit.dequantize(getattr(self, name).data, self._state(name))
+        wide = _experts.upright(wide.to(dtype or wide.dtype), bool(self.is_transposed))
+        return torch.nn.Parameter(wide, requires_grad=False)

@@ -35,8 +35,8 @@ def quantize_(
     device: Any = None,
     show_progress: bool | None = None,
 ) -> torch.nn.Module:
-    """Replaces every torch.nn.Linear of a model by a quantized Linear4bit, and experts of transformers 5 by Experts4bit,
-    in place, one at a time; returns the model.
+    """Replaces every torch.nn.Linear of a model by a quantized Linear4bit, and experts of transformers 5 by
+    Experts4bit, in place, one at a time; returns the model.
 
     skip    names of modules to leave as they are, with all that is in them: "lm_head", "model.layers.0", "*.gate", or
             a last name such as "down_proj". A name that is no module's is refused. None: the output layer stays, if the

@@ -60,10 +60,7 @@ class Experts(torch.nn.Module):
             y = x @ weight if self.is_transposed else x @ weight.t()
             return y + getattr(self, f"{name}_bias")[e] if self.has_bias else y
 
-        if self.has_gate:
-            x = self._apply_gate(product("gate_up_proj", x))
-        else:
-            x = self.act_fn(product("up_proj", x))
+        x = self._apply_gate(product("gate_up_proj", x)) if self.has_gate else self.act_fn(product("up_proj", x))
         x = product("down_proj", x)
         return self.post_expert_norm(x) if self.has_post_expert_norm else x
 

@@ -37,8 +37,8 @@ KW_API kw_status kw_matmul_4bit_grouped(int32_t device, void* stream, void* y, i
 
 /*
  * The same of tensors, on the device they are on: k is the last dimension of x and n that of y, the others are m, and
- * `experts` is how many elements `ends` (KW_INT32) has. Rows must follow each other by one stride; the other tensors are
- * as in kw_matmul_4bit_tensors.
+ * `experts` is how many elements `ends` (KW_INT32) has. Rows must follow each other by one stride; the other tensors
+ * are as in kw_matmul_4bit_tensors.
  */
 KW_API kw_status kw_matmul_4bit_grouped_tensors(void* stream, const kw_tensor* y, const kw_tensor* x,
                                                 const kw_tensor* packed, const kw_tensor* absmax,

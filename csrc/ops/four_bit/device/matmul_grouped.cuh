@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Products of rows of x with the weights of experts, whose rows of x lie one after another. A launch has room for as many
-// groups of rows as there can be; which rows of which expert a group has is found here, from where the experts' rows end,
-// so that the host need not know. Rows that are no expert's become 0: they are those of one expert more.
+// Products of rows of x with the weights of experts, whose rows of x lie one after another. A launch has room for as
+// many groups of rows as there can be; which rows of which expert a group has is found here, from where the experts'
+// rows end, so that the host need not know. Rows that are no expert's become 0: they are those of one expert more.
 #pragma once
 
 #include "ops/four_bit/device/matmul_any.cuh"

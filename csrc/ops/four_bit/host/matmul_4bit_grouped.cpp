@@ -18,9 +18,8 @@ using namespace matmul_4bit_plan;
 constexpr int64_t kMostRows = 0x7fffffff - 64;  // of x on a GPU, which counts them in 32 bits
 
 Module module{"matmul_4bit_grouped"};
-Kernel any_kernels[3] = {{"matmul_4bit_grouped_any_float32"},
-                         {"matmul_4bit_grouped_any_float16"},
-                         {"matmul_4bit_grouped_any_bfloat16"}};
+Kernel any_kernels[3] = {
+    {"matmul_4bit_grouped_any_float32"}, {"matmul_4bit_grouped_any_float16"}, {"matmul_4bit_grouped_any_bfloat16"}};
 Kernel tile_kernels[2] = {{"matmul_4bit_grouped_tile_float16"}, {"matmul_4bit_grouped_tile_bfloat16"}};
 
 // How many groups of at most so many rows there can be: most where each expert, and the rows of none, has some.

@@ -50,7 +50,13 @@ def _product(x: Tensor, matrices: Tensor, ends: Tensor) -> Tensor:
 
 
 def _weights(
-    packed: Tensor, scales: Sequence[Tensor], ends: Tensor, shape: tuple[int, int], blocksize: int, quant_type: str, to: Any
+    packed: Tensor,
+    scales: Sequence[Tensor],
+    ends: Tensor,
+    shape: tuple[int, int],
+    blocksize: int,
+    quant_type: str,
+    to: Any,
 ) -> Tensor:
     return reference.weight(packed, scales, (ends.numel(), *shape), blocksize, quant_type, to)
 
@@ -146,7 +152,7 @@ def _cases() -> tuple[Case, ...]:
     for overload in ("default", "nested", "transposed"):
         for number, (shape, experts, n, blocksize) in enumerate(_SIZES):
             for place, dtype in enumerate(four_bit_cases.DTYPES):
-                options = {"experts": experts, "n": n, "blocksize": blocksize}
+                options: dict[str, Any] = {"experts": experts, "n": n, "blocksize": blocksize}
                 options |= {"quant_type": kinds[(number + place) % 2], "spread": _SPREADS[(number + place) % 3]}
                 if _fits(overload, shape, experts, n, blocksize):
                     found.append(Case(overload, shape, dtype, options))

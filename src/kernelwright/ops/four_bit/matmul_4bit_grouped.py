@@ -98,9 +98,7 @@ def _fake_any(
     return x.new_empty((*x.shape[:-1], n))
 
 
-def _fake(
-    x: Tensor, packed: Tensor, absmax: Tensor, ends: Tensor, n: Any, blocksize: int, quant_type: str
-) -> Tensor:
+def _fake(x: Tensor, packed: Tensor, absmax: Tensor, ends: Tensor, n: Any, blocksize: int, quant_type: str) -> Tensor:
     return _fake_any(x, packed, (absmax,), ends, n, blocksize, quant_type)
 
 
@@ -173,9 +171,7 @@ def _bind(library: Library, key: str) -> Callable[..., Tensor]:
 
 
 def _bind_transposed(library: Library, key: str) -> Callable[..., Tensor]:  # noqa: ARG001 - each is called so
-    def run(
-        x: Tensor, packed: Tensor, absmax: Tensor, ends: Tensor, k: int, blocksize: int, quant_type: str
-    ) -> Tensor:
+    def run(x: Tensor, packed: Tensor, absmax: Tensor, ends: Tensor, k: int, blocksize: int, quant_type: str) -> Tensor:
         y = _fake_transposed(x, packed, absmax, ends, k, blocksize, quant_type).zero_()
         refuse_freed(_NAME, x=x, packed=packed, absmax=absmax, ends=ends)
         if x.dtype == four_bit.dtypes(("float64",))[0]:
