@@ -130,9 +130,9 @@ class _Deserialize(ConversionOps):
         module._is_hf_initialized = True  # noqa: SLF001
         made = Experts4bit.from_parts(codes, {n.removeprefix(f"{path}."): v for n, v in parts.items()}, codes.device)
         expected = getattr(module, last).shape
-        if tuple(made.quant_state.shape) != tuple(expected):  # type: ignore[union-attr]
+        shape = tuple(made.quant_state.shape or ()) if made.quant_state else ()
+        if shape != tuple(expected):
             raise InvalidArgument(
-                f"{full_layer_name}: experts of shape {tuple(made.quant_state.shape)} are in the checkpoint, but the "  # type: ignore[union-attr]
-                f"model has {tuple(expected)}"
+                f"{full_layer_name}: experts of shape {shape} are in the checkpoint, but the model has {tuple(expected)}"
             )
         return {path: made}

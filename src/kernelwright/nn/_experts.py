@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+GATE = "_apply_gate"
 _MARKS = ("num_experts", "has_gate", "has_bias", "is_transposed")
 
 
 def are_experts(module: Any) -> bool:
-    return all(hasattr(module, name) for name in _MARKS) and hasattr(type(module), "_apply_gate")
+    return all(hasattr(module, name) for name in _MARKS) and hasattr(type(module), GATE)
 
 
 def names(module: Any) -> tuple[str, str]:

@@ -36,6 +36,13 @@ class Experts4bit(_experts.Held4bit):
     >>> layer.mlp.experts = Experts4bit(layer.mlp.experts, quant_type="nf4").to("cuda")
     """
 
+    num_experts: int
+    has_gate: bool
+    has_bias: bool
+    is_transposed: bool
+    act_fn: Any
+    post_expert_norm: Any
+
     def __init__(
         self,
         like: torch.nn.Module,
@@ -63,7 +70,7 @@ class Experts4bit(_experts.Held4bit):
         for name, parameter in like.named_parameters(recurse=False):
             setattr(self, name, parameter)
         for name in self.names:
-            wide = _experts.upright(getattr(like, name).detach(), bool(self.is_transposed))
+            wide = _experts.upright(getattr(like, name).detach(), self.is_transposed)
             setattr(
                 self,
                 name,
@@ -89,7 +96,7 @@ class Experts4bit(_experts.Held4bit):
         ends = torch.searchsorted(chosen, numbers, right=True, out_int32=True)
         x = hidden_states[order // top].to(self.compute_dtype or hidden_states.dtype)
         x = self._product(self.names[0], x, ends, chosen)
-        x = self.source_cls._apply_gate(self, x) if self.has_gate else self.act_fn(x)  # noqa: SLF001 - the marked name
+        x = getattr(self.source_cls, _experts.GATE)(self, x) if self.has_gate else self.act_fn(x)
         x = self._product("down_proj", x, ends, chosen)
         if getattr(self, "has_post_expert_norm", False):
             x = self.post_expert_norm(x)
@@ -124,5 +131,5 @@ class Experts4bit(_experts.Held4bit):
 
     def _wide(self, name: str, dtype: torch.dtype | None) -> torch.nn.Parameter:
         wide = _four_bit.dequantize(getattr(self, name).data, self._state(name))
-        wide = _experts.upright(wide.to(dtype or wide.dtype), bool(self.is_transposed))
+        wide = _experts.upright(wide.to(dtype or wide.dtype), self.is_transposed)
         return torch.nn.Parameter(wide, requires_grad=False)
