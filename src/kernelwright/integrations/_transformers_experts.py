@@ -133,6 +133,6 @@ class _Deserialize(ConversionOps):
         shape = tuple(made.quant_state.shape or ()) if made.quant_state else ()
         if shape != tuple(expected):
             raise InvalidArgument(
-                f"{full_layer_name}: experts of shape {shape} are in the checkpoint, but the model has {tuple(expected)}"
+                f"{full_layer_name}: the checkpoint has experts of shape {shape}, the model of {tuple(expected)}"
             )
         return {path: made}
