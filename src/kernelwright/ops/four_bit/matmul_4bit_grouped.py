@@ -174,6 +174,11 @@ def _bind_transposed(library: Library, key: str) -> Callable[..., Tensor]:  # no
     def run(x: Tensor, packed: Tensor, absmax: Tensor, ends: Tensor, k: int, blocksize: int, quant_type: str) -> Tensor:
         y = _fake_transposed(x, packed, absmax, ends, k, blocksize, quant_type).zero_()
         refuse_freed(_NAME, x=x, packed=packed, absmax=absmax, ends=ends)
+        if absmax.data_ptr() % absmax.element_size():
+            raise InvalidArgument(
+                f"kw_{_NAME}: absmax is at {absmax.data_ptr():#x}; its elements of 4 bytes need an address that is a "
+                "multiple of 4"
+            )
         if x.dtype == four_bit.dtypes(("float64",))[0]:
             return definition.transposed(x, packed, absmax, ends, k, blocksize, quant_type)
         if y.numel() and x.shape[-1]:
