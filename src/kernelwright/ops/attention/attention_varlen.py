@@ -95,6 +95,7 @@ OP = Op(
             fake=_fake,
             reference=varlen.attention,
             in_python=IN_PYTHON,
+            reads_on_host=True,
             backward=Backward(varlen.save, varlen.gradients),
             terms=varlen.terms,
             fixed=_FIXED,
@@ -106,7 +107,9 @@ OP = Op(
             bind=varlen.bind_backward,
             fake=_fake_backward,
             reference=varlen.backward,
+            overflows_on_gpu=True,
             in_python=IN_PYTHON,
+            reads_on_host=True,
             terms=varlen.backward_terms,
             fixed=("lse", *_FIXED),
         ),
@@ -119,4 +122,5 @@ OP = Op(
     flops=cases.flops,
     tolerances=_cases.TOLERANCES,
     selfcheck=cases.selfcheck,
+    torch_on_gpu=("float32",),
 )
