@@ -121,6 +121,8 @@ def plain_scales(scales: Sequence[Tensor]) -> Tensor:
 # times it, or there is one expert.
 _SIZES: tuple[tuple[tuple[int, ...], int, int, int], ...] = (
     ((3, 33), 1, 5, 32),
+    ((3, 8), 3, 4, 32),
+    ((2, 5), 1, 3, 32),
     ((3, 33), 3, 32, 32),
     ((3, 64), 4, 8, 64),
     ((3, 64), 2, 128, 32),
