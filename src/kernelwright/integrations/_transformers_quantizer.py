@@ -14,6 +14,7 @@ from transformers.quantizers.quantizer_bnb_4bit import Bnb4BitHfQuantizer
 from transformers.quantizers.quantizers_utils import get_module_from_name, should_convert_module
 
 from kernelwright.errors import InvalidArgument
+from kernelwright.integrations import _transformers_experts as experts
 from kernelwright.integrations import _wide
 from kernelwright.nn.linear_4bit import Linear4bit
 from kernelwright.nn.params_4bit import Params4bit
@@ -45,25 +46,32 @@ class Quantizer(Bnb4BitHfQuantizer):
 
     def param_needs_quantization(self, model: Any, param_name: str, **_: Any) -> bool:
         module, name = get_module_from_name(model, param_name)
-        return isinstance(module, Linear4bit) and name == "weight"
+        return (isinstance(module, Linear4bit) and name == "weight") or experts.is_weight(module, name)
 
-    def _process_model_before_weight_loading(self, model: Any, device_map: Any = None, **_: Any) -> None:
+    def _process_model_before_weight_loading(
+        self, model: Any, device_map: Any = None, checkpoint_files: Any = None, **_: Any
+    ) -> None:
         config = self.quantization_config
         in_full = model._keep_in_fp32_modules  # noqa: SLF001 - what transformers' own quantizers ask
         stay = self.get_modules_to_not_convert(model, config.llm_int8_skip_modules, in_full)
         if config.llm_int8_enable_fp32_cpu_offload and isinstance(device_map, dict):
             stay = [*stay, *(name for name, place in device_map.items() if place in ("cpu", "disk"))]
         self.modules_to_not_convert = stay
-        _wide.tell(model)
-        replaced = 0
+        replaced = self._replace_experts(model, stay, checkpoint_files)
         for name, module in list(model.named_modules()):
             if should_convert_module(name, stay) and (type(module) is torch.nn.Linear or isinstance(module, Conv1D)):
                 model.set_submodule(name, self._layer(module))
                 replaced += 1
+        _wide.tell(model)
         if not replaced:
             raise InvalidArgument(
                 f"{type(model).__name__} has no linear layer to quantize besides those that stay: {', '.join(stay)}"
             )
+
+    def _replace_experts(self, model: Any, stay: list[str], files: Any) -> int:
+        return experts.replace(
+            model, stay, self.quantization_config, experts.names_in(files) if self.pre_quantized else None
+        )
 
     def _layer(self, module: Any) -> Linear4bit:
         """The layer that takes a linear layer's place, without values yet."""
@@ -87,6 +95,7 @@ class Quantizer(Bnb4BitHfQuantizer):
     def _process_model_after_weight_loading(self, model: Any, **_: Any) -> Any:
         """peft and transformers ask for the first: without it peft prepares no checkpointing of gradients."""
         model.is_loaded_in_4bit = True
+        experts.keep_names(model)
         model.num_parameters = _NumberOfParameters(model)
         return model
 
@@ -112,6 +121,10 @@ class Quantizer(Bnb4BitHfQuantizer):
                 for operation in converter.operations
             ]
         return found
+
+    def update_weight_conversions(self, weight_conversions: Any, model: Any) -> list[Any]:
+        found: list[Any] = super().update_weight_conversions(weight_conversions, model)
+        return [*found, *experts.converters(model, self)] if self.pre_quantized else found
 
     def get_load_operations(self) -> dict[str, type[ConversionOps]]:
         return {"deserialize": _Deserialize}
@@ -166,7 +179,10 @@ class _Quantize(ConversionOps):
         found = {}
         for name, value in input_dict.items():
             weight = value[0] if isinstance(value, list) else value
-            module, _last = get_module_from_name(model, name)
+            module, last = get_module_from_name(model, name)
+            if experts.is_weight(module, last):
+                found[name] = experts.quantized(model, name, weight)
+                continue
             if _was_transposed(module):
                 weight = weight.T
             old = model.get_parameter_or_buffer(name)
@@ -177,6 +193,8 @@ class _Quantize(ConversionOps):
 
 class _Deserialize(ConversionOps):
     """The parts of a quantized weight in a checkpoint become one parameter."""
+
+    keeps_names = True  # a state dict has the parts under the checkpoint's names
 
     def __init__(self, hf_quantizer: Quantizer) -> None:
         self.hf_quantizer = hf_quantizer

@@ -11,6 +11,7 @@ from transformers.pytorch_utils import Conv1D
 from transformers.quantizers.quantizer_bnb_8bit import Bnb8BitHfQuantizer
 from transformers.quantizers.quantizers_utils import get_module_from_name
 
+from kernelwright.integrations import _transformers_experts as experts
 from kernelwright.integrations._transformers_quantizer import Quantizer, as_conv1d
 from kernelwright.nn import _int8
 from kernelwright.nn.linear_8bit import Linear8bitLt
@@ -26,6 +27,9 @@ class Quantizer8bit(Bnb8BitHfQuantizer):
     def param_needs_quantization(self, model: Any, param_name: str, **_: Any) -> bool:
         module, name = get_module_from_name(model, param_name)
         return isinstance(module, Linear8bitLt) and name == "weight"
+
+    def _replace_experts(self, *_: Any) -> int:
+        return 0
 
     def _layer(self, module: Any) -> Linear8bitLt:
         """The layer that takes a linear layer's place, without values yet."""
@@ -43,6 +47,11 @@ class Quantizer8bit(Bnb8BitHfQuantizer):
             layer.weight = Int8Params(layer.weight.data.to(torch.int8), requires_grad=False)
         layer.source_cls = type(module)
         return layer.requires_grad_(False)
+
+    def _process_model_after_weight_loading(self, model: Any, **_: Any) -> Any:
+        found = super()._process_model_after_weight_loading(model)
+        experts.keep_names(model)
+        return found
 
     def _dequantize(self, model: Any, dtype: Any = None) -> Any:
         dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype  # a configuration read from a file has names
@@ -93,6 +102,8 @@ class _Quantize(ConversionOps):
 
 class _Deserialize(ConversionOps):
     """The parts of a quantized weight in a checkpoint become one parameter."""
+
+    keeps_names = True
 
     def __init__(self, hf_quantizer: Quantizer8bit) -> None:
         self.hf_quantizer = hf_quantizer

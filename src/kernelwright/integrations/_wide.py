@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from kernelwright.nn.params_4bit import Params4bit
+
 _SHARE = 0.1  # of a model's numbers: less than that is no surprise
 _CONVOLUTIONS = (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
 
@@ -18,7 +20,8 @@ def left_wide(model: Any) -> dict[str, int]:
     tensor are such, and no linear layer is. Numbers in names are stars."""
     found: dict[str, int] = {}
     for path, module in model.named_modules():
-        count = sum(math.prod(p.shape) for p in module.parameters(recurse=False) if p.dim() > 2)
+        own = module.parameters(recurse=False)
+        count = sum(math.prod(p.shape) for p in own if p.dim() > 2 and not isinstance(p, Params4bit))
         if count and not isinstance(module, _CONVOLUTIONS):
             name = ".".join("*" if part.isdigit() else part for part in path.split("."))
             found[name] = found.get(name, 0) + count

@@ -138,6 +138,19 @@ def linear(x: Tensor, packed: Tensor, state: QuantState, bias: Tensor | None) ->
     return _frozen_linear.linear(x, (as_bytes(packed), _scales(state), (n, k), state.blocksize, state.quant_type), bias)
 
 
+def grouped(x: Tensor, packed: Tensor, state: QuantState, ends: Tensor) -> Tensor:
+    """Rows of x, sorted by expert, times the transposed weights [experts, n, k] of theirs."""
+    _, n, k = state.shape  # type: ignore[misc]
+    if x.dim() != 2 or x.shape[-1] != k:
+        raise InvalidArgument(
+            f"matmul_4bit_grouped: x has shape {tuple(x.shape)}, but must have two dimensions, the last of {k}"
+        )
+    op = calls.matmul_4bit_grouped
+    function = op.default if state.state2 is None else op.nested
+    y: Tensor = function(x, as_bytes(packed), *_scales(state), ends, n, state.blocksize, state.quant_type)
+    return y
+
+
 def scales(state: QuantState) -> Tensor:
     """One float32 a block, of plain or of quantized scales."""
     if state.state2 is None:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from kernelwright.errors import InvalidArgument, InvalidDtype
-from kernelwright.nn import _four_bit
+from kernelwright.nn import _experts, _four_bit
 from kernelwright.nn._progress import progress
+from kernelwright.nn.experts_4bit import Experts4bit
 from kernelwright.nn.linear_4bit import Linear4bit
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ def quantize_(
     device: Any = None,
     show_progress: bool | None = None,
 ) -> torch.nn.Module:
-    """Replaces every torch.nn.Linear of a model by a quantized Linear4bit, in place, one at a time; returns the model.
+    """Replaces every torch.nn.Linear of a model by a quantized Linear4bit, and experts of transformers 5 by
+    Experts4bit, in place, one at a time; returns the model.
 
     skip    names of modules to leave as they are, with all that is in them: "lm_head", "model.layers.0", "*.gate", or
             a last name such as "down_proj". A name that is no module's is refused. None: the output layer stays, if the
@@ -54,20 +56,24 @@ def quantize_(
     _four_bit.check_compute("quantize_", compute_dtype)
     if device is not None and torch.device(device).type == "meta":
         raise InvalidArgument("quantize_: device is meta, where nothing has values; name the one it is to run on")
-    found = _found(model, skip)
+    experts = _found_experts(model, skip, blocksize)
+    found = _found(model, skip, also=bool(experts))
     for name, module in found:  # before the first is replaced: a model must not be left half done
         _make_weight(module)
         _check_weight(name, module.weight, quant_storage)
-    for name, old in progress(found, "quantizing", show_progress):
+    for name, old in progress([*found, *experts], "quantizing", show_progress):
         parent, _, last = name.rpartition(".")
-        made = _quantized(old, device, blocksize, compute_dtype=compute_dtype, **settings)
-        setattr(model.get_submodule(parent), last, made)
+        make = _quantized if isinstance(old, torch.nn.Linear) else _quantized_experts
+        setattr(
+            model.get_submodule(parent), last, make(old, device, blocksize, compute_dtype=compute_dtype, **settings)
+        )
     _keep_to_layers(model)
     return model
 
 
 def dequantize_(model: torch.nn.Module, dtype: torch.dtype | None = None) -> torch.nn.Module:
-    """Replaces every quantized Linear4bit of a model by a torch.nn.Linear, in place; returns the model.
+    """Replaces every quantized Linear4bit of a model by a torch.nn.Linear, and Experts4bit by what they were, in place;
+    returns the model.
 
     Its weight is what the codes say, not what was quantized. It has the type that was quantized, or `dtype`.
     An adapter of peft can be merged then: `dequantize_(model).merge_and_unload()`.
@@ -87,11 +93,40 @@ def dequantize_(model: torch.nn.Module, dtype: torch.dtype | None = None) -> tor
     for name, old in found:
         parent, _, last = name.rpartition(".")
         setattr(model.get_submodule(parent), last, made[old])
+    for name, experts in [(name, module) for name, module in model.named_modules() if isinstance(module, Experts4bit)]:
+        parent, _, last = name.rpartition(".")
+        setattr(model.get_submodule(parent), last, experts.dequantize(dtype))
     return model
 
 
-def _found(model: torch.nn.Module, skip: Iterable[str] | None) -> list[tuple[str, torch.nn.Linear]]:
-    """The layers to quantize, by name."""
+def _found_experts(
+    model: torch.nn.Module, skip: Iterable[str] | None, blocksize: int
+) -> list[tuple[str, torch.nn.Module]]:
+    """The experts to quantize, by name."""
+    _require_module("quantize_", model)
+    if not any(_experts.are_experts(module) for module in model.modules()):
+        return []
+    skipped, shared = _skipped(model, skip), _shared(model)
+    return [
+        (name, module)
+        for name, module in model.named_modules()
+        if name
+        and name not in skipped
+        and not isinstance(module, Experts4bit)
+        and _experts.why_not(module, blocksize) is None
+        and not any(getattr(module, weight) in shared for weight in _experts.names(module))
+    ]
+
+
+def _quantized_experts(old: torch.nn.Module, device: Any, blocksize: int, **settings: Any) -> Experts4bit:
+    made = Experts4bit(old, blocksize=blocksize, **settings)
+    return made.to(getattr(old, made.names[0]).device if device is None else device)
+
+
+def _found(
+    model: torch.nn.Module, skip: Iterable[str] | None, *, also: bool = False
+) -> list[tuple[str, torch.nn.Linear]]:
+    """The layers to quantize, by name. `also`: there is something else to quantize, so there may be none."""
     _require_module("quantize_", model)
     if type(model) is torch.nn.Linear:
         raise InvalidArgument("quantize_: the model is itself one torch.nn.Linear; use kernelwright.nn.Linear4bit")
@@ -101,7 +136,7 @@ def _found(model: torch.nn.Module, skip: Iterable[str] | None) -> list[tuple[str
         for name, module in model.named_modules()
         if type(module) is torch.nn.Linear and name not in skipped and module.weight not in shared
     ]
-    if not found:
+    if not found and not also:
         raise InvalidArgument(
             f"quantize_: {type(model).__name__} has no torch.nn.Linear to quantize"
             + (f" besides those that skip={sorted(skipped)} and shared weights leave" if skipped or shared else "")

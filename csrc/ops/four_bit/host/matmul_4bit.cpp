@@ -6,6 +6,7 @@
 #include "core/tensor_map.h"
 #include "ops/four_bit/host/checks.h"
 #include "ops/four_bit/host/matmul_panel_plan.h"
+#include "ops/four_bit/host/matmul_params.h"
 #include "ops/four_bit/host/matmul_plan.h"
 #include "ops/four_bit/host/matmul_rows_plan.h"
 #include "ops/four_bit/host/matmul_wide.h"
@@ -32,22 +33,6 @@ Kernel panel_x_kernel{"matmul_4bit_panel_x"};
 Kernel any_kernels[3] = {{"matmul_4bit_any_float32"}, {"matmul_4bit_any_float16"}, {"matmul_4bit_any_bfloat16"}};
 Kernel words_kernels[2] = {{"matmul_4bit_words1_float32"}, {"matmul_4bit_words4_float32"}};
 
-KwMatmul4bitParams params_of(const Matmul4bit& a, float factor) {
-  const int64_t size = size_of(a.dtype);
-  KwMatmul4bitParams p{};
-  p.y = static_cast<char*>(a.y);
-  p.x = static_cast<const char*>(a.x);
-  p.packed = bytes_of(a.packed);
-  p.bias = static_cast<const char*>(a.bias);
-  p.scales = scales_of(a.scales, a.blocksize);
-  p.y_pitch = a.y_stride * size;
-  p.x_pitch = a.x_stride * size;
-  p.m = a.m, p.n = a.n, p.k = a.k;
-  for (int i = 0; i < 16; ++i) p.values[i] = kCodeValues4bit[a.quant_type][i] * factor;
-  p.by = 1.0f / factor;
-  return p;
-}
-
 // The same from a later row of x on.
 Matmul4bit later(Matmul4bit a, int64_t row) {
   const int64_t size = size_of(a.dtype);
@@ -55,13 +40,6 @@ Matmul4bit later(Matmul4bit a, int64_t row) {
   a.y = static_cast<char*>(a.y) + row * a.y_stride * size;
   a.m -= row;
   return a;
-}
-
-KwMatmul4bitParams chunked_params(const Matmul4bit& a) {
-  KwMatmul4bitParams p = params_of(a, kFactors[a.dtype][a.quant_type]);
-  p.row_chunks = static_cast<unsigned>(a.k / kChunk);
-  p.last_chunk = static_cast<unsigned>(a.n * (a.k / kChunk) - 1);
-  return p;
 }
 
 kw_status run_rows(const Context& context, void* stream, const Matmul4bit& a) {
@@ -252,18 +230,6 @@ kw_status run_on_device(const Context& context, void* stream, const Matmul4bit& 
     if (slice.m > kWidest) slice.m = kWidest;
     KW_TRY(few_rows(slice) ? run_rows(context, stream, slice) : run_tile(context, stream, slice));
   }
-  return KW_OK;
-}
-
-kw_status check_sizes(const char* name, int64_t m, int64_t n, int64_t k) {
-  KW_TRY(check_size(name, "m", m));
-  KW_TRY(check_size(name, "n", n));
-  KW_TRY(check_size(name, "k", k));
-  const int64_t widest = n > k ? n : k;
-  if ((k > 0 && n > kMaxElements / k) || (widest > 0 && m > kMaxElements / widest))
-    return fail(KW_ERROR_INVALID_ARGUMENT,
-                "%s: m, n and k are %lld, %lld and %lld; no memory holds such matrices. Look at how they were computed",
-                name, (long long)m, (long long)n, (long long)k);
   return KW_OK;
 }
 

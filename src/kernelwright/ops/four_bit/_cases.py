@@ -153,11 +153,11 @@ def _bytes(count: int, device: Any, generator: Any) -> Any:
     return torch.randint(0, 256, (count,), generator=generator, device=device, dtype=torch.uint8)
 
 
-def _held(count: int, case: Case, device: Any, generator: Any) -> tuple[Any, ...]:
+def held(count: int, case: Case, device: Any, generator: Any) -> tuple[Any, ...]:
     """A packed tensor of any codes and its scales, plain or quantized."""
     packed = _bytes(four_bit.packed_bytes(count), device, generator)
     number = four_bit.blocks(count, case.options["blocksize"])
-    if case.overload == "default":
+    if case.overload != "nested":
         return packed, 0.1 + _floats((number,), device, generator)
     second = _floats((four_bit.blocks(number, four_bit.SCALES_A_BLOCK),), device, generator)
     table = four_bit.dynamic_map(device)
@@ -176,27 +176,27 @@ def make_quantize(case: Case, device: Any, generator: Any) -> tuple[Any, ...]:
 def make_dequantize(case: Case, device: Any, generator: Any) -> tuple[Any, ...]:
     import torch
 
-    held = _held(math.prod(case.shape), case, device, generator)
+    weight = held(math.prod(case.shape), case, device, generator)
     rest = case.options["blocksize"], case.options["quant_type"], getattr(torch, case.dtype)
-    return (*held, list(case.shape), *rest)
+    return (*weight, list(case.shape), *rest)
 
 
 def make_matmul(case: Case, device: Any, generator: Any) -> tuple[Any, ...]:
     import torch
 
     n, dtype = case.options["n"], getattr(torch, case.dtype)
-    held = _held(n * case.shape[-1], case, device, generator)
+    weight = held(n * case.shape[-1], case, device, generator)
     x = torch.randn(case.shape, generator=generator, device=device).to(dtype)
     bias = torch.randn(n, generator=generator, device=device).to(dtype) if case.options["bias"] else None
-    return (x, *held, bias, n, case.options["blocksize"], case.options["quant_type"])
+    return (x, *weight, bias, n, case.options["blocksize"], case.options["quant_type"])
 
 
 # --- unavoidable work -------------------------------------------------------------
 
 
-def _held_bytes(count: int, case: Case) -> int:
+def held_bytes(count: int, case: Case) -> int:
     number = four_bit.blocks(count, case.options["blocksize"])
-    if case.overload == "default":
+    if case.overload != "nested":
         return four_bit.packed_bytes(count) + 4 * number
     return four_bit.packed_bytes(count) + number + 4 * four_bit.blocks(number, four_bit.SCALES_A_BLOCK) + 4 * 257
 
@@ -216,7 +216,7 @@ def quantize_flops(case: Case) -> int:
 
 def dequantize_traffic(case: Case) -> int:
     count = math.prod(case.shape)
-    return _held_bytes(count, case) + count * SIZES[case.dtype]
+    return held_bytes(count, case) + count * SIZES[case.dtype]
 
 
 def dequantize_flops(case: Case) -> int:
@@ -226,7 +226,7 @@ def dequantize_flops(case: Case) -> int:
 def matmul_traffic(case: Case) -> int:
     *rows, k = case.shape
     m, n = math.prod(rows), case.options["n"]
-    return _held_bytes(n * k, case) + (m * k + m * n + n * case.options["bias"]) * SIZES[case.dtype]
+    return held_bytes(n * k, case) + (m * k + m * n + n * case.options["bias"]) * SIZES[case.dtype]
 
 
 def matmul_flops(case: Case) -> int:

@@ -149,3 +149,29 @@ def _matmul(place: Place, quant_type: str, dtype: str) -> float:
 
 def matmul(place: Place) -> str:
     return _each(place, _matmul)
+
+
+def _grouped(place: Place, quant_type: str, dtype: str) -> float:
+    """Two experts, of which the first has one row of three, and the last row is no expert's."""
+    m, n, k, ends = 3, 8, 36, (1, 2)
+    packed, absmax, cells = _weight(quant_type, len(ends) * n * k)
+    x = rounded(dtype, _draw(m * k))
+    expected, sizes = [], []
+    for row, column in ((row, column) for row in range(m) for column in range(n)):
+        weight = cells[(row * n + column) * k :][:k] if row < len(ends) else [0.0] * k
+        terms = [x[row * k + i] * weight[i] for i in range(k)]
+        expected.append(sum(terms))
+        sizes.append(sum(map(abs, terms)))
+    y, size, kind = pack(dtype, [7.0] * len(expected)), ctypes.c_int64(), _numbers(place, quant_type, dtype)
+    place.call("kw_matmul_4bit_workspace", place.device, m, n, k, kind[0], kind[2], ctypes.byref(size))
+    place.call(
+        "kw_matmul_4bit_grouped", place.device, None, y, n, pack(dtype, x), k, packed, absmax, None, None, None, None,
+        (ctypes.c_int32 * len(ends))(*ends), workspace(size.value), size.value, m, len(ends), n, k, *kind,
+    )  # fmt: skip
+    relative = {"float32": 1e-6, "float16": 2.0**-11 * 1.02, "bfloat16": 2.0**-8 * 1.01}[dtype]
+    what = f"matmul_4bit_grouped, {quant_type}, {dtype}"
+    return compare(what, unpack(dtype, y), expected, relative, 1e-7 + 2e-6 * max(sizes))
+
+
+def grouped(place: Place) -> str:
+    return _each(place, _grouped)
