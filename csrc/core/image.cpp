@@ -19,6 +19,18 @@ constexpr kw::Image kBuilt[] = {
 namespace kw {
 namespace {
 
+// An operator without an image of its own, and the image of its family that holds its kernels.
+struct Shared {
+  const char* op;
+  const char* image;
+};
+constexpr Shared kShared[] = {
+#define KW_SHARED_IMAGE(op, image) {op, image},
+#include "kw_images.inc"
+#undef KW_SHARED_IMAGE
+    {},
+};
+
 // Reads "8.6" as 86 and moves past it and the space behind it; 0 at the end.
 int next_capability(const char** text) {
   int major = 0, minor = 0;
@@ -106,6 +118,13 @@ kw_status choose_forced(const Images& images, const char* op, int capability, co
 }
 
 }  // namespace
+
+const char* image_of(const char* op) {
+  for (const Shared& shared : kShared) {
+    if (shared.op != nullptr && strcmp(shared.op, op) == 0) return shared.image;
+  }
+  return op;
+}
 
 Images built_images() { return {kBuilt, static_cast<int>(sizeof kBuilt / sizeof kBuilt[0]) - 1}; }
 

@@ -31,6 +31,9 @@ struct Images {
 
 Images built_images();
 
+// The name by which the table knows the kernels of an operator: its own, or that of an image its family shares.
+const char* image_of(const char* op);
+
 // The image's own capability, or the lowest that compiles its PTX, as major * 10 + minor.
 int native_capability(const Image& image);
 

@@ -66,7 +66,7 @@ kw_status kw_image_for(const char* op, int32_t capability, const char** image) {
   kw::Options options;
   kw::read_options(&options);
   const kw::Image* chosen = nullptr;
-  KW_TRY(kw::choose_image(kw::built_images(), op, capability, options.arch, &chosen));
+  KW_TRY(kw::choose_image(kw::built_images(), kw::image_of(op), capability, options.arch, &chosen));
   *image = chosen->code;
   return KW_OK;
 }

@@ -42,16 +42,23 @@ def test_whose_files_an_image_lies_in(monkeypatch):
 CAPABILITIES = (35, 70, 75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121, 130)
 
 
+def test_every_operator_has_an_image():
+    """Also one whose kernels lie in an image that its family shares."""
+    library = _library.load()
+    told = {op: librarys_choice(library, 90, op) for op in library.ops}
+    assert set(told.values()) == {"sm_90a"}, told
+
+
 def test_the_choice_is_the_librarys():
     library = _library.load()
     for capability in CAPABILITIES:
         assert (package.served(capability) or (None,))[0] == librarys_choice(library, capability), capability
 
 
-def librarys_choice(library, capability):
+def librarys_choice(library, capability, op="rms_norm"):
     image = ctypes.c_char_p()
     try:
-        library.call("kw_image_for", min(library.ops).encode(), capability, ctypes.byref(image))
+        library.call("kw_image_for", op.encode(), capability, ctypes.byref(image))
     except (errors.NoImage, errors.Unsupported):
         return None
     return image.value.decode()

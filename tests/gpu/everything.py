@@ -91,7 +91,7 @@ def steps(out: Path, ops: list[str]) -> list[Step]:
         Step(
             "tests",
             360,
-            [PYTHON, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider", *at_once(), "tests/python"],
+            [PYTHON, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider", *at_once(), "tests/python", "tests/ops"],
         ),
         sanitizer("memcheck", 300, ops),
         *(Step(f"figures-{op}", 40, [*bench, "--ops", op, "--peers", "eager", "--quick"]) for op in ops),

@@ -52,3 +52,16 @@ def test_a_tool_that_is_not_there_is_no_success(tmp_path, monkeypatch):
     assert end.value.code == 1
     found = json.loads((tmp_path / "summary.json").read_text())
     assert [row["said"] for row in found] == ["no-such-sanitizer is not on PATH", "ok"]
+
+
+def test_numbers_that_are_none_must_be_where_they_are_expected():
+    torch = pytest.importorskip("torch")
+    from tests.gpu.program import share_of
+
+    inf, nan = float("inf"), float("nan")
+    wide = torch.tensor([1.0, -inf, nan, 2.0], dtype=torch.float64)
+    bound = torch.full_like(wide, 0.5)
+    assert share_of(torch.tensor([1.25, -inf, nan, 2.0]), wide, bound) == 0.5
+    for wrong in ([nan, -inf, nan, 2.0], [1.0, inf, nan, 2.0], [1.0, 0.0, nan, 2.0], [1.0, -inf, 3.0, 2.0]):
+        assert share_of(torch.tensor(wrong), wide, bound) > 1.0
+    assert share_of(torch.empty(0), torch.empty(0, dtype=torch.float64), torch.empty(0)) == 0.0

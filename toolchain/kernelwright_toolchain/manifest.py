@@ -126,7 +126,7 @@ def _image_line(image: Image, file: Image, codes: Mapping[str, Code]) -> str:
 
 
 def images_inc(request: Request, table: Table, version: str, images: tuple[Image, ...]) -> bytes:
-    """kw_images.inc: the features, the build, and with KW_IMAGE defined one line an image."""
+    """kw_images.inc: the features, the build, one line an image, and which images operators share."""
     features = table.features()
     if len(features) > FEATURE_BITS:
         raise TableError(f"targets.toml names {len(features)} features; the host library has {FEATURE_BITS} bits")
@@ -145,6 +145,9 @@ def images_inc(request: Request, table: Table, version: str, images: tuple[Image
         "#endif",
         "#ifdef KW_IMAGE",
         *(_image_line(image, _file_of(image, images), codes) for image in images),
+        "#endif",
+        "#ifdef KW_SHARED_IMAGE",
+        *(f'KW_SHARED_IMAGE("{op}", "{image}")' for op, image in request.shared),
         "#endif",
     ]
     return ("\n".join(lines) + "\n").encode()

@@ -34,6 +34,7 @@ class Request:
     codes: tuple[Code, ...]
     ops: tuple[str, ...]
     images: tuple[str, ...]
+    shared: tuple[tuple[str, str], ...]  # of each operator without an image of its own: the operator, the image it takes
     provider: str
     debug: bool
     default_codes: tuple[Code, ...]  # of this target with this toolkit
@@ -234,6 +235,7 @@ def resolve(
         codes=codes_of(table, row, kit, archs),
         ops=wanted,
         images=tuple(image for image in images if any(image in found[op] for op in wanted)),
+        shared=tuple((op, found[op][0]) for op in wanted if found[op] and op not in found[op]),
         provider=provider,
         debug=debug,
         default_codes=_in_table_order(table, table.default_codes(row, kit)),

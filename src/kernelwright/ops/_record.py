@@ -59,6 +59,8 @@ class Overload:
     """Columns are computed each by itself, too."""
     autocast: bool = False
     """Within autocast: computes in its type, as torch's linear layers do. Tensors of `fixed` stay as they are."""
+    reads_on_host: bool = False
+    """The reference reads lengths of sequences on the host, so that no CUDA graph can be made of it."""
     in_python: str = ""
     """Why there is no kernel in csrc/ops/<family>/torch, so that `bind`'s is called wherever torch runs one; a test
     wants the kernel or the reason."""
@@ -117,6 +119,9 @@ class Op:
     Takes the overload's arguments and returns the call to time, which returns the outputs (with what the overload
     writes in place after them). Where an overload is missing its reference stands in.
     """
+
+    torch_on_gpu: tuple[str, ...] = ()
+    """Element types that a GPU has no kernels for: plain torch computes them there."""
 
     flop_formula: Callable[..., int] | None = None
     """What torch's FlopCounterMode counts of a call, from the shapes of its arguments and `out_shape`: products alone,

@@ -59,6 +59,24 @@ def test_a_sequence_sees_nothing_of_its_neighbour(device):
     assert out[4:].isnan().all()
 
 
+def test_padding_behind_the_last_sequence_is_zeros(dtype, device):
+    """In results and gradients, whatever it holds; results lie in memory that others have filled before."""
+    q, k, v = (heads(4096, 2, 64, dtype=dtype, seed=s, device=device) for s in range(3))
+    for tensor in (q, k, v):
+        tensor[9:] = math.nan
+        tensor.requires_grad_()
+    starts = torch.tensor([0, 4, 9], dtype=torch.int32, device=device)
+    for _ in range(3):
+        used = [torch.full_like(q, 7.0) for _ in range(4)]
+        del used
+        out, lse = kernelwright.attention_varlen(q, k, v, starts, starts, 5, 5, return_lse=True)
+        gradients = torch.autograd.grad(out[:9].sum(), (q, k, v))
+        assert not lse[:, 9:].count_nonzero()
+        for tensor in (out, *gradients):
+            assert not tensor[9:].count_nonzero()
+            assert tensor[:9].count_nonzero() > 0
+
+
 def test_a_nan_stays_in_its_row(dtype, device):
     q, k = heads(1, 1, 6, 32, dtype=dtype, device=device), heads(1, 1, 6, 32, dtype=dtype, seed=1, device=device)
     q[0, 0, 3, 5] = math.nan
@@ -125,3 +143,19 @@ def test_what_is_added_and_slopes_and_lse_have_gradients(device):
     definition(*exact).backward()
     for mine, other in zip(given, exact, strict=True):
         torch.testing.assert_close(mine.grad.double(), other.grad, rtol=1e-5, atol=1e-5)
+
+
+def test_a_query_that_lies_in_the_cache_is_read_before_it_is_written(device):
+    """Its elements are those of before the call, as if it lay elsewhere; two caches in one memory are refused."""
+    cache, new = heads(2, 2, 64, 64, dtype=torch.bfloat16, device=device), heads(2, 2, 1, 64, device=device).bfloat16()
+    lengths = torch.tensor([7, 7], dtype=torch.int32, device=device)
+    values = cache.flip(2)
+    expected = kernelwright.attention_decode(
+        cache[:, :, 7:8].clone(), cache.clone(), values.clone(), lengths, k_new=new, v_new=new, causal=True
+    )
+    found = kernelwright.attention_decode(
+        cache[:, :, 7:8], cache, values, lengths, k_new=new, v_new=new, causal=True
+    )
+    assert torch.equal(found, expected)
+    with pytest.raises(errors.InvalidArgument, match="k and v are the same memory"):
+        kernelwright.attention_decode(new, cache, cache, lengths, k_new=new, v_new=new)

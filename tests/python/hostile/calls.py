@@ -73,14 +73,9 @@ def schema_of(op: Any, overload: Any) -> list[Any]:
     return getattr(getattr(torch.ops.kernelwright, op.name), overload.name)._schema.arguments
 
 
-# Their arguments are promises that the judge does not know yet: max_q and max_k beside the sequences' ends, lengths of a
-# cache that is written. tests/ops/attention has their odd calls.
-JUDGED_ELSEWHERE = ("attention_varlen", "attention_decode")
-
-
 def entries() -> list[Entry]:
     found = []
-    for op in (ops.record(name) for name in ops.names() if name not in JUDGED_ELSEWHERE):
+    for op in (ops.record(name) for name in ops.names()):
         signature = inspect.signature(op.function)
         # Where the number of results depends on values, these pick the overload, which `picked` does not know about.
         by_tensors = signature.return_annotation != "tuple[Tensor, ...]"

@@ -16,6 +16,7 @@
  *               cu_seqlens[i] to cu_seqlens[i + 1]. Rows that no sequence has are left as they are in out
  * alibi_slopes  [batch, heads]
  * max_q, max_k  no sequence is longer: of more rows than that nothing is computed
+ * Results' rows of no sequence, such as padding behind the last, stay as they are.
  */
 KW_API kw_status kw_attention_varlen_tensors(void* stream, const kw_tensor* out, const kw_tensor* lse,
                                              const kw_tensor* q, const kw_tensor* k, const kw_tensor* v,

@@ -50,7 +50,7 @@ def _kinds(library: Library) -> dict[int, int]:
 def _compiled(library: Library, op: str, capability: int) -> bool:
     """Whether the driver compiles the operator's code first, which may take it longer than anybody waits."""
     image = ctypes.c_char_p()
-    library.functions["kw_image_for"](op.encode(), capability, ctypes.byref(image))
+    library.functions["kw_image_for"](op.encode(), capability, ctypes.byref(image))  # none at all: its run says so
     codes = _files.read(_files.TARGETS)["codes"]
     return bool(codes.get((image.value or b"").decode(), {}).get("kind") == "ptx")
 

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 from kernelwright.errors import InvalidArgument
 from kernelwright.ops._handles import handles
 from kernelwright.ops._scratch import scratch, scratch_bytes
-from kernelwright.ops._tensors import placement, refuse_freed, refuse_inference, refuse_overlap, require_dtype
+from kernelwright.ops._tensors import (
+    placement,
+    reaches,
+    refuse_freed,
+    refuse_inference,
+    refuse_overlap,
+    require_dtype,
+    span,
+)
 from kernelwright.ops.attention import _checks as checks
 from kernelwright.ops.attention import _decode_reference as reference
 from kernelwright.ops.attention import _launch as dense
@@ -187,6 +195,15 @@ def bind(library: Library, key: str) -> Callable[..., tuple[Tensor, Tensor]]:
     return run
 
 
+def _apart(caches: tuple[Tensor, Tensor], given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """What is read, copied where it shares memory with a cache: the cache's new rows are written meanwhile."""
+    k, v = caches
+    if k.numel() and k.data_ptr() == v.data_ptr():
+        raise InvalidArgument(f"kw_{NAME}: k and v are the same memory; both are written, so give each its own")
+    written = [span(cache) for cache in caches if cache.numel()]
+    return tuple(t.clone() if t.numel() and any(reaches(t, *at) for at in written) else t for t in given)
+
+
 def bind_append(library: Library, key: str) -> Callable[..., tuple[Tensor, Tensor]]:
     import torch
 
@@ -201,6 +218,8 @@ def bind_append(library: Library, key: str) -> Callable[..., tuple[Tensor, Tenso
         )  # fmt: skip
         check_append(*given)
         refuse_freed(NAME, q=q, k=k, v=v, k_new=k_new, v_new=v_new, lengths=lengths, cos=cos, sin=sin, sinks=sinks)
+        q, k_new, v_new = _apart((k, v), (q, k_new, v_new))
+        given = q, k, v, k_new, v_new, *given[5:]
         caches = dense.adjacent(k), dense.adjacent(v)
         fresh = dense.adjacent(k_new), dense.adjacent(v_new)
         others = [*fresh, *map(_contiguous, (lengths, block_table, batch_index, cos, sin))]

@@ -160,8 +160,9 @@ def bind(library: Library, key: str) -> Callable[..., tuple[Tensor, Tensor]]:
         if not fits(q, device):
             return attention(q, k, v, cu_seqlens_q, cu_seqlens_k, sinks, alibi_slopes, *options)
         at = at or handles(library)
-        out = q.new_empty((*q.shape[:2], v.shape[2]))
-        lse = q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32)
+        # Rows of no sequence, such as padding behind the last, are zeros: no kernel comes to them.
+        out = q.new_empty((*q.shape[:2], v.shape[2])).zero_()
+        lse = q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32).zero_()
         sinks, alibi_slopes = dense.per_head(sinks, alibi_slopes, cu_seqlens_q.shape[0] - 1, q.shape[1])
         starts = (t.to(torch.int32).contiguous() for t in (cu_seqlens_q, cu_seqlens_k))
         given = [*map(dense.adjacent, (q, k, v)), *starts, sinks, alibi_slopes]
@@ -194,7 +195,7 @@ def bind_backward(library: Library, key: str) -> Callable[..., tuple[Tensor, ...
         if not fits(q, device):
             return backward(dout, q, k, v, out, lse, *starts, *rest)
         at = at or handles(library)
-        dq, dk, dv = (t.new_empty(t.shape) for t in (q, k, v))
+        dq, dk, dv = (t.new_empty(t.shape).zero_() for t in (q, k, v))  # as in bind
         dsinks = q.new_empty(0 if sinks is None else q.shape[1], dtype=torch.float32)
         sizes = len(cu_seqlens_q) - 1, q.shape[1], q.shape[0], q.shape[2], v.shape[2], options[-1]
         workspace, address = scratch(q, device, bytes_of(device, *sizes))

@@ -127,5 +127,6 @@ OP = Op(
     flops=cases.flops,
     tolerances=cases.TOLERANCES,
     selfcheck=cases.selfcheck,
+    torch_on_gpu=("float32",),
     eager=cases.EAGER,
 )

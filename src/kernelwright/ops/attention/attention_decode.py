@@ -83,6 +83,7 @@ OP = Op(
             fake=kernels.fake,
             reference=reference.decode,
             in_python=IN_PYTHON,
+            reads_on_host=True,
             terms=reference.terms,
             fixed=_FIXED,
         ),
@@ -95,6 +96,7 @@ OP = Op(
             fake=kernels.fake_append,
             reference=reference.append,
             in_python=IN_PYTHON,
+            reads_on_host=True,
             terms=reference.terms_of_append,
             fixed=_FIXED,
         ),
@@ -107,5 +109,6 @@ OP = Op(
     flops=cases.flops,
     tolerances=cases.TOLERANCES,
     selfcheck=cases.selfcheck,
+    torch_on_gpu=("float32",),
     eager=cases.EAGER,
 )

@@ -41,7 +41,7 @@ def attention_varlen(
                   plain torch on a GPU
     k, v          [total_k, kv_heads, d] and [total_k, kv_heads, d_v]
     cu_seqlens_q, cu_seqlens_k   int32 [batch + 1]: sequence i has the rows from element i to element i + 1
-    max_q, max_k  the longest sequence's queries and keys
+    max_q, max_k  the longest sequence's queries and keys. Rows of no sequence are padding: zeros in the results
     alibi_slopes  [heads] or [batch, heads]
 
     The others are as kernelwright.attention's. Returns [total_q, heads, d_v]; with return_lse also [heads, total_q].
@@ -95,6 +95,7 @@ OP = Op(
             fake=_fake,
             reference=varlen.attention,
             in_python=IN_PYTHON,
+            reads_on_host=True,
             backward=Backward(varlen.save, varlen.gradients),
             terms=varlen.terms,
             fixed=_FIXED,
@@ -107,6 +108,7 @@ OP = Op(
             fake=_fake_backward,
             reference=varlen.backward,
             in_python=IN_PYTHON,
+            reads_on_host=True,
             terms=varlen.backward_terms,
             fixed=("lse", *_FIXED),
         ),
@@ -119,4 +121,5 @@ OP = Op(
     flops=cases.flops,
     tolerances=_cases.TOLERANCES,
     selfcheck=cases.selfcheck,
+    torch_on_gpu=("float32",),
 )
