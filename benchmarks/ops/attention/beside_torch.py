@@ -103,7 +103,9 @@ def contestants(case: Case, given: list[Any]) -> tuple[Calls, Calls]:
     q, k, v, dout = given
     forward: Calls = {"kernelwright": lambda: kernelwright.attention(q, k, v, causal=case.causal)}
     grouped = {"enable_gqa": True} if case.heads != case.kv_heads else {}
-    for name, backend in (("flash", backends.SDPBackend.FLASH_ATTENTION), ("cudnn", backends.SDPBackend.CUDNN_ATTENTION)):
+    of_torch = {"flash": backends.SDPBackend.FLASH_ATTENTION, "cudnn": backends.SDPBackend.CUDNN_ATTENTION}
+    for name, backend in of_torch.items():
+
         def call(backend: Any = backend) -> Any:
             with backends.sdpa_kernel(backend):
                 return sdpa(q, k, v, is_causal=case.causal, **grouped)
@@ -111,8 +113,11 @@ def contestants(case: Case, given: list[Any]) -> tuple[Calls, Calls]:
         forward[name] = call
     backward: Calls = {}
     for name, begin in forward.items():
-        out = begin()
-        backward[name] = lambda out=out: torch.autograd.grad(out, (q, k, v), dout, retain_graph=True)
+
+        def derive(out: Any = begin()) -> Any:  # noqa: B008 - once, of this contestant
+            return torch.autograd.grad(out, (q, k, v), dout, retain_graph=True)
+
+        backward[name] = derive
     return forward, backward
 
 
@@ -122,7 +127,7 @@ def timed(calls: Calls, rounds: int) -> dict[str, float]:
     for turn in range(rounds + 2):
         for name, call in calls.items():
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            torch.cuda._sleep(200_000)  # so that the host is ahead when the call begins
+            torch.cuda._sleep(200_000)  # noqa: SLF001 - so that the host is ahead when the call begins
             begin.record()
             call()
             end.record()

@@ -27,13 +27,14 @@ enum {
 #define KW_ATTENTION_DERIVE_APART(d) ((d) <= KW_ATTENTION_MIDDLE)
 
 /* Shared memory: keys, values; stages of queries, of their results' derivatives and of numbers; two tiles of the
- * scores' derivatives; a word for each thread that computes; barriers; sums. */
-#define KW_ATTENTION_DERIVE_SHARED(d)                                                                        \
-  (1024 +                                                                                                    \
-   KW_ATTENTION_TMA_COLUMNS(d) * 128 *                                                                       \
-       (2 * KW_ATTENTION_DERIVE_KEYS(d) + 2 * KW_ATTENTION_DERIVE_STAGES * KW_ATTENTION_DERIVE_QUERIES(d)) + \
-   KW_ATTENTION_DERIVE_STAGES * KW_ATTENTION_DERIVE_NUMBERS(d) +                                             \
-   2 * KW_ATTENTION_DERIVE_QUERIES(d) * KW_ATTENTION_DERIVE_KEYS(d) * 2 + 1024 + 128 +                       \
-   KW_ATTENTION_DERIVE_APART(d) * KW_ATTENTION_DERIVE_SUMS(d))
+ * scores' derivatives, and where rows are long one of probabilities; a word for each thread that computes; barriers;
+ * sums. */
+#define KW_ATTENTION_DERIVE_SHARED(d)                                                                             \
+  (1024 +                                                                                                         \
+   KW_ATTENTION_TMA_COLUMNS(d) * 128 *                                                                            \
+       (2 * KW_ATTENTION_DERIVE_KEYS(d) + 2 * KW_ATTENTION_DERIVE_STAGES * KW_ATTENTION_DERIVE_QUERIES(d)) +      \
+   KW_ATTENTION_DERIVE_STAGES * KW_ATTENTION_DERIVE_NUMBERS(d) +                                                  \
+   (3 - KW_ATTENTION_DERIVE_APART(d)) * KW_ATTENTION_DERIVE_QUERIES(d) * KW_ATTENTION_DERIVE_KEYS(d) * 2 + 1024 + \
+   128 + KW_ATTENTION_DERIVE_APART(d) * KW_ATTENTION_DERIVE_SUMS(d))
 
 #endif

@@ -52,7 +52,7 @@ struct DeriveBlock {
     queries.stages = v_room + kKeyBytes;
     douts.stages = queries.stages + kStages * kQueryBytes;
     slopes_room = douts.stages + kStages * kQueryBytes;
-    numbers = slopes_room + 2 * kSlopeBytes;
+    numbers = slopes_room + (3 - KW_ATTENTION_DERIVE_APART(kD)) * kSlopeBytes;
     words = numbers + kStages * kNumberBytes;
     queries.barriers = words + kComputing * 4;
     douts.barriers = queries.barriers + Queries::kBarrierBytes;

@@ -25,9 +25,10 @@ struct DeriveWide : DeriveBlock<T, kD> {
 
   __device__ __forceinline__ explicit DeriveWide(const KwAttentionDeriveParams& p) : Base(p) {}
 
-  // Where probabilities lie, then their derivatives: a row for each key.
-  __device__ __forceinline__ u32 shares_room() const { return slopes_room + kSlopeBytes; }
-  __device__ __forceinline__ u32 shares_full() const { return slopes_full + 8; }
+  // Where probabilities lie, behind two tiles of their derivatives, a row for each key: a warp may write those of the
+  // next tile of queries before another has multiplied by this one's.
+  __device__ __forceinline__ u32 shares_room() const { return slopes_room + 2 * kSlopeBytes; }
+  __device__ __forceinline__ u32 shares_full() const { return slopes_full + Base::kStages * 8; }
 
   // Where a lane's row of four matrices lies, of 16 queries from k times 16 on; `warp` of the four.
   static __device__ __forceinline__ u32 matrices_at(u32 room, u32 warp, u32 k) {
@@ -58,8 +59,8 @@ struct DeriveWide : DeriveBlock<T, kD> {
   }
 
   // The scores' derivatives of 64 queries times half the columns of keys.
-  __device__ __forceinline__ void by_keys(Sums& sums, u32 group) const {
-    const u32 left = smem_matrix(slopes_room), right = smem_matrix(columns(k_room, kKeys, group), kKeys * 128);
+  __device__ __forceinline__ void by_keys(Sums& sums, u32 group, u32 slopes) const {
+    const u32 left = smem_matrix(slopes), right = smem_matrix(columns(k_room, kKeys, group), kKeys * 128);
 #pragma unroll
     for (u32 k = 0; k < kKeys / 16; ++k) {
       const u64 a = smem_descriptor(kLayout, left + k * (16 * 128 / 16));
@@ -81,8 +82,9 @@ struct DeriveWide : DeriveBlock<T, kD> {
   // From products to probabilities, and on to their derivatives in the other warpgroup: each hands on what it has.
   // `slopes` are the first one's later.
   __device__ __forceinline__ void exchange(ScoreTile& s, Shares& shares, Shares& slopes, const Task& t,
-                                           const Scores<T>& scores, int query, u32 group, u32 warp, u32 number,
+                                           const Scores<T>& scores, int query, u32 group, u32 warp, const Stage& stage,
                                            u32 parity) const {
+    const u32 number = numbers + stage.index * kNumberBytes;
     if (group == 0) {
       this->probabilities(s, scores, t.first + static_cast<int>(warp * 16), query, number);
       this->pack(shares, s);
@@ -92,7 +94,7 @@ struct DeriveWide : DeriveBlock<T, kD> {
       take(shares, shares_room(), warp);
       this->template differentiate<true>(s, s, shares, number + kQueries * 4);
       this->pack(slopes, s);
-      give(slopes, slopes_room, slopes_full, warp);
+      give(slopes, slopes_room + stage.index * kSlopeBytes, slopes_full + stage.index * 8, warp);
     }
   }
 
@@ -100,7 +102,7 @@ struct DeriveWide : DeriveBlock<T, kD> {
   __device__ __forceinline__ void step(const Task& t, const Scores<T>& scores, int query, u32 group, u32 warp,
                                        int count, int tile, Result& dk, Result& dv) const {
     const Stage stage = this->stage_of(count);
-    const u32 q_at = queries.at(stage), dout_at = douts.at(stage);
+    const u32 q_at = queries.at(stage), dout_at = douts.at(stage), slopes_at = slopes_room + stage.index * kSlopeBytes;
     ScoreTile s;
     Shares shares, slopes;
     Sums sums;
@@ -112,11 +114,11 @@ struct DeriveWide : DeriveBlock<T, kD> {
     this->by_queries(s, group == 0 ? k_room : v_room, 0, group == 0 ? q_at : dout_at);
     wgmma_wait<0>();
     wgmma_done(s);
-    exchange(s, shares, slopes, t, scores, query, group, warp, numbers + stage.index * kNumberBytes, count & 1);
+    exchange(s, shares, slopes, t, scores, query, group, warp, stage, count & 1);
     wgmma_fence();
     this->gather(dv, shares, columns(dout_at, kQueries, group));
-    barrier_wait(slopes_full, count & 1);
-    take(slopes, slopes_room, warp);
+    barrier_wait(slopes_full + stage.index * 8, stage.phase);
+    take(slopes, slopes_at, warp);
     wgmma_fence();
     this->gather(dk, slopes, columns(q_at, kQueries, group));
     wgmma_wait<1>();
@@ -124,7 +126,7 @@ struct DeriveWide : DeriveBlock<T, kD> {
     this->keep(shares);
     douts.template leave<1>(stage);
     wgmma_fence();
-    by_keys(sums, group);
+    by_keys(sums, group, slopes_at);
     wgmma_wait<1>();
     wgmma_done(dk);
     this->keep(slopes);
@@ -157,7 +159,10 @@ struct DeriveWide : DeriveBlock<T, kD> {
   __device__ __forceinline__ void run() const {
     const Task t = this->task();
     if (t.first >= t.keys.count) return;
-    if (threadIdx.x == 0) this->init(4);
+    if (threadIdx.x == 0) {
+      barrier_init(shares_full(), 4);
+      this->init(4);
+    }
     __syncthreads();
     if (threadIdx.x < 128) {
       release_registers<24>();
