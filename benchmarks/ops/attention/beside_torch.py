@@ -127,7 +127,7 @@ def timed(calls: Calls, rounds: int) -> dict[str, float]:
     for turn in range(rounds + 2):
         for name, call in calls.items():
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            torch.cuda._sleep(200_000)  # noqa: SLF001 - so that the host is ahead when the call begins
+            torch.cuda._sleep(4_000_000)  # noqa: SLF001 - so that the host is ahead when the call begins
             begin.record()
             call()
             end.record()
