@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 {
-  description = "kernelwright: a development shell and a hermetic wheel for each target of targets.toml";
+  description = "kernelwright: a development shell and hermetic wheels for each target of targets.toml";
 
   # A release that still has the reference toolkit, its GCC and NVIDIA's archives for Tegra; later ones dropped all
   # three. flake.lock holds the commit. nix/toolchain.nix refuses, at evaluation, a nixpkgs that has other ones.
@@ -16,12 +16,52 @@
         make: builtins.mapAttrs (system: targets: builtins.mapAttrs (_: make system) targets) table.targetsOf;
 
       toolchain = system: target: import ./nix/toolchain.nix { inherit nixpkgs table system target; };
-      shells = perTarget (system: target: import ./nix/shell.nix (toolchain system target));
-      wheels = perTarget (system: target: import ./nix/wheel.nix { inherit self; } (toolchain system target));
+      shell = system: target: asked: import ./nix/shell.nix asked (toolchain system target);
+      shells = builtins.mapAttrs (
+        system: targets:
+        builtins.listToAttrs (
+          builtins.concatMap (name: [
+            {
+              inherit name;
+              value = shell system targets.${name} { };
+            }
+            {
+              name = "${name}-tests";
+              value = shell system targets.${name} { tests = true; };
+            }
+          ]) (builtins.attrNames targets)
+        )
+      ) table.targetsOf;
+      wheels = perTarget (system: target: import ./nix/wheel.nix (toolchain system target));
+
+      # The release's wheels, for every target, from each kind of machine that has their compilers.
+      tools = system: import nixpkgs { inherit system; };
+      locked =
+        system:
+        import ./nix/locked.nix {
+          inherit table system;
+          pkgs = tools system;
+        };
+      releases = builtins.mapAttrs (
+        system: targets:
+        builtins.listToAttrs (
+          map (name: {
+            name = "release-${name}";
+            value = import ./nix/release.nix { inherit self; } {
+              pkgs = tools system;
+              target = targets.${name};
+              release = locked system;
+            };
+          }) (builtins.attrNames targets)
+        )
+      ) table.releasesOf;
+
+      unreleased = builtins.filter (system: table.releasesOf.${system} == { }) (
+        builtins.attrNames table.targetsOf
+      );
 
       withDefault =
         made: builtins.mapAttrs (system: each: each // { default = each.${table.defaultOf.${system}}; }) made;
-      tools = system: import nixpkgs { inherit system; };
       formatter = system: (tools system).nixfmt-rfc-style;
       formatted =
         system:
@@ -29,12 +69,58 @@
           nixfmt --check ${./flake.nix} ${./nix}/*.nix
           touch "$out"
         '';
+      rowOf =
+        system: target:
+        table.targetsOf.${system}.${target}
+          or (throw "no target ${target} is built on ${system}; there are ${toString (namesOf system)}");
+      namesOf = system: builtins.attrNames table.targetsOf.${system};
     in
     {
+      # For other projects' flakes: a shell with a target's compilers, a wheel by the release's.
+      lib.mkKernelShell =
+        {
+          system,
+          target ? table.defaultOf.${system},
+          packages ? [ ],
+        }:
+        shell system (rowOf system target) { more = packages; };
+      lib.buildWheel =
+        {
+          system,
+          target ? table.defaultOf.${system},
+          ...
+        }@asked:
+        import ./nix/project.nix {
+          inherit target;
+          pkgs = tools system;
+          release = locked system;
+        } (builtins.removeAttrs asked [ "system" "target" ]);
+      overlays.default = import ./nix/overlay.nix { inherit self table; };
+      templates.default = {
+        path = ./nix/template;
+        description = "A package of CUDA kernels, its wheel and its shell";
+      };
+      # `nix run . -- doctor`: the installed command, out of the released wheel.
+      apps = builtins.mapAttrs (
+        system: _:
+        let
+          pkgs = (tools system).extend self.overlays.default;
+          installed = pkgs.python3.withPackages (modules: [ modules.kernelwright ]);
+        in
+        {
+          default = {
+            type = "app";
+            program = "${installed}/bin/kernelwright";
+          };
+        }
+      ) (builtins.removeAttrs table.targetsOf unreleased);
+
       devShells = withDefault shells;
-      packages = withDefault wheels;
+      packages = builtins.mapAttrs (system: each: each // releases.${system}) (withDefault wheels);
       # A wheel that is built has checked itself.
-      checks = builtins.mapAttrs (system: each: each // { format = formatted system; }) wheels;
+      checks = builtins.mapAttrs (
+        system: each: each // releases.${system} // { format = formatted system; }
+      ) wheels;
       formatter = builtins.mapAttrs (system: _: formatter system) table.targetsOf;
     };
 }

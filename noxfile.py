@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The verbs a person or CI uses. Each hands over to toolchain/; what follows `--` is the verb's own options."""
+"""The verbs a person or CI uses. Each hands over to toolchain/; what follows `--` is the verb's own options.
+
+`./kw VERB OPTIONS` is `nox -s VERB -- OPTIONS`.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -16,6 +20,7 @@ TREE = Path(__file__).resolve().parent
 nox.options.default_venv_backend = "none"
 nox.options.sessions = ["build"]
 nox.options.error_on_missing_interpreters = True
+logging.getLogger("nox").setLevel(logging.ERROR)  # which session runs is what somebody has just asked for
 
 
 def toolchain(session: nox.Session, verb: str) -> None:

@@ -3,8 +3,9 @@
 # library finds its kernels, and the CMake package its library, from where they themselves lie.
 
 configure_file(cmake/kernelwrightConfig.cmake "${KW_PACKAGE}/cmake/kernelwrightConfig.cmake" COPYONLY)
-include(CMakePackageConfigHelpers)
-write_basic_package_version_file("${KW_PACKAGE}/cmake/kernelwrightConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+configure_file(
+  cmake/kernelwrightConfigVersion.cmake.in "${KW_PACKAGE}/cmake/kernelwrightConfigVersion.cmake" @ONLY NEWLINE_STYLE UNIX
+)
 
 install(TARGETS kernelwright LIBRARY DESTINATION "${KW_INSTALL_DIR}/lib")
 install(DIRECTORY "${KW_PACKAGE}/kernels" "${KW_PACKAGE}/include" "${KW_PACKAGE}/cmake" DESTINATION "${KW_INSTALL_DIR}")

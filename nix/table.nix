@@ -68,6 +68,39 @@ let
         sha256 = builtins.elemAt (builtins.head found) 2;
       };
 
+  # What one lock holds, of the files that are named for Nix: those that this Python takes, and the name of their
+  # directory, as toolchain/kernelwright_toolchain/providers/pip.py gives it.
+  files = builtins.fromJSON (builtins.readFile ../locks/files.json);
+  setOf =
+    python: left: perPython: lock:
+    let
+      stem = builtins.replaceStrings [ "locks/" ".txt" ] [ "" "" ] lock;
+      digest = builtins.substring 0 16 (builtins.hashFile "sha256" (../. + "/${lock}"));
+      tag = if perPython then "-cpython-${builtins.replaceStrings [ "." ] [ "" ] python}" else "";
+      isLeft = row: builtins.any (name: builtins.match "${name}-.*" row.file != null) left;
+      taken = row: !(row ? pythons) || builtins.elem python row.pythons;
+    in
+    {
+      name = "${stem}-${digest}${tag}";
+      files = builtins.filter (row: taken row && !(isLeft row)) (
+        files.${lock} or (throw "locks/files.json does not name the files of ${lock}; make it anew: ./kw lock")
+      );
+    };
+
+  machineOf = system: builtins.head (builtins.split "-" system);
+  toolkitsOf =
+    machine:
+    builtins.attrNames (
+      builtins.listToAttrs (
+        map (name: {
+          name = table.target.${name}.toolkit;
+          value = null;
+        }) (builtins.filter (name: canRelease machine table.target.${name}) names)
+      )
+    );
+  canRelease =
+    machine: target: builtins.elem machine table.toolkit.${target.toolkit}.hosts.pip;
+
   toAttrs =
     make: names:
     builtins.listToAttrs (
@@ -83,6 +116,24 @@ in
 
   # { <system> = { <target> = its row, resolved; }; }
   targetsOf = toAttrs (system: toAttrs resolve (namesOf system)) systems;
+
+  # { <system> = { <target> = its row; }; }: what a machine of the system builds by the release's compilers.
+  releasesOf = toAttrs (
+    system:
+    toAttrs resolve (
+      builtins.filter (name: canRelease (machineOf system) table.target.${name}) names
+    )
+  ) systems;
+
+  # The locked packages that such a build takes there, by this Python, without those that are left out of the tools.
+  setsFor =
+    system: python: left:
+    let
+      machine = machineOf system;
+      toolkits = map (name: table.toolkit.${name}.locks.${machine}) (toolkitsOf machine);
+    in
+    map (setOf python left false) (toolkits ++ [ "locks/audit.txt" ])
+    ++ [ (setOf python left true table.tools.locks.${machine}) ];
 
   # The released target of each system: what a shell without a name is for.
   defaultOf = toAttrs (

@@ -8,10 +8,24 @@
   target,
 }:
 let
+  nvidia = [
+    "cuda_nvcc"
+    "cuda_cudart"
+    "cuda_cccl"
+    "cuda_nvrtc"
+    "cuda_cuobjdump"
+    "cuda_nvdisasm"
+  ];
   pkgs = import nixpkgs {
     inherit system;
     config = {
-      allowUnfree = true; # NVIDIA's packages
+      # NVIDIA's toolkit alone, under NVIDIA's own licence (the CUDA EULA); nothing of it gets into a wheel.
+      allowUnfreePredicate =
+        package:
+        let
+          name = package.pname or (builtins.parseDrvName package.name).name;
+        in
+        builtins.any (known: builtins.match "(.*-)?${known}" name != null) nvidia;
       cudaCapabilities = target.capabilities; # by which nixpkgs chooses between SBSA's archives and Tegra's
     };
   };
@@ -99,6 +113,7 @@ checked {
     CUDAHOSTCXX = "${gcc}/bin/g++";
     CUDAARCHS = target.cudaArchs;
     KW_LIBDEFLATE = "${lib.getLib pkgs.libdeflate}/lib/libdeflate.so";
+    KW_TOOLS = import ./locked.nix { inherit pkgs table system; }; # for `nox -s build -- --release`
     # A wheel is for machines without a Nix store: no path into it, no hardening that asks for newer symbols.
     NIX_DONT_SET_RPATH = "1";
     hardeningDisable = [ "all" ];

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# `nix build .#<target>`: the wheel, built without network by what the shell has; its self-check runs there too.
-{ self }:
+# `nix build .#<target>`: the labelled wheel, built without network by the nvcc and GCC that the shell has; its
+# self-check runs there too. release.nix has the released one.
 {
   pkgs,
   target,
@@ -14,7 +14,7 @@ stdenv.mkDerivation (
   // {
     pname = "kernelwright-${target.name}";
     inherit ((builtins.fromTOML (builtins.readFile ../pyproject.toml)).project) version;
-    src = self;
+    src = import ./source.nix [ "flake.lock" ];
     nativeBuildInputs = programs;
     buildInputs = libraries;
 

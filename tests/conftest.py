@@ -52,14 +52,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--bitsandbytes", metavar="PATH", help="tests/ of a checkout of bitsandbytes, to run with kernelwright"
     )
     group.addoption("--bitsandbytes-only", metavar="EXPRESSION", help="of those the ones that -k EXPRESSION names")
+    group.addoption(
+        "--long",
+        action="store_true",
+        help="also tests marked `long`, and all combinations where else each pair is taken",
+    )
     group.addoption("--whole", action="store_true", help="verify whole wheels, not one operator for one code: minutes")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # Modules with slow tests come first: of several processes (`-n 2 --dist loadfile --no-loadscope-reorder`) none shall
-    # begin with minutes of them when the others have ended.
+def _without_long(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left_out = [] if config.getoption("--long") else [item for item in items if item.get_closest_marker("long")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _without_long(config, items)
+    # The quickest come first. But of several processes (`-n 2 --dist loadfile --no-loadscope-reorder`) none shall begin
+    # with minutes of slow tests when the others have ended: there modules that have some follow the rules about the tree.
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    side_by_side = hasattr(config, "workerinput")
+    items.sort(key=lambda item: "layout" not in item.path.parts and 1 + ((item.path in slow) != side_by_side))
     for item in items:
         torch, gpu = item.get_closest_marker("torch"), item.get_closest_marker("gpu")
         reason = (_why_no_torch() if torch else None) or (_why_no_gpu() if gpu else None)

@@ -49,13 +49,14 @@ kw_status Call::begin() {
 }
 
 double Call::real(int place) const {
-  double value = 0;
-  memcpy(&value, &stack_[place], sizeof value);
-  return value;
+  const Value bits = value(place);
+  double number = 0;
+  memcpy(&number, &bits, sizeof number);
+  return number;
 }
 
 int32_t Call::type(int place) const {
-  const int32_t number = static_cast<int32_t>(stack_[place]);
+  const int32_t number = static_cast<int32_t>(value(place));
   for (int32_t known = 0; known < kTypes; ++known)
     if (number == shim().types[known]) return known;
   return kOtherType;
@@ -63,7 +64,7 @@ int32_t Call::type(int place) const {
 
 const char* Call::text(int place) const {
   const char* found = nullptr;
-  return shim().string(handle_of(stack_[place]), &found) == 0 && found != nullptr ? found : "";
+  return shim().string(handle_of(value(place)), &found) == 0 && found != nullptr ? found : "";
 }
 
 int Call::one_of(int place, const char* const* names, int count) const {
@@ -74,13 +75,13 @@ int Call::one_of(int place, const char* const* names, int count) const {
 }
 
 bool Call::list(int place, int64_t* sizes, int* count) const {
-  const Handle handle = handle_of(stack_[place]);
+  const Handle handle = handle_of(value(place));
   size_t found = 0;
   if (shim().list_size(handle, &found) != 0 || found > kMostDims) return false;
   for (size_t i = 0; i < found; ++i) {
-    Value value = 0;
-    if (shim().list_item(handle, i, &value) != 0) return false;
-    sizes[i] = static_cast<int64_t>(value);
+    Value item = 0;
+    if (shim().list_item(handle, i, &item) != 0) return false;
+    sizes[i] = static_cast<int64_t>(item);
   }
   *count = static_cast<int>(found);
   return true;

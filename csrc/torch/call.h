@@ -21,11 +21,13 @@ class Call {
   // Reads the tensors, and finds where the call runs. kElsewhere where one is not to be read.
   kw_status begin();
 
-  // Arguments. A tensor that was left out is nullptr.
+  // Arguments. A tensor that was left out is nullptr; of another optional that was left out, given() is false, and
+  // there is nothing to read.
   const kw_tensor* tensor(int place) const { return given_[place].kind == KW_TENSOR ? &given_[place] : nullptr; }
+  bool given(int place) const { return !schema_.arguments[place].optional || stack_[place] != 0; }
   double real(int place) const;
-  int64_t whole(int place) const { return static_cast<int64_t>(stack_[place]); }
-  bool flag(int place) const { return (stack_[place] & 0xff) != 0; }
+  int64_t whole(int place) const { return static_cast<int64_t>(value(place)); }
+  bool flag(int place) const { return (value(place) & 0xff) != 0; }
   int32_t type(int place) const;  // an element type, or kOtherType
   const char* text(int place) const;
   // The place of a text in a list of them, or -1.
@@ -57,6 +59,10 @@ class Call {
     int64_t sizes[kMostDims], strides[kMostDims];
   };
 
+  // An optional is the address of its value.
+  Value value(int place) const {
+    return schema_.arguments[place].optional ? *reinterpret_cast<const Value*>(stack_[place]) : stack_[place];
+  }
   kw_status allocate(int64_t dims, const int64_t* sizes, int32_t torch_type, Made* made);
 
   const Schema& schema_;

@@ -17,6 +17,7 @@ struct Operator {
   Boxed boxed;
   Schema parsed;
   Operator* next;
+  bool implemented;
 };
 
 // As the library is loaded.
@@ -29,10 +30,10 @@ bool serve(const Operator& op, Value* stack);
 
 }  // namespace kw::torch
 
-#define KW_TORCH(function, name, schema)                                                          \
-  extern kw::torch::Operator function##_operator;                                                 \
-  static void function##_boxed(kw::torch::Value* stack, uint64_t, uint64_t) {                     \
-    if (!kw::torch::serve(function##_operator, stack)) kw::torch::refuse();                       \
-  }                                                                                               \
-  kw::torch::Operator function##_operator{name, schema, function, function##_boxed, {}, nullptr}; \
+#define KW_TORCH(function, name, schema)                                                                 \
+  extern kw::torch::Operator function##_operator;                                                        \
+  static void function##_boxed(kw::torch::Value* stack, uint64_t, uint64_t) {                            \
+    if (!kw::torch::serve(function##_operator, stack)) kw::torch::refuse();                              \
+  }                                                                                                      \
+  kw::torch::Operator function##_operator{name, schema, function, function##_boxed, {}, nullptr, false}; \
   __attribute__((constructor)) static void function##_listed() { kw::torch::list(function##_operator); }

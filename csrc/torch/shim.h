@@ -33,7 +33,7 @@ constexpr int32_t kTypes = KW_FLOAT8_E4M3FN + 1;
   X(empty, "aoti_torch_empty_strided",                                                                               \
     Status (*)(int64_t, const int64_t*, const int64_t*, int32_t, int32_t, int32_t, Handle*))                         \
   X(delete_tensor, "aoti_torch_delete_tensor_object", Status (*)(Handle))                                            \
-  X(init_def, "aoti_torch_library_init_def", Status (*)(const char*, const char*, uint32_t, Handle*))                \
+  X(init_fragment, "aoti_torch_library_init_fragment", Status (*)(const char*, const char*, uint32_t, Handle*))      \
   X(init_impl, "aoti_torch_library_init_impl", Status (*)(const char*, const char*, const char*, uint32_t, Handle*)) \
   X(def, "aoti_torch_library_def", Status (*)(Handle, const char*))                                                  \
   X(impl, "torch_library_impl", Status (*)(Handle, const char*, Boxed, uint64_t))                                    \

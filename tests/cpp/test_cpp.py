@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The C++ tests through CMake and ctest, once for each host compiler at hand, and what the built library asks and gives.
+"""The C++ tests through CMake and ctest, with zig and (--long) the system's compiler, and what the built library asks and gives.
 
 One GPU architecture is compiled: the host code is the same for any.
 """
@@ -74,7 +74,7 @@ def compiler_options(name: str) -> list[str]:
     return [f"-DCMAKE_TOOLCHAIN_FILE={ROOT}/cmake/zig.cmake", f"-DKW_ZIG={program}", f"-DKW_ZIG_TARGET={floor}"]
 
 
-@pytest.fixture(scope="module", params=["system", "zig"])
+@pytest.fixture(scope="module", params=["zig", pytest.param("system", marks=pytest.mark.long)])
 def build(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("cmake") is None:
         pytest.skip("no cmake on PATH")
@@ -123,6 +123,7 @@ def apart(name: str, one: Sequence[str], other: Sequence[str]) -> list[tuple[str
     return [(name, f"{a}", f"{b}") for a, b in pairs if not abs(a - b) <= sums + step * abs(a)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("build", ["zig"], indirect=True)
 def test_ctest_of_the_other_processor_under_emulation(build: Path, tmp_path: Path) -> None:
     """The same tests, cross-built as its wheel's library is: numbers, threads, loader. Speed means nothing there.

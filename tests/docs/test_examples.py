@@ -48,6 +48,20 @@ def test_the_lines_of_python_in_the_readme(package: Path):
 
 
 @pytest.mark.torch
+def test_attention_as_its_page_shows_it(package: Path):
+    torch = pytest.importorskip("torch", reason="the operators need torch")
+    from kernelwright.integrations import torch as hook
+
+    page, names = "docs/attention.md", {}
+    for holding in ("kernelwright.attention(q", "kernelwright_torch.enable()", "flash_attn_func(q"):
+        exec(compile(block(page, "python", holding), page, "exec"), names)  # noqa: S102
+    assert not hook.enabled()
+    q, k, v = (names[name].transpose(1, 2).float() for name in "qkv")
+    exact = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    torch.testing.assert_close(names["out"].transpose(1, 2).float(), exact, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.torch
 def test_the_first_lines(package: Path):
     torch = pytest.importorskip("torch", reason="the operators need torch")
     names: dict[str, object] = {}

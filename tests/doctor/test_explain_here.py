@@ -244,7 +244,8 @@ def packages(tmp_path):
 
 
 def with_packages(packages, log, *arguments):
-    environment = {**os.environ, "PYTHONPATH": str(packages)}
+    places = [str(packages), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
     command = [sys.executable, "-m", "kernelwright", *(arguments or ("explain",))]
     return subprocess.run(command, input=log, env=environment, capture_output=True, text=True, check=False, timeout=60)
 

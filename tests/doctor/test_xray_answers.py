@@ -91,6 +91,9 @@ def test_several_gpus_in_one_call(tmp_path, capsys):
     )
     assert code == 1
     assert [line.partition(":")[0] for line in printed[:2]] == ["yes", "no"]
+    assert (
+        printed[:2] == asked(capsys, "--gpu", "h100, t4", "--jetpack=6", tmp_path / "fused-1.0-py3-none-any.whl")[1][:2]
+    )
     code, printed, _ = asked(capsys, "--jetpack", "7", made(tmp_path, machine="aarch64"))
     assert printed[0] == "yes: it runs on Jetson AGX Thor, JetPack 7, once the driver has compiled it (compute_90)"
     assert printed[1].startswith("yes: it runs on Jetson AGX Orin, JetPack 7")

@@ -9,9 +9,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 from kernelwright_toolchain.device.compiler import source_of
 from kernelwright_toolchain.device.sources import is_device_code
 from kernelwright_toolchain.targets import load
+from tests.emulator import objects
 from tests.emulator.translate import translate
 from tests.tree import ROOT
 
@@ -45,33 +45,23 @@ def compiler() -> list[str]:
     return [system]
 
 
-def _run(*command: str | Path) -> None:
-    words = [str(word) for word in command]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise AssertionError(f"{' '.join(words)}\n{done.stdout}{done.stderr}")
-
-
 def build_driver(to: Path) -> Path:
     """The emulating libcuda.so.1 in a folder of its own."""
     to.mkdir(parents=True, exist_ok=True)
     library = to / "libcuda.so.1"
     sources = sorted((HERE / "runtime").glob("*.cpp"))
-    _run(
-        *compiler(),
-        *PLAIN,
-        *STRICT,
-        "-O2",
-        "-I",
-        CSRC,
-        "-shared",
-        "-Wl,-soname,libcuda.so.1",
-        *sources,
-        "-o",
-        library,
-        "-ldl",
-    )
+    options = [*PLAIN, *STRICT, "-O2"]
+    with objects.one_at_a_time():
+        made = _all(
+            lambda source: objects.compiled(compiler(), options, ["-I", CSRC], source, to / f"{source.stem}.o"), sources
+        )
+    objects.run(*compiler(), *PLAIN, "-shared", "-Wl,-soname,libcuda.so.1", *made, "-o", library, "-ldl")
     return library
+
+
+def _all(make: Callable[[Path], Path], sources: Iterable[Path]) -> list[Path]:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(make, sources))
 
 
 def _instrumented(command: list[str]) -> list[str]:
@@ -96,12 +86,11 @@ def _unit(source: Path, kernels: Mapping[str, int], stage: Path) -> Path:
 
 def _compile(unit: Path, features: Iterable[str]) -> Path:
     command = compiler()
-    _run(
-        *command, *PLAIN, "-w", "-O1", "-ffp-contract=off",
+    options = [
+        *PLAIN, "-w", "-O1", "-ffp-contract=off",
         *_instrumented(command), *(f"-DKW_HAS_{feature.upper()}=1" for feature in features),
-        "-I", HERE / "device", "-I", unit.parent, "-c", unit, "-o", unit.with_suffix(".o"),
-    )  # fmt: skip
-    return unit.with_suffix(".o")
+    ]  # fmt: skip
+    return objects.compiled(command, options, ["-I", HERE / "device", "-I", unit.parent], unit, unit.with_suffix(".o"))
 
 
 def build_image(
@@ -114,8 +103,8 @@ def build_image(
     stage = to / code
     translate({**{source: Path(source.name) for source in kernels}, **headers}, stage)
     units = [_unit(source, names, stage) for source, names in kernels.items()]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        objects = list(pool.map(lambda unit: _compile(unit, load().codes[code].features), units))
+    with objects.one_at_a_time():
+        made = _all(lambda unit: _compile(unit, load().codes[code].features), units)
     table = stage / "table.cpp"
     names = [f"emulated_{source.stem}" for source in kernels]
     table.write_text(
@@ -126,19 +115,7 @@ def build_image(
         encoding="utf-8",
     )
     library = to / f"{''.join(filter(str.isdigit, code))}.so"
-    _run(
-        *compiler(),
-        *PLAIN,
-        "-shared",
-        "-I",
-        HERE / "device",
-        table,
-        *objects,
-        driver,
-        "-o",
-        library,
-        "-lm",
-    )
+    objects.run(*compiler(), *PLAIN, "-shared", "-I", HERE / "device", table, *made, driver, "-o", library, "-lm")
     return library
 
 

@@ -57,7 +57,7 @@ def test_every_kernel_ran(ran: dict[str, dict[str, Any]]):
 def test_norms_of_many_widths(operators: Path):
     if not build.kernels_of("sm_90a"):
         pytest.skip("the installed wheel has no images for sm_90a")
-    command = [sys.executable, "-m", "tests.emulator.widths", operators, "9.0/4/1"]
+    command = [sys.executable, "-m", "tests.emulator.widths", operators, "9.0/4/1,9.0/1/0.2"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

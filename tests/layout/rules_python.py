@@ -107,8 +107,8 @@ def the_package_does_not_know_the_toolchain(tree: Tree) -> Iterator[str]:
                     yield f"{path}:{node.lineno}: imports {name}, which no wheel holds"  # type: ignore[attr-defined]
 
 
-# What makes pip take bytes that are known before: hashes, nothing of an index, or nothing at all.
-_KNOWN = frozenset({"--require-hashes", "--no-index", "--dry-run"})
+# What makes pip take bytes that are known before: hashes, nothing of an index, or nothing at all; apt-get prints alone.
+_KNOWN = frozenset({"--require-hashes", "--no-index", "--dry-run", "--print-uris"})
 
 
 def _words(node: ast.List | ast.Tuple, module: ast.Module) -> set[str]:

@@ -4,6 +4,7 @@
 { system }:
 let
   prefix = "@prefix@";
+  wheels = "@wheels@"; # where the locked files lie; without them, nothing of a release can be built
   programs = {
     cuda_nvcc = [ "nvcc" ];
     cmake = [ "cmake" ];
@@ -43,9 +44,33 @@ let
     export PATH
     runHook() { :; }
   '';
+  # `nix build` and `nix develop` both go by outputs and stdenv.
+  common = {
+    outputs = [ "out" ];
+    stdenv = derivation (
+      package "stdenv"
+      // {
+        inherit system;
+        name = "stdenv";
+        setupPath = builtins.toFile "setup" setup;
+      }
+    );
+  };
 in
 {
   inherit package;
+  fetched =
+    wanted:
+    let
+      words = [ wanted.pname wanted.version wanted.python wanted.abi wanted.platform ];
+    in
+    bash ''cp "${wheels}/${builtins.concatStringsSep "-" words}.whl" "$out"'';
+  command =
+    bash ''
+      . "$stdenv/setup"
+      eval "$script"
+    ''
+    // common;
   phases =
     bash ''
       . "$stdenv/setup"
@@ -56,15 +81,5 @@ in
       eval "$buildPhase"
       eval "$installPhase"
     ''
-    // {
-      outputs = [ "out" ]; # `nix develop` goes by it
-      stdenv = derivation (
-        package "stdenv"
-        // {
-          inherit system;
-          name = "stdenv";
-          setupPath = builtins.toFile "setup" setup;
-        }
-      );
-    };
+    // common;
 }

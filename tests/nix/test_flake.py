@@ -7,7 +7,9 @@ Nothing is built here: that needs the real nixpkgs and NVIDIA's archives.
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -18,6 +20,9 @@ sys.path.insert(0, str(Path(__file__).parent))  # for flake_support
 from flake_support import ROOT, Flake
 
 from kernelwright_toolchain import source, targets
+from kernelwright_toolchain.locking import names
+from kernelwright_toolchain.locking.wanted import pyproject
+from kernelwright_toolchain.providers import pip
 
 pytestmark = pytest.mark.skipif(
     not shutil.which("nix"), reason="Nix is not installed (Debian's nix-bin or any Nix 2.8 or newer); nothing evaluated"
@@ -26,6 +31,17 @@ TABLE = targets.load()
 SYSTEMS = sorted({f"{target.machine}-linux" for target in TABLE.targets.values()})
 ALL = [(f"{target.machine}-linux", name) for name, target in TABLE.targets.items()]
 SHELLS = [f"devShells.{system}.{name}" for system, name in ALL]
+TESTING = [f"{shell}-tests" for shell in SHELLS]
+# The release's wheels: of every target, from each kind of machine that has the compilers from PyPI.
+RELEASES = {
+    system: {
+        f"release-{name}"
+        for name, target in TABLE.targets.items()
+        if system.removesuffix("-linux") in TABLE.toolkits[target.toolkit].hosts["pip"]
+    }
+    for system in SYSTEMS
+}
+RELEASED = [(system, name) for system, names in RELEASES.items() for name in sorted(names)]
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +63,8 @@ def test_the_whole_flake_evaluates(flake):
 def test_every_target_has_one_of_each_and_the_released_one_is_the_default(flake, kind):
     for system in SYSTEMS:
         own = {name for where, name in ALL if where == system}
-        assert set(flake.evaluate(f"{kind}.{system}", "builtins.attrNames")) == {*own, "default"}
+        more = RELEASES[system] if kind == "packages" else {f"{name}-tests" for name in own}
+        assert set(flake.evaluate(f"{kind}.{system}", "builtins.attrNames")) == {*own, "default", *more}
         released = next(name for name in own if TABLE.targets[name].release)
         path = "each: map (one: one.drvPath) [ each.default each.{0} ]"
         default, named = flake.evaluate(f"{kind}.{system}", path.format(released))
@@ -58,7 +75,7 @@ def test_every_target_has_one_of_each_and_the_released_one_is_the_default(flake,
 def test_checks_build_every_wheel_and_the_formatter_reads_every_file(flake):
     for system in SYSTEMS:
         own = {name for where, name in ALL if where == system}
-        assert set(flake.evaluate(f"checks.{system}", "builtins.attrNames")) == own | {"format"}
+        assert set(flake.evaluate(f"checks.{system}", "builtins.attrNames")) == own | {"format"} | RELEASES[system]
         assert "nixfmt" in flake.evaluate(f"formatter.{system}.name")
         programs = flake.evaluate(f"checks.{system}.format.packages", "map (one: one.name)")
         assert programs == [flake.evaluate(f"formatter.{system}.name")]
@@ -73,11 +90,85 @@ def test_checks_build_every_wheel_and_the_formatter_reads_every_file(flake):
 def test_a_hermetic_build_sees_every_input_and_those_of_a_new_operator(changed):
     (changed.tree / "csrc" / "ops" / "toy").mkdir(parents=True)
     (changed.tree / "csrc" / "ops" / "toy" / "new_op.cu").write_text("// a kernel\n")
-    for system, name in ALL:
-        place = Path(changed.evaluate(f"packages.{system}.{name}.src", "toString"))
+    (changed.tree / "docs").mkdir()
+    (changed.tree / "docs" / "index.md").write_text("A page\n")
+    wheels = [f"{system}.{name}" for system, name in ALL] + [f"{system}.{name}.made" for system, name in RELEASED]
+    for wheel in wheels:
+        place = Path(changed.evaluate(f"packages.{wheel}.src", "toString"))
         for file in source.input_files(changed.tree):
             assert (place / file.relative_to(changed.tree)).read_bytes() == file.read_bytes()
         assert (place / "csrc" / "ops" / "toy" / "new_op.cu").is_file()
+        own = {"flake.lock"} if "release" not in wheel else set()  # the lock of the labelled wheel's own compilers
+        read = {file.relative_to(changed.tree).as_posix() for file in source.input_files(changed.tree)}
+        assert {path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file()} == read | own
+
+
+def derivations(flake: Flake) -> list[str]:
+    """Of every wheel, and of every release's wheel before its commit is laid beside it."""
+    whole = [f"{system}.{name}" for system, name in ALL] + [f"{system}.{name}.made" for system, name in RELEASED]
+    return [flake.evaluate(f"packages.{wheel}.drvPath") for wheel in whole]
+
+
+def test_what_a_wheel_is_not_made_from_leaves_its_derivation_alone(changed):
+    before = derivations(changed)
+    for name in ("docs/index.md", "tests/test_x.py", "CHANGELOG.md", "flake_notes.txt"):
+        (changed.tree / name).parent.mkdir(exist_ok=True)
+        (changed.tree / name).write_text("Another line\n")
+    assert derivations(changed) == before
+    (changed.tree / "csrc").mkdir()
+    (changed.tree / "csrc" / "new.h").write_text("// code\n")
+    assert not set(derivations(changed)) & set(before)
+
+
+def test_the_commit_is_told_beside_the_wheel_alone(changed):
+    """A commit of the same sources gives another statement, and the wheel's own derivation."""
+    # Locked, not overridden: a flake whose lock is not the committed one has no commit.
+    locked = changed.nix(
+        "flake", "lock", f"path:{changed.tree}", "--override-input", "nixpkgs", f"path:{changed.nixpkgs}"
+    )
+    assert locked.returncode == 0, locked.stderr
+    git = ["git", "-C", str(changed.tree), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    system, name = RELEASED[0]
+    seen = []
+    for word in ("one", "two"):
+        (changed.tree / "notes.txt").write_text(word)
+        subprocess.run([*git, "add", "--all"], check=True)
+        subprocess.run([*git, "commit", "--quiet", "--message", word], check=True)
+        commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+        asked = [
+            f"git+file://{changed.tree}#packages.{system}.{name}",
+            "--apply",
+            "one: [ one.script one.made.drvPath ]",
+        ]
+        done = changed.nix("eval", "--json", *asked)
+        assert done.returncode == 0, done.stderr
+        script, made = json.loads(done.stdout)
+        assert f'"{commit}" clean' in script
+        seen.append((script, made))
+    assert seen[0][0] != seen[1][0]
+    assert seen[0][1] == seen[1][1]
+
+
+@pytest.mark.parametrize(("system", "name"), RELEASED)
+def test_a_release_takes_the_locked_files_and_no_compiler(flake, system, name):
+    machine = system.removesuffix("-linux")
+    kits = {TABLE.toolkits[target.toolkit].locks[machine] for target in TABLE.targets.values()}
+    files = json.loads((ROOT / names.NAMES).read_text())
+    wanted = {row["sha256"] for lock in (*kits, "locks/audit.txt") for row in files[lock]}
+    python = flake.evaluate(f"packages.{system}.{name}.packages", "map (one: one.pythonVersion or null)")[0]
+    tools = [row for row in files[TABLE.tools.locks[machine]] if python in row.get("pythons", [python])]
+    wanted |= {row["sha256"] for row in tools if not row["file"].startswith(("cmake-", "ninja-"))}
+    script = flake.evaluate(f"packages.{system}.{name}.made.KW_TOOLS", "one: one.script")
+    shown = flake.nix("show-derivation", "--recursive", flake.evaluate(f"packages.{system}.{name}.made.drvPath"))
+    assert shown.returncode == 0, shown.stderr
+    derived = json.loads(shown.stdout)
+    assert {one["outputs"]["out"].get("hash") for one in derived.values()} - {None} == wanted
+    assert not {path for path in derived if "nvcc" in path or "gcc-wrapper" in path}
+    places = [line.split()[2].strip('"').rpartition("/")[2] for line in script.splitlines() if line.strip()]
+    locks = [*sorted(kits), "locks/audit.txt", TABLE.tools.locks[machine]]
+    tag = f"-cpython-{python.replace('.', '')}"
+    assert places == [pip.home(ROOT / lock).name + (tag if "tools" in lock else "") for lock in locks]
 
 
 def test_nox_runs_by_the_shells_own_tools(flake):
@@ -204,3 +295,69 @@ def test_a_lock_of_other_inputs_is_noticed(changed):
     changed.change("flake.nix", "NixOS/nixpkgs/nixos-24.11", "NixOS/nixpkgs/nixos-24.05")
     done = changed.nix("flake", "metadata", "--json", "--no-update-lock-file", f"path:{changed.tree}")
     assert done.returncode != 0
+
+
+def test_a_shell_for_tests_has_the_library_that_torch_is_linked_with(flake):
+    for plain, testing in zip(SHELLS, TESTING, strict=True):
+        hooks = [flake.evaluate(f"{shell}.shellHook") for shell in (plain, testing)]
+        assert ["LD_LIBRARY_PATH" in hook for hook in hooks] == [False, True]
+        assert all("unset CUDA_HOME CUDA_PATH NVCC_CCBIN\n" in hook for hook in hooks)
+        assert re.search(r'LD_LIBRARY_PATH="\S+gcc\S*/lib:\S+zlib\S*/lib\$', hooks[1])
+
+
+def test_other_flakes_get_a_shell_and_a_wheel_of_their_own(flake):
+    ask = """lib: let
+      shell = lib.mkKernelShell { system = "x86_64-linux"; packages = [ (derivation { name = "extra"; system = "x"; builder = "y"; }) ]; };
+      wheel = lib.buildWheel { system = "x86_64-linux"; target = "linux-x86_64"; src = ./.; options = [ "--archs" "80" ]; };
+    in { shell = map (one: one.name) shell.packages; inherit (wheel) buildPhase; }"""
+    found = flake.evaluate("lib", ask.replace("./.", '"/nowhere"'))
+    assert "extra" in found["shell"]
+    assert any(name.startswith("cuda_nvcc") for name in found["shell"])
+    assert "kernelwright_toolchain.verbs build" in found["buildPhase"]
+    assert "--target linux-x86_64" in found["buildPhase"]
+    done = flake.against_the_stand_in(
+        "eval",
+        words=[
+            "--raw",
+            f"path:{flake.tree}#lib",
+            "--apply",
+            'lib: (lib.mkKernelShell { system = "x86_64-linux"; target = "l4t-r36"; }).drvPath',
+        ],
+    )
+    assert "no target l4t-r36 is built on x86_64-linux; there are linux-x86_64" in done.stderr
+
+
+def test_python_with_packages_takes_the_released_wheel(flake):
+    system, name = next(row for row in RELEASED if row[1] == "release-linux-x86_64")
+    program = flake.evaluate(f"apps.{system}.default.program")
+    assert program.endswith("/bin/kernelwright")
+    assert set(flake.evaluate("apps", "builtins.attrNames")) == {where for where in SYSTEMS if RELEASES[where]}
+    ask = """overlay: let
+      prev = { pythonPackagesExtensions = [ ]; };
+      final = { stdenv.hostPlatform.system = "SYSTEM"; lib.licenses.mit = { }; };
+      extension = builtins.head (overlay final prev).pythonPackagesExtensions;
+    in (extension { buildPythonPackage = given: given; } { }).kernelwright.src"""
+    src = flake.evaluate("overlays.default", ask.replace("SYSTEM", system))
+    version = pyproject()["project"]["version"]
+    assert src == (
+        flake.evaluate(f"packages.{system}.{name}.outPath")
+        + f"/kernelwright-{version}-py3-none-{TABLE.targets['linux-x86_64'].platform_tag}.whl"
+    )
+    done = flake.against_the_stand_in(
+        "eval",
+        words=["--raw", f"path:{flake.tree}#overlays.default", "--apply", ask.replace("SYSTEM", "aarch64-linux")],
+    )
+    assert "is not locked for aarch64-linux, so release-linux-aarch64 is not there" in done.stderr
+
+
+def test_the_template_names_what_the_flake_has(flake):
+    place = Path(flake.evaluate("templates.default.path", "toString"))
+    assert {path.name for path in place.rglob("*") if path.is_file()} == {"flake.nix", "pyproject.toml", "scale.cu"}
+    used = set(re.findall(r"kernelwright\.lib\.(\w+)", (place / "flake.nix").read_text()))
+    assert used == set(flake.evaluate("lib", "builtins.attrNames"))
+
+
+def test_unfree_packages_are_nvidias_named_ones_alone(changed):
+    assert "allowUnfree =" not in (changed.tree / "nix" / "toolchain.nix").read_text()
+    changed.change("nix/toolchain.nix", '    "cuda_nvdisasm"\n  ];', "  ];")
+    assert "refusing to evaluate an unfree package" in changed.refusal("devShells.x86_64-linux.default")

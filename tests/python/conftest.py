@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The fixtures that all tests of the Python package share."""
 
-from tests.python.fixtures import _numbers, _plain_environment, device, seed
+from tests.python.fixtures import _numbers, _plain_environment, device, seed, whole
 
-__all__ = ["_numbers", "_plain_environment", "device", "seed"]
+__all__ = ["_numbers", "_plain_environment", "device", "seed", "whole"]

@@ -38,3 +38,9 @@ def _numbers() -> None:
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def device(request: pytest.FixtureRequest) -> str:
     return request.param
+
+
+@pytest.fixture
+def whole(request: pytest.FixtureRequest) -> bool:
+    """Whether every combination is wanted (--long), where else each pair of two properties is taken."""
+    return request.config.getoption("--long")

@@ -75,6 +75,19 @@ LAYOUTS = {
 }
 
 
+def some_layouts(number: int, count: int, *, whole: bool) -> list[str]:
+    """`count` layouts for the case of this number, such that those that follow it have the others; all for `whole`.
+
+    A record's cases have the types of a shape beside each other: each goes to other layouts, and with the next shape to
+    others again, so that of shape, type and layout every two meet.
+    """
+    names = ["plain", *LAYOUTS]
+    if whole:
+        return names
+    first = (number + number // 3) * count
+    return [names[(first + place) % len(names)] for place in range(count)]
+
+
 def laid_out(value: Any, layout: str) -> Any:
     """The same tensor in another layout; anything else as it is."""
     if not isinstance(value, torch.Tensor) or layout == "plain":

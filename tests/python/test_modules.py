@@ -229,11 +229,14 @@ def test_within_autocast(norms, device):
         h = layer(x)
         y = ours(h)
         assert (h.dtype, y.dtype) == (torch.bfloat16, torch.bfloat16)
-        with pytest.raises(
-            errors.InvalidDtype, match=r"residual has dtype torch.float32, but must have torch.bfloat16$"
-        ):
-            ours(h, x)
-        assert ours(h.float(), x)[1].dtype == torch.float32
+        both, total = ours(h, x)  # the sum stays in float32, y has the type of the layer's result
+        assert (both.dtype, total.dtype) == (torch.bfloat16, torch.float32)
+        assert torch.equal(total, h.float() + x)
+        torch.testing.assert_close(both.float(), theirs(total), rtol=2**-8, atol=1e-6)
+        again = x.clone()
+        with torch.no_grad():
+            assert torch.equal(ours(h, again, inplace=True), both)
+        assert torch.equal(again, total)
         torch.testing.assert_close(y.float(), theirs(h.float()), rtol=2**-8, atol=1e-6)
         y.sum().backward()
     assert ours.weight.grad.dtype == torch.float32

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.python import tensors
-from tests.python.tensors import CASES, LAYOUTS, OVERLOADS, case_id, torch
+from tests.python.tensors import CASES, LAYOUTS, OVERLOADS, case_id, some_layouts, torch
 
 pytestmark = pytest.mark.torch
 
@@ -64,10 +64,13 @@ def compare(op, overload, args, what, found, bound_to):
             assert tensors.same_bits(a, b), f"{what}: argument {index} was changed"
 
 
-@pytest.mark.parametrize(("op", "case"), CASES, ids=case_id)
-def test_case(op, case, device, seed, monkeypatch):
+NUMBERED = [(number, op, case) for number, (op, case) in enumerate(CASES)]
+
+
+@pytest.mark.parametrize(("number", "op", "case"), NUMBERED, ids=case_id)
+def test_case(number, op, case, device, seed, whole, monkeypatch):
     plain = op.make(case, device, tensors.generator(seed, device))
-    for layout in ("plain", *LAYOUTS):
+    for layout in some_layouts(number, 2, whole=whole):
         args = [tensors.laid_out(a, layout) for a in plain]
         margins = [(a, a._base.clone(), a._base) for a in args if isinstance(a, torch.Tensor) and a._base is not None]
         check(op, case.overload, args, f"{case}, {layout}", monkeypatch)
@@ -79,12 +82,12 @@ def test_case(op, case, device, seed, monkeypatch):
 
 
 @pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)
-def test_each_argument_in_a_layout_of_its_own(op, overload, device, seed, monkeypatch):
+def test_each_argument_in_a_layout_of_its_own(op, overload, device, seed, whole, monkeypatch):
     """Mixed layouts: a stride that is taken from the wrong tensor shows here."""
     cases = [c for c in op.cases if c.overload == overload.name and len(c.shape) > 1]
     choose = torch.Generator().manual_seed(seed)
     names = ("plain", *LAYOUTS)
-    for case in cases[:: max(1, len(cases) // 24)]:
+    for case in cases[:: max(1, len(cases) // (24 if whole else 8))]:
         picks = torch.randint(len(names), (24,), generator=choose).tolist()
         plain = op.make(case, device, tensors.generator(seed, device))
         args = [tensors.laid_out(a, names[pick]) for a, pick in zip(plain, picks, strict=False)]
@@ -92,12 +95,15 @@ def test_each_argument_in_a_layout_of_its_own(op, overload, device, seed, monkey
 
 
 @pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)
-def test_values_at_the_edges(op, overload, device, monkeypatch):
+def test_values_at_the_edges(op, overload, device, whole, monkeypatch):
     """Zeros, infinities, NaN, the largest float16, and numbers whose square is below float16 and near float32's least."""
     cases = op.cases_for("aligned", overload.name)
-    for dtype, case in {c.dtype: c for c in reversed(cases)}.items():  # the first of each type
-        for value in (0.0, torch.inf, -torch.inf, torch.nan, 65504.0, 2.0**-14, 1e-20):
-            for everywhere in (True, False):
+    values = (0.0, torch.inf, -torch.inf, torch.nan, 65504.0, 2.0**-14, 1e-20)
+    for number, (dtype, case) in enumerate({c.dtype: c for c in reversed(cases)}.items()):  # the first of each type
+        for turn, value in enumerate(values):
+            if value == 65504.0 and dtype == "float16" and device == "cuda" and overload.overflows_on_gpu:
+                continue
+            for everywhere in (True, False) if whole else ((number + turn) % 2 == 0,):
                 args = list(op.make(case, device, tensors.generator(1, device)))
                 first = next((a for a in args if isinstance(a, torch.Tensor) and a.is_floating_point()), None)
                 if first is None:  # of whole numbers alone
@@ -119,4 +125,5 @@ def test_double_is_the_reference(op, overload, device, monkeypatch):
     )
     for a, b in zip(found, expected, strict=True):
         assert a.dtype == b.dtype
-        assert torch.equal(a, b)
+        # torch's own sums round by how the GPU's memory lies, from call to call.
+        torch.testing.assert_close(a, b, rtol=1e-13 if device == "cuda" else 0, atol=0, equal_nan=True)

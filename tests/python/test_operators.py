@@ -16,6 +16,20 @@ DIFFERENTIABLE = [(op, overload) for op, overload in OVERLOADS if overload.backw
 OTHERS = [(op, overload) for op, overload in OVERLOADS if not overload.backward]
 
 
+def _compiled():
+    """Every overload by every backend; with inductor, which asks a C++ compiler, without --long one of each kind."""
+    kinds = set()
+    for op, overload in OVERLOADS:
+        kind = op.name, bool(tensors.written(op, overload.name))
+        marks = [pytest.mark.long] if kind in kinds else []
+        kinds.add(kind)
+        yield from (pytest.param(op, overload, backend) for backend in ("eager", "aot_eager"))
+        yield pytest.param(op, overload, "inductor", marks=marks)
+
+
+COMPILED = list(_compiled())
+
+
 def small(op, overload, device, dtype="float32", *, number=0, grad=False, least=1, most=149):
     """Arguments of one of the overload's small cases, of so many columns."""
     cases = [
@@ -40,11 +54,12 @@ def copies(args):
 @pytest.mark.parametrize("grad", [False, True], ids=["", "gradients"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
 @pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)
-def test_opcheck(op, overload, dtype, grad, device):
+def test_opcheck(op, overload, dtype, grad, device, whole):
     if grad and not overload.backward:
         pytest.skip("this overload has no gradients")
-    for number, layout in enumerate(("plain", *tensors.LAYOUTS)):
-        args = [tensors.laid_out(a, layout) for a in small(op, overload, device, dtype, number=7 * number)]
+    turn = 3 * OVERLOADS.index((op, overload)) + ["float32", "bfloat16", "float64"].index(dtype) + grad
+    for number, layout in enumerate(tensors.some_layouts(turn, 1, whole=whole)):
+        args = [tensors.laid_out(a, layout) for a in small(op, overload, device, dtype, number=turn + 7 * number)]
         args = tensors.changed(op, overload.name, args, lambda a: a.detach().requires_grad_(grad))
         torch.library.opcheck(tensors.target(op, overload.name), args)
 
@@ -68,8 +83,7 @@ def test_fake_outputs_look_like_real_ones(op, overload, layout):
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning")  # torch's own, inside inductor
-@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
-@pytest.mark.parametrize(("op", "overload"), OVERLOADS, ids=case_id)
+@pytest.mark.parametrize(("op", "overload", "backend"), COMPILED, ids=case_id)
 def test_compile(op, overload, backend, device, request):
     if backend == "inductor":
         request.getfixturevalue("inductor")
@@ -138,7 +152,7 @@ def test_export(op, overload, device):
         assert torch.equal(a, b)
 
 
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("number", [0, 1, *(pytest.param(more, marks=pytest.mark.long) for more in range(2, 6))])
 @pytest.mark.parametrize(("op", "overload"), DIFFERENTIABLE, ids=case_id)
 def test_gradients_and_their_gradients(op, overload, number, device):
     args = small(op, overload, device, "float64", number=3 * number, grad=True, most=8)

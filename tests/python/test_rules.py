@@ -32,6 +32,10 @@ def test_products_are_counted_as_torch_counts_its_own(device):
     assert counted(lambda: torch.ops.kernelwright.matmul_4bit(x, *packed, None, 5, 64, "nf4")) == expected
     assert counted(lambda: kernelwright.matmul_int8(mine, codes, by, scale)) == expected
     assert counted(lambda: kernelwright.linear(x, weight, None, "gelu")) == expected
+    both = torch.cat((weight, weight))
+    assert counted(lambda: kernelwright.gated_linear(x, both, None, "silu")) == 2 * expected
+    ternary, factor = kernelwright.quantize_ternary(weight)
+    assert counted(lambda: kernelwright.matmul_ternary(mine, ternary, by, factor, n=5)) == expected
 
 
 def test_a_layer_and_its_gradient_are_counted(device):

@@ -66,6 +66,13 @@ with torch.no_grad():
     assert kernelwright.swiglu(columns, columns).placements == (Shard(2),)
     half = rows.full_tensor()[0]
     torch.testing.assert_close(kernelwright.swiglu(distribute_tensor(half, mesh, [Shard(1)])).full_tensor(), kernelwright.swiglu(half))
+    weight = kernelwright.quantize_4bit(torch.randn(5, 16), 32)
+    y = kernelwright.matmul_4bit(rows, *(distribute_tensor(part, mesh, [Replicate()]) for part in weight), 5, 32)
+    assert y.placements == (Shard(0),), y.placements
+    torch.testing.assert_close(y.full_tensor(), kernelwright.matmul_4bit(rows.full_tensor(), *weight, 5, 32))
+    codes, scales = kernelwright.quantize_rows_int8(rows)
+    assert codes.placements == scales.placements == (Shard(0),)
+    assert torch.equal(codes.full_tensor(), kernelwright.quantize_rows_int8(rows.full_tensor())[0])
 dist.destroy_process_group()
 """
 

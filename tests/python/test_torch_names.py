@@ -56,6 +56,7 @@ def test_this_torch_has_what_is_taken_from_torch(recorded):
 def test_values_of_this_torch_have_what_is_taken_from_them(recorded):
     import torch.autograd.forward_ad
     import torch.distributed._tensor
+    import torch.distributed.tensor.parallel
     import torch.nn.utils.parametrize  # noqa: F401 - the package imports them, or is given their objects
 
     modules = [module for name, module in list(sys.modules.items()) if module and name.partition(".")[0] == "torch"]

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 import kernelwright
@@ -103,6 +105,8 @@ def test_by_torch_ops_it_is_refused_in_words():
             torch.func.jvp(call, (x,), (x,))
 
 
+FOUR_BIT = kernelwright.quantize_4bit(torch.ones(4, COLS), 32)
+CODES, SCALES = kernelwright.quantize_rows_int8(torch.ones(5, COLS))
 ROWS = {
     "rms_norm": (lambda x, w: torch.ops.kernelwright.rms_norm(x, w, 1e-6), (0, None)),
     "residual": (lambda x, w: torch.ops.kernelwright.rms_norm.residual(x, x * 2, w, 1e-6), (1, None)),
@@ -110,6 +114,13 @@ ROWS = {
     "swiglu": (lambda x, w: kernelwright.swiglu(x * w, x), (0, None)),
     "one without a batch": (lambda x, w: kernelwright.swiglu(x, w.expand(3, COLS)), (0, None)),
     "linear": (lambda x, w: kernelwright.linear(x, w.expand(5, COLS), None, "gelu"), (0, None)),
+    "gated_linear": (lambda x, w: kernelwright.gated_linear(x, w.expand(6, COLS), None, "silu"), (1, None)),
+    "matmul_4bit": (lambda x, w: kernelwright.matmul_4bit(x, *FOUR_BIT, 4, 32) * w[:4], (1, None)),
+    "quantize_rows_int8": (lambda x, w: kernelwright.quantize_rows_int8(x, weight=w, eps=1e-6), (0, None)),
+    "matmul_int8": (
+        lambda x, w: kernelwright.matmul_int8(x.to(torch.int8), CODES, x[..., 0] * w[0], SCALES),
+        (0, None),
+    ),
 }
 
 
@@ -122,8 +133,8 @@ def test_a_batch_of_rows_is_one_call(kind):
     x, w = torch.randn(4, 3, COLS, generator=draw).transpose(0, dims[0]), torch.randn(COLS, generator=draw)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile, torch.no_grad():
         found = torch.vmap(call, dims)(x, w)
-    calls = [event for event in profile.events() if event.name.startswith("kernelwright::")]
-    assert len(calls) <= 2, [event.name for event in calls]  # the operator, and the same for its own torch.ops entry
+    calls = Counter(event.name for event in profile.events() if event.name.startswith("kernelwright::"))
+    assert max(calls.values()) <= 2, calls  # the operator, and the same for its own torch.ops entry
     for place in range(4):
         expected = call(x.select(dims[0], place), w)
         for a, b in zip(*(y if isinstance(y, tuple) else (y,) for y in (found, expected)), strict=True):

@@ -239,15 +239,27 @@ import kernelwright
 kernelwright.rms_norm(torch.ones(3, 8))
 call = kernelwright.rms_norm if sys.argv[1] == "kernelwright" else torch.ops.kernelwright.rms_norm
 
-def step(x):
+packed, absmax = kernelwright.quantize_4bit(torch.randn(6, 64))
+weight = torch.randn(10, 6)
+
+def norm(x):
     call(x).pow(2).sum().backward()
 
-x = torch.randn(3, 8, requires_grad=True)
-step(x)
-again = x.detach().clone().requires_grad_()
-with torch._dynamo.config.patch(compiled_autograd=True):
-    torch.compile(step, backend="eager")(again)
-torch.testing.assert_close(again.grad, x.grad)
+def products(x):
+    if sys.argv[1] == "kernelwright":
+        y = kernelwright.gated_linear(kernelwright.matmul_4bit(x, packed, absmax, 6), weight, None, "silu")
+    else:
+        y = torch.ops.kernelwright.matmul_4bit(x, packed, absmax, None, 6, 64, "nf4")
+        y = torch.ops.kernelwright.gated_linear(y, weight, None, "silu")
+    y.pow(2).sum().backward()
+
+for step in (norm, products):
+    x = torch.randn(3, 64, requires_grad=True)
+    step(x)
+    again = x.detach().clone().requires_grad_()
+    with torch._dynamo.config.patch(compiled_autograd=True):
+        torch.compile(step, backend="eager")(again)
+    torch.testing.assert_close(again.grad, x.grad)
 """
 
 

@@ -53,6 +53,16 @@ def make_wheel(directory: Path, name: str, files: dict[str, str], version: str =
     return path
 
 
+NOXFILE = """import nox
+@nox.session
+def build(session):
+    \"\"\"Make the wheel.\"\"\"
+@nox.session
+def lint(session):
+    \"\"\"Look at it.\"\"\"
+"""
+
+
 class Tree:
     """A copy of kw and its code with a stand-in for nox that prints what it is told."""
 
@@ -61,6 +71,7 @@ class Tree:
         (self.root / "locks").mkdir(parents=True)
         self.wheels.mkdir()
         shutil.copy(ROOT / "kw", self.root / "kw")
+        (self.root / "noxfile.py").write_text(NOXFILE)
         self.code = self.root / CODE
         self.code.parent.mkdir(parents=True)
         for name in ("__init__.py", CODE.name):

@@ -140,8 +140,8 @@ def conda(place: Path) -> tuple[Prefix, dict[str, str]]:
 def nix(place: Path) -> tuple[Prefix, dict[str, str]]:
     """A store whose shell is the flake's: what nix/toolchain.nix sets, and nothing else in the environment."""
     made = Prefix(place, "g++")
-    (made.bin / "python3").unlink(missing_ok=True)
-    (made.bin / "python3").symlink_to("python")
+    if not (made.bin / "python3").exists():
+        (made.bin / "python3").symlink_to("python")
     target = next(t.name for t in TABLE.targets.values() if t.release and t.machine == os.uname().machine)
     return made, {
         "KW_NIX_TARGET": target, "CUDACXX": f"{made.bin}/nvcc", "CUDAHOSTCXX": f"{made.bin}/g++",

@@ -26,7 +26,7 @@ from kernelwright_toolchain.wheel import elf, gates
 from kernelwright_toolchain.wheel.recipe import settings
 from tests.tree import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 TABLE = load()
 TARGETS = [row for row in TABLE.targets.values() if row.release]

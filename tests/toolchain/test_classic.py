@@ -85,6 +85,7 @@ def test_archs_are_said_as_cmake_torch_and_the_project_say_them(archs, cmake, to
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_same_bytes_under_other_circumstances_by_pip_and_by_verify(place, nvcc, exact, capsys, monkeypatch):
     assert kwt("repro", "--project", place) == 0, capsys.readouterr().out
     said = capsys.readouterr().out
@@ -133,6 +134,7 @@ def test_its_sdist_holds_its_sources(place, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_plain_build_runs_under_the_exact_compilers(place, nvcc, exact, tmp_path):
     made = []
     for name, date in (("one", 1_000_000_000), ("two", 1_200_000_000)):

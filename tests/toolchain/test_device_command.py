@@ -14,13 +14,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from device_support import FakeCompiler, tree
 
 from kernelwright_toolchain import __main__ as command_line
+from kernelwright_toolchain.building import package
 from kernelwright_toolchain.commands import device
-from kernelwright_toolchain.device import build_images
+from kernelwright_toolchain.device import build_images, progress
 from kernelwright_toolchain.device.progress import Progress
 from kernelwright_toolchain.errors import CompileError, KwError, ProvisionError
 from kernelwright_toolchain.request import resolve
@@ -137,6 +139,16 @@ def test_progress_has_a_line_for_each_image_and_the_limit(table, root, tmp_path)
     assert [line[:5] for line in lines[1:]] == ["[1/2]", "[2/2]"]
 
 
+def test_images_that_were_just_made_are_listed_once(capsys):
+    """The build of the library asks for them again; what it compiles anew is shown."""
+    image = SimpleNamespace(code="sm_1", op="thing", seconds=1.0, registers=2, spills=[0], spilled=0, cached=True)
+    for line in (progress.line(image, 1, 2), "[3/9] Building CXX object a.cpp.o"):
+        package._show(f"{line}\n", False)
+    image.cached = False
+    package._show(progress.line(image, 2, 2) + "\n", False)
+    assert [line.split()[1] for line in capsys.readouterr().err.splitlines()] == ["Building", "sm_1"]
+
+
 def test_on_a_terminal_the_running_image_is_shown_in_place(table, root, tmp_path):
     class Terminal(io.StringIO):
         def isatty(self):
@@ -227,7 +239,9 @@ esac
 INTERRUPTED = """
 import signal, sys
 from pathlib import Path
+from types import SimpleNamespace
 from kernelwright_toolchain import __main__, targets
+from kernelwright_toolchain.building import package
 from kernelwright_toolchain.commands import device
 from kernelwright_toolchain.device import Nvcc, build_images
 from kernelwright_toolchain.request import resolve

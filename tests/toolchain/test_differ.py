@@ -92,6 +92,7 @@ def base(shop: Shop) -> Path:
     ],
     ids=["path", "process", "date", "zone", "lines", "runpath", "codes"],
 )
+@pytest.mark.long
 def test_what_differs_is_named(shop: Shop, base: Path, planted, section, words):
     options = planted.pop("options", [])
     other = shop.wheel("other", planted.pop("folder", "here"), *options, **planted)

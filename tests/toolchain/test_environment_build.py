@@ -26,6 +26,7 @@ def nix(tmp_path_factory):
     return made, variables, standin.tree(tmp_path_factory.mktemp("tree"), made)
 
 
+@pytest.mark.long
 def test_three_builds_inside_conda_give_the_same_bytes(conda):
     made, variables, tree = conda
     done = made.run(tree, "repro", "--quick", "-j", "2", **variables)
@@ -36,6 +37,7 @@ def test_three_builds_inside_conda_give_the_same_bytes(conda):
     assert "the same bytes" in done.stdout
 
 
+@pytest.mark.long
 def test_nox_builds_with_its_compilers_and_no_others(conda):
     made, variables, tree = conda
     nvcc, gcc, row = standin.compilers()

@@ -100,6 +100,7 @@ def test_a_wheel_is_verified_by_making_it_again(made):
     assert [line.split()[0] for line in verdict.lines()] == ["same"] * len(verdict.theirs.members)
 
 
+@pytest.mark.long
 def test_a_build_on_top_of_another_ones_gives_the_same_bytes(asked, made, pair, tmp_path):
     """As ./kw build does it: CMake's directory is one for all that differ in their images alone."""
     other = {**asked, "archs": TABLE.targets["linux-x86_64"].cubins[1], "ops": f"{SMALLEST},{SMALL}"}
@@ -160,6 +161,7 @@ def leaking(planted, asked, pair, tmp_path_factory) -> list[Path]:
     return [make(planted, asked, at, tmp_path_factory.mktemp("leaking")) for at in pair]
 
 
+@pytest.mark.long
 def test_what_two_builds_must_not_see_is_found_and_named(leaking):
     told = compare(wheel.read(leaking[0]), wheel.read(leaking[1]))
     assert {difference.kind for difference in told} == {"path", "clock", "build-id", "follows"}
@@ -167,6 +169,7 @@ def test_what_two_builds_must_not_see_is_found_and_named(leaking):
     assert "Zweite" in path
 
 
+@pytest.mark.long
 def test_a_wheel_of_other_sources_and_flags_is_not_verified(leaking):
     verdict = verify(leaking[0], ROOT, cached=True, jobs=2)
     told: dict[str, str] = {}
@@ -193,6 +196,7 @@ def every_kernel_is_shown(given: Wheel, found: Iterable[Difference]) -> None:
     assert all("\n    -" in d.words for d in found if d.kind == "kernel")
 
 
+@pytest.mark.long
 def test_kernels_of_another_compiler_are_traced_to_it(asked, pair, tmp_path):
     """A wheel that calls itself one of this toolkit, made with the compiler of another."""
     mine, machine = TABLE.toolkits[asked["toolkit"]].locks, machine_of(TABLE)

@@ -69,10 +69,44 @@ def test_words_become_sessions_and_odd_settings_change_nothing(tree, tmp_path):
     assert out == f"NOX {['--noxfile', noxfile, '-s', 'build', '--', '--archs', '89;90']} {tree.root} {tmp_path}\n"
     assert not elsewhere.exists()
     assert len(tree.homes()) == 1
-    code, out, err = tree.run()  # again, alone: nothing is made, the sessions are listed
-    assert (code, out, err) == (0, f"NOX {['--noxfile', noxfile, '--list']} {tree.root} {tree.root}\n", "")
     code, out, err = tree.run("-s", "lint")
     assert f"{noxfile!r}, '-s', 'lint']" in out
+
+
+def test_alone_it_lists_the_verbs_and_makes_nothing(tree):
+    for words in ([], ["--help"], ["-h"]):
+        code, out, err = tree.run(*words)
+        assert (code, err) == (0, "")
+        assert out.startswith("usage: ./kw VERB [OPTIONS]\n\n  build  Make the wheel.\n  lint   Look at it.\n")
+    code, out, err = tree.run("biuld", "--ops", "rms_norm")
+    assert (code, out) == (RequestError.exit_code, "")
+    assert "kw: 'biuld' is no verb\nusage: ./kw VERB" in err
+    assert "  build  Make the wheel.\n" in err
+    assert not (tree.root / ".kw").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["build"], ["-s", "build"]),
+        (["build", "lint"], ["-s", "build", "lint"]),
+        (["build", "--ops", "rms_norm"], ["-s", "build", "--", "--ops", "rms_norm"]),
+        (["build", "--", "--ops", "rms_norm"], ["-s", "build", "--", "--ops", "rms_norm"]),
+        (["build", "--help"], ["-s", "build", "--", "--help"]),
+        (["lint", "some/path"], ["-s", "lint", "--", "some/path"]),
+        (["build", "--", "lint"], ["-s", "build", "--", "lint"]),
+        (["build", "-j", "2", "--", "x", "--", "y"], ["-s", "build", "--", "-j", "2", "x", "--", "y"]),
+        (["-s", "lint"], ["-s", "lint"]),
+    ],
+)
+def test_the_dashes_before_a_verbs_options_may_be_left_out(kw, words, told):
+    assert kw.nox_words(words, {"build": "", "lint": ""}) == told
+
+
+def test_the_verbs_are_those_of_the_noxfile(kw):
+    verbs = kw.sessions(ROOT)
+    assert {"build", "tests", "lint", "verify"} <= set(verbs)
+    assert all(verbs.values())
 
 
 def strays(*places: Path) -> dict[str, str]:
@@ -138,21 +172,21 @@ def test_a_verb_finds_the_toolchain_where_python_does_not_look_beside_itself(mon
 
 @pytest.mark.slow
 def test_what_is_half_made_or_stale_is_made_anew(tree):
-    tree.run()
+    tree.run("build")
     (home,) = tree.homes()
     (home.parent / f"{home.name}.part-left").mkdir()  # an interrupted run left this
     (home / "complete").write_text("{")
-    code, _, err = tree.run()
+    code, _, err = tree.run("build")
     assert (code, err.count("setting up")) == (0, 1)
     assert [path.name for path in tree.homes()] == [home.name]
     if (home / "bin").is_dir():
         (home / "bin" / "python").unlink()
     else:  # this interpreter has no ensurepip
         shutil.rmtree(home / "modules" / "nox")
-    assert "setting up" in tree.run()[2]
+    assert "setting up" in tree.run("build")[2]
     before = (home / "complete").stat().st_mtime_ns
     tree.lock(next(iter((tree.root / "locks" / "nox.txt").read_text().split("sha256:")[1:])).strip(), "# changed\n")
-    assert "setting up" in tree.run()[2]
+    assert "setting up" in tree.run("build")[2]
     assert len(tree.homes()) == 2  # whoever still runs from the old one keeps it
     assert (home / "complete").stat().st_mtime_ns == before
 
@@ -249,6 +283,23 @@ def test_pip_hears_where_packages_come_from_and_nothing_else(kw, tmp_path, monke
     allowed = {"PIP_" + key.upper().replace("-", "_") for key in kw.PIP_SETTINGS}  # of this machine's own configuration
     assert {key: told[key] for key in wanted} == wanted
     assert set(told) - set(wanted) <= allowed
+
+
+@pytest.mark.parametrize(("free", "code"), [(0, 22), (1 << 30, 17)])
+def test_a_full_disk_is_told_where_venv_does_not_say_so(kw, tmp_path, monkeypatch, capsys, free, code):
+    """Its pip dies, and it says that a command of its own failed."""
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\necho 'Error: Command returned non-zero exit status 1.'\nexit 1\n")
+    broken.chmod(0o755)
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "locks" / "nox.txt").write_text("")
+    (tmp_path / "noxfile.py").write_text(launcher.NOXFILE)
+    monkeypatch.setattr(kw.sys, "executable", str(broken))
+    monkeypatch.setattr(kw.shutil, "disk_usage", lambda _: SimpleNamespace(free=free, total=1 << 40))
+    with pytest.raises(SystemExit) as ended:
+        kw.main(tmp_path, ["build"])
+    assert ended.value.code == code
+    assert ("The disk is full" in capsys.readouterr().err) == (code == 22)
 
 
 def test_a_directory_appears_whole_or_not_at_all(kw, tmp_path):

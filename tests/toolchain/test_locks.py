@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import subprocess
 import sys
@@ -10,9 +12,11 @@ from dataclasses import replace
 
 import pytest
 
-from kernelwright_toolchain import targets
-from kernelwright_toolchain.errors import TableError
-from kernelwright_toolchain.locking import resolve, wanted, write
+from kernelwright_toolchain import project, targets
+from kernelwright_toolchain.errors import ProvisionError, TableError
+from kernelwright_toolchain.locking import names, resolve, wanted, write
+from kernelwright_toolchain.providers import pip
+from kernelwright_toolchain.testing import locked_torch
 from tests.tree import ROOT
 
 GLIBC = {"x86_64": (2, 28), "aarch64": (2, 28)}
@@ -32,7 +36,64 @@ def test_every_lock_of_the_table_is_made_and_nothing_else():
     groups = set(wanted.pyproject()["dependency-groups"]) - set(wanted.UNLOCKED_GROUPS)
     named |= set(table.tools.locks.values()) | {f"locks/{name}.txt" for name in groups}
     assert {lock.path for lock in LOCKS} == named
-    assert {f"locks/{path.name}" for path in (ROOT / "locks").iterdir()} == named
+    assert {f"locks/{path.name}" for path in (ROOT / "locks").iterdir()} == named | {names.NAMES, locked_torch.TABLE}
+
+
+def test_every_file_of_compilers_and_tools_has_a_name():
+    assert names.problems(targets.load()) == []
+
+
+def test_names_of_other_files_than_the_locks_are_told(tmp_path):
+    table = targets.load()
+    shutil.copytree(ROOT / "locks", tmp_path / "locks")
+    path = tmp_path / names.NAMES
+    good = path.read_text()
+    first = names.named(table)[0].path
+    digest = json.loads(good)[first][0]["sha256"]
+    path.write_text(good.replace(digest, "0" * 64))
+    assert f"does not name the files of {first}" in names.problems(table, tmp_path)[0]
+    path.write_text(good.replace(first, "locks/nox.txt"))
+    assert [line.partition(";")[0] for line in names.problems(table, tmp_path)] == [
+        f"{names.NAMES} does not name the files of {first}",
+        f"{names.NAMES} names files of locks/nox.txt, which is no lock of compilers or tools",
+    ]
+    path.unlink()
+    assert "is missing" in names.problems(table, tmp_path)[0]
+
+
+def named(file: str, digest: str) -> dict:
+    return {
+        "metadata": {"name": file.split("-", maxsplit=1)[0], "version": file.split("-")[1]},
+        "download_info": {"url": f"https://h.invalid/x/{file}", "archive_info": {"hashes": {"sha256": digest}}},
+    }
+
+
+def test_names_are_asked_for_each_python_by_the_locks_own_markers(monkeypatch):
+    old, new, some = "a-1-cp310-cp310-any.whl", "a-1-cp311-abi3-any%2Bx.whl", "b_b-2-py3-none-any.whl"
+    text = write.text(
+        TWO,
+        [
+            resolve.Package(
+                "a", "1", {(p, m): d * 64 for p, d in (("3.10", "1"), ("3.11", "2")) for m in TWO.machines}
+            ),
+            resolve.Package("b-b", "2", {("3.10", m): "3" * 64 for m in TWO.machines}),
+        ],
+    )
+
+    def ask(_, place, wanted):
+        assert set(wanted) == ({"a==1", "b-b==2"} if place[0] == "3.10" else {"a==1"})
+        of_a = named(old, "1" * 64) if place[0] == "3.10" else named(new, "2" * 64)
+        return [of_a, *([named(some, "3" * 64)] if place[0] == "3.10" else [])]
+
+    monkeypatch.setattr(resolve, "ask", ask)
+    monkeypatch.setattr(names, "size_of", lambda _: 7)
+    assert names._rows(TWO, text) == [
+        {"file": old, "sha256": "1" * 64, "size": 7, "pythons": ["3.10"]},
+        {"file": "a-1-cp311-abi3-any+x.whl", "sha256": "2" * 64, "size": 7, "pythons": ["3.11"]},
+        {"file": some, "sha256": "3" * 64, "size": 7, "pythons": ["3.10"]},
+    ]
+    with pytest.raises(ProvisionError, match="has no hash of a-1-cp310"):
+        names._rows(TWO, text.replace("1" * 64, "4" * 64))
 
 
 def test_groups_may_include_groups():
@@ -102,7 +163,7 @@ def index(lock, place, requirements):
 
 
 def test_the_oldest_python_chooses_and_markers_are_those_of_the_place(monkeypatch):
-    monkeypatch.setattr(resolve, "_ask", index)
+    monkeypatch.setattr(resolve, "ask", index)
     found = {package.name: package for package in resolve.resolve(TWO)}
     assert {name: package.version for name, package in found.items()} == dict.fromkeys(("a", "b", "c", "d", "old"), "1")
     assert set(found["old"].hashes) == {("3.10", "aarch64"), ("3.10", "x86_64")}
@@ -138,3 +199,38 @@ def test_the_verb_compares_and_says_what_is_stale(tmp_path):
     assert code == TableError.exit_code
     assert said.startswith("error: locks/nox.txt does not pin nox==")
     assert lock.read_text() == stale
+
+
+def test_the_locked_builds_of_torch_are_of_the_group_and_of_this_trees_pythons():
+    (wanted_torch,) = wanted.group("torch")
+    ((version, rows),) = locked_torch.known().items()
+    assert f"torch=={version.partition('+')[0]}" == wanted_torch
+    places = {f"{python} {machine}" for python in wanted.pythons() for machine in GLIBC}
+    assert set(rows) <= places
+    assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in rows.values())
+
+
+def test_a_locked_torch_brings_all_that_it_needs_and_another_file_is_refused(monkeypatch):
+    digest = "a" * 64
+    monkeypatch.setattr(locked_torch, "known", lambda: {"2.13.0+cpu": {locked_torch.place(): digest}})
+    lines = locked_torch.lock("2.13.0+cpu", digest).splitlines()
+    assert lines[0] == f"torch==2.13.0+cpu --hash=sha256:{digest}"
+    assert {"sympy", "jinja2", "markupsafe"} <= {line.partition("==")[0] for line in lines}
+    assert locked_torch.lock("2.13.0", digest) == ""
+    with pytest.raises(ProvisionError, match=r"another file for torch 2.13.0\+cpu"):
+        locked_torch.lock("2.13.0+cpu", "b" * 64)
+
+
+def test_how_much_there_is_to_fetch_is_said_before_it_is(tmp_path, monkeypatch):
+    rows = [
+        {"file": "a", "sha256": "1", "size": 100_000_000},
+        {"file": "b", "sha256": "2", "size": 20_000_000, "pythons": ["3.1"]},
+        {"file": "c", "sha256": "3", "size": 3_000_000, "pythons": ["3.1", f"3.{sys.version_info[1]}"]},
+    ]
+    (tmp_path / "locks").mkdir()
+    (tmp_path / names.NAMES).write_text(json.dumps({"locks/t.txt": rows}))
+    monkeypatch.setattr(pip, "project", lambda: project.Project(tmp_path))
+    assert pip._to_fetch(tmp_path / "locks" / "t.txt") == " (103 MB to fetch, once)"
+    assert pip._to_fetch(tmp_path / "locks" / "other.txt") == ""
+    whole = json.loads((ROOT / names.NAMES).read_text())
+    assert all(row["size"] > 0 for rows in whole.values() for row in rows)

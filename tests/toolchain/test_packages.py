@@ -104,6 +104,7 @@ def made(place: Path, **asked: str) -> build.Made:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_example_gives_the_same_small_wheel_from_two_places_and_from_its_sdist(place, tmp_path, monkeypatch):
     first = made(place)
     assert first.wheel.stat().st_size < 200_000
@@ -128,6 +129,7 @@ def test_the_example_gives_the_same_small_wheel_from_two_places_and_from_its_sdi
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_another_set_of_codes_is_in_the_name(place):
     found = made(place, archs="90")
     assert found.wheel.name.startswith("two_kernels-0.1.0+cu122.sm90-py3-none-")

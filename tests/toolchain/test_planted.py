@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.planted.run import ROOT, faults
+from tests.planted.run import ROOT, Answer, faults, recorded
 
 FAULTS = list(faults())
 
@@ -26,3 +26,27 @@ def test_a_fault_can_be_planted(fault):
     paths = [name for name in fault.tests if name.startswith("tests/")]
     assert paths
     assert all(Path(ROOT / name.partition("::")[0]).exists() for name in paths)
+
+
+def test_of_each_fault_the_test_that_found_it_is_recorded():
+    found = recorded()
+    assert list(found) == [fault.name for fault in FAULTS]
+    for fault in FAULTS:
+        path, _, name = found[fault.name].partition("::")
+        assert any(path.startswith(name.partition("::")[0]) for name in fault.tests if name.startswith("tests/"))
+        assert f"def {name.partition('[')[0]}(" in (ROOT / path).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "answer", "test"),
+    [
+        (1, "F\nFAILED tests/a/test_b.py::test_c[x - y-1] - AssertionError: no\n1 failed", "found", "tests/a/test_b.py::test_c[x - y-1]"),
+        (1, "ERROR tests/a/test_b.py::test_c - OSError\n", "found", "tests/a/test_b.py::test_c"),
+        (0, "3 passed, 2 skipped", "MISSED", ""),
+        (5, "no tests ran", "NOT TESTED (exit code 5)", ""),
+        (1, "what is no test failed", "NOT TESTED (exit code 1)", ""),
+    ],
+)  # fmt: skip
+def test_what_an_answer_says(code, said, answer, test):
+    given = Answer.of(code, said)
+    assert (str(given), given.test) == (answer, test)

@@ -160,8 +160,9 @@ def test_tools_are_installed_once_and_whole(tmp_path, monkeypatch):
     lock.write_text("thing==1 --hash=sha256:00\n")
     calls = []
 
-    def fake(arguments, what, python=None):
+    def fake(arguments, what, python=None, scratch=None):
         calls.append(arguments)
+        assert scratch.is_dir()
         target = Path(arguments[arguments.index("--target") + 1])
         (target / "thing.py").write_text("")
         if len(calls) == 1:

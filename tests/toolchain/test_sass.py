@@ -11,7 +11,9 @@ from device_support import FakeCompiler, tree
 
 from kernelwright_toolchain import targets
 from kernelwright_toolchain.building import Options, run, sass
+from kernelwright_toolchain.commands import sass as command_sass
 from kernelwright_toolchain.device import build_images
+from kernelwright_toolchain.device.build import cached_images
 from kernelwright_toolchain.device.log import Spills
 from kernelwright_toolchain.errors import GateError
 from kernelwright_toolchain.request import find_images, find_target, resolve
@@ -119,6 +121,54 @@ def test_every_released_target_is_held_to_all_its_codes(root):
             else:
                 sass.check(request, built.images, root)
         path.write_text(whole)
+
+
+@pytest.fixture
+def command(root, monkeypatch):
+    """`sass` with these arguments in that tree, which asks for two codes; it must not compile."""
+    request, built = made(root, archs="80,86")
+    monkeypatch.setattr(command_sass, "settled", lambda *_, **__: request)
+    monkeypatch.setattr(command_sass.providers, "device_compiler", lambda *_: FakeCompiler())
+    monkeypatch.setattr(command_sass, "compiled", lambda *_: pytest.fail("something was compiled"))
+    monkeypatch.setattr(sass, "recorded_set", lambda _: (request.toolkit, request.codes))
+    monkeypatch.setattr(command_sass, "project", lambda: SimpleNamespace(root=root))
+    monkeypatch.setattr(sass, "project", lambda: SimpleNamespace(root=root))
+    monkeypatch.setattr(command_sass, "cached_images", lambda *a: cached_images(*a, root=root, cache_at=root / "cache"))
+    record(root, request, built.images)
+    return lambda: command_sass.run(SimpleNamespace(write=True, all=False, jobs=None))
+
+
+def test_writing_takes_what_builds_compiled_and_keeps_the_rest(root, command, capsys):
+    path = root / sass.FILE
+    path.write_text(path.read_text().replace('other_k    = ["40", "40"]', 'other_k = ["41", "42"]').replace("40", "39"))
+    (root / "csrc/ops/toy/rms_norm.cu").write_text("int changed;")
+    before = sass.read(root).cells
+    command()
+    after = sass.read(root).cells
+    assert {key: cell for key, cell in after.items() if key[0] == "other"} == dict.fromkeys(
+        [("other", "other_k", "sm_80"), ("other", "other_k", "sm_86")], "40"
+    )
+    kept = {key: cell for key, cell in before.items() if key[0] == "rms_norm"}
+    assert kept == {key: cell for key, cell in after.items() if key[0] == "rms_norm"}
+    assert set(kept.values()) == {"39"}
+    said = capsys.readouterr().out
+    assert "  sm_80: rms_norm\n  sm_86: rms_norm\n" in said
+    assert "--all" in said
+
+
+def test_writing_without_a_file_and_without_all_images_is_refused(root, command):
+    (root / sass.FILE).unlink()
+    command()  # every image is there
+    (root / "csrc/ops/toy/rms_norm.cu").write_text("int changed;")
+    (root / sass.FILE).unlink()
+    with pytest.raises(GateError, match="--all"):
+        command()
+
+
+def test_a_kernel_that_an_image_lost_is_not_kept_for_a_code_that_was_not_compiled():
+    recorded = {("op", "old", "sm_80"): "1", ("op", "old", "sm_87"): "2", ("op", "new", "sm_87"): "3"}
+    built = {("op", "new", "sm_80"): "4"}
+    assert sass.merged(recorded, built, [("op", "sm_87")]) == {**built, ("op", "new", "sm_87"): "3"}
 
 
 @pytest.mark.parametrize("text", [None, "<<<<<<< ours", 'codes = ["sm_80"]\n[other]\nother_k = ["1", "2"]\n', ""])

@@ -45,6 +45,7 @@ def lock() -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_example_is_the_same_from_two_places_and_for_one_torch(lock, tmp_path):
     (ROOT / ".kw" / "tools").mkdir(parents=True, exist_ok=True)
     first, other = made(tmp_path / "one", lock), made(tmp_path / "another place", lock)

@@ -103,6 +103,7 @@ def git(place: Path, *words: str) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
+@pytest.mark.long
 def test_a_clone_gives_the_same_wheel_whatever_its_commit_and_its_other_files(tree, wheel, tmp_path):
     """`tree` has no git, as a tarball has none. What a build does not read decides nothing."""
     place = tmp_path / "clone"
@@ -116,6 +117,7 @@ def test_a_clone_gives_the_same_wheel_whatever_its_commit_and_its_other_files(tr
     assert again.read_bytes() == wheel.read_bytes()
 
 
+@pytest.mark.long
 def test_an_editable_install_has_the_same_members(tree, wheel, tmp_path):
     editable = hook(tree, "build_editable", tmp_path / "out")
     assert members(editable) == members(wheel)
@@ -124,6 +126,7 @@ def test_an_editable_install_has_the_same_members(tree, wheel, tmp_path):
     assert not different
 
 
+@pytest.mark.long
 def test_plain_cmake_installs_the_same_members(tree, wheel, tmp_path):
     build, prefix = str(tmp_path / "build"), tmp_path / "prefix"
     zig = host.find_zig(load())

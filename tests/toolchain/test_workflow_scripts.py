@@ -14,6 +14,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import textwrap
 from importlib import import_module
 from pathlib import Path
@@ -58,6 +59,7 @@ class Runner:
         self.env = {
             "PATH": f"{self.programs}:/usr/bin:/bin", "RUNNER_TEMP": str(folder / "temporary"), "LOG": str(self.log),
             "GITHUB_OUTPUT": str(folder / "output"), "LC_ALL": "C", "TAG": "v0.1.0", "HOME": str(folder),
+            "GH_REPO": "someone/it", "RELEASED": "a-target another",
         }  # fmt: skip
 
     def program(self, path: Path, body: str) -> None:
@@ -108,6 +110,13 @@ def test_each_verb_is_one_of_kw_and_takes_its_options():
         module = import_module(f"kernelwright_toolchain.commands.{verb}")
         module.add_arguments(parser)
         parser.parse_args(rest[1:])
+    direct = _commands("python3 -m toolchain")
+    assert {shlex.split(command)[3] for command in direct} == {"compare", "notes", "sdist"}
+    for command in direct:
+        _, _, _, verb, *rest = shlex.split(command)
+        parser = argparse.ArgumentParser(exit_on_error=False)
+        import_module(f"kernelwright_toolchain.commands.{verb}").add_arguments(parser)
+        parser.parse_args(rest)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -128,6 +137,7 @@ def published(folder: Path, *names: str) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in names}
 
 
+SDIST = "kernelwright-0.1.0.tar.gz"
 ONE, OTHER = tiny.NAME, tiny.NAME.replace("x86_64", "aarch64")
 
 
@@ -137,8 +147,18 @@ def test_what_is_published_has_an_sbom_for_each_wheel_and_the_sums_of_all(runner
     published(dist, ONE, OTHER)
     (dist / "SHA256SUMS").write_text("of one job alone\n")
     script = holding("sha256sum -- *")
+
+    def with_the_sdist() -> None:
+        """As the artifact of its job has it, beside the notes."""
+        (dist / "dist").mkdir()
+        (dist / "dist" / SDIST).write_bytes(b"an archive")
+        (dist / "notes.md").write_text("What is new\n")
+
+    with_the_sdist()
     done = runner.run(script, dist)
     assert done.returncode == 0, done.stderr
+    assert (dist.parent / "notes.md").read_text() == "What is new\n"
+    assert (dist / SDIST).read_bytes() == b"an archive"
     for name in (ONE, OTHER):
         assert (dist / f"{name}.cdx.json").read_text() == f'{{"of": "{name}"}}'
     sums = dict(reversed(line.split()) for line in (dist / "SHA256SUMS").read_text().splitlines())
@@ -146,6 +166,7 @@ def test_what_is_published_has_an_sbom_for_each_wheel_and_the_sums_of_all(runner
     assert sums == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
     for without in ({}, {f"{tiny.INFO}sboms/kernelwright.cdx.json": b""}):
         tiny.write(dist / ONE, {"kernelwright/x.py": b"", **without})
+        with_the_sdist()
         assert runner.run(script, dist).returncode != 0, "a wheel without an SBOM is published"
 
 
@@ -156,22 +177,31 @@ def test_the_newest_release_is_asked_for_and_there_may_be_none(runner, said, out
     assert Path(runner.env["GITHUB_OUTPUT"]).read_text() == output
 
 
-def weekly(runner: Runner, *failing: str) -> int:
-    """The rebuild of two published wheels; verify finds the failing ones to differ."""
+def weekly(runner: Runner, *failing: str, forged: str = "") -> int:
+    """The rebuild of two published wheels; verify finds the failing ones to differ, and one may have no attestation."""
     shelf = runner.folder / "shelf"
     wheels = published(shelf, ONE, OTHER)
     sums = [f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in wheels.items()]
     (shelf / "SHA256SUMS").write_text("".join([*sums, f"{'0' * 64}  a file that is not fetched\n"]))
-    runner.program(runner.programs / "gh", 'mkdir published && cp shelf/* published/ && eval "${THEN:-true}"')
+    fetch = 'mkdir published && cp shelf/* published/ && eval "${THEN:-true}"'
+    attest = f'case "$3" in *{forged or "none"}) exit 1;; esac'
+    runner.program(runner.programs / "gh", f'if [ "$1" = attestation ]; then {attest}; else {fetch}; fi')
     runner.program(runner.folder / "kw", "".join(f'case "$*" in *{name}) exit 1;; esac\n' for name in failing))
     return runner.run(holding("gh release download")).returncode
 
 
 def test_each_published_wheel_is_made_again(runner):
     assert weekly(runner) == 0
-    assert [line for line in runner.told() if line.startswith("kw")] == [
-        f"kw verify -- published/{name}" for name in sorted((ONE, OTHER))
+    assert runner.told()[1:] == [
+        line
+        for name in sorted((ONE, OTHER))
+        for line in (f"gh attestation verify published/{name} --repo someone/it", f"kw verify -- published/{name}")
     ]
+
+
+def test_a_wheel_that_this_repository_did_not_attest_fails_the_week(runner):
+    assert weekly(runner, forged=OTHER) != 0
+    assert f"kw verify -- published/{OTHER}" not in runner.told()
 
 
 @pytest.mark.parametrize("failing", [ONE, OTHER])
@@ -205,3 +235,43 @@ def test_micromamba_runs_only_if_it_is_the_one_that_is_pinned(runner, honest):
     assert (done.returncode == 0, len(ran)) == ((True, 1) if honest else (False, 0))
     version = render.pins()["micromamba"]["version"]
     assert any(line.endswith(f"/{version}/micromamba-linux-64") for line in runner.told())
+
+
+def test_conda_hands_on_the_released_wheels_alone(runner):
+    """Its own, which has a label, stays."""
+    script = holding("mkdir released")
+    dist = runner.folder / "dist"
+    dist.mkdir()
+    (dist / tiny.NAME.replace("-py3", "+conda-py3")).write_text("")
+    runner.program(
+        Path(runner.env["RUNNER_TEMP"]) / "micromamba", 'touch "dist/kernelwright-0.1.0-py3-none-${@: -1}.whl"'
+    )
+    done = runner.run(script)
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in (runner.folder / "released").iterdir()} == {
+        f"kernelwright-0.1.0-py3-none-{target}.whl" for target in ("a-target", "another")
+    }
+
+
+@pytest.mark.parametrize("other", [b"one\n", b"another\n"])
+def test_builds_are_compared_as_their_artifacts_lie(runner, other):
+    """The real verb, on folders as download-artifact makes them: Nix has one for each wheel."""
+    for folder in ("pip-a", "conda-a", "conda-b"):
+        (runner.folder / "builds" / f"build-{folder}").mkdir(parents=True)
+        for name in (ONE, OTHER):
+            tiny.write(
+                runner.folder / "builds" / f"build-{folder}" / name, tiny.sealed({"kernelwright/x.py": b"one\n"})
+            )
+    for kind in ("sandbox", "shell"):
+        for target, name in (("x", ONE), ("a", OTHER)):
+            place = runner.folder / "builds" / f"build-nix-{kind}-{target}"
+            place.mkdir()
+            tiny.write(place / name, tiny.sealed({"kernelwright/x.py": other if kind == "shell" else b"one\n"}))
+    (runner.folder / "toolchain").symlink_to(ROOT / "toolchain")
+    (runner.programs / "python3").symlink_to(sys.executable)
+    summary = runner.folder / "summary"
+    done = runner.run(holding("toolchain compare"), GITHUB_STEP_SUMMARY=str(summary))
+    assert done.returncode == (0 if other == b"one\n" else 1), done.stdout + done.stderr
+    rows = [line.split(" | ")[0].strip("| ") for line in summary.read_text().splitlines()[2:]]
+    assert sorted(set(rows)) == ["build-conda-a", "build-conda-b", "build-pip-a", "nix-sandbox", "nix-shell"]
+    assert ("nix-shell: different" in done.stdout) == (other != b"one\n")

@@ -54,6 +54,12 @@ def test_nothing_is_wrong_with_the_workflows(command):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_renovates_settings_are_such():
+    schema = [*SCHEMA[:-1], "vendor.renovate"]
+    done = say(schema, ROOT / ".github" / "renovate.json")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("command", [AUDITOR, SCHEMA], ids=["auditor", "schema"])
 def test_the_workflow_that_the_page_shows_is_one(command, tmp_path):
     (text,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "environments.md").read_text(), re.DOTALL)

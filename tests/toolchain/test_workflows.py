@@ -52,13 +52,13 @@ def test_the_oldest_torch_is_that_of_the_extra_and_of_the_recorded_names():
 def test_a_workflow_may_nothing_and_a_job_only_what_it_says(name):
     text = MADE[name]
     assert "\npermissions: {}\n" in text
-    jobs = re.split(r"^  (?=[a-z]+:\n    )", text.partition("\njobs:\n")[2], flags=re.MULTILINE)[1:]
+    jobs = re.split(r"^  (?=[a-z-]+:\n    )", text.partition("\njobs:\n")[2], flags=re.MULTILINE)[1:]
     assert jobs
     for job in jobs:
         assert re.search(r"^    permissions:\n      contents: (read|write)", job, re.MULTILINE), job
         assert "uses: ./" in job or "timeout-minutes:" in job
     writing = [job.partition(":")[0] for job in jobs if ": write" in job]
-    assert writing == (["publish"] if name.endswith("release.yml") else [])
+    assert writing == (["publish", "pypi"] if name.endswith("release.yml") else [])
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -68,7 +68,7 @@ def test_no_workflow_runs_strangers_code_with_rights(name):
     assert text.count("persist-credentials: false") == text.count("uses: actions/checkout@")
     for script in re.findall(r"\brun: (?:\|\n((?:          .*\n)+)|(.*))", text):
         assert "${{" not in "".join(script)  # an expression becomes text of the script before the shell sees it
-    if "self-hosted" in text:
+    if "vars.GPU_RUNNERS" in text:  # one's own machines
         assert "pull_request" not in text
 
 
@@ -86,7 +86,43 @@ def test_matrices_are_the_tables():
     conda = {conda_names.subdir(target.machine): target.machine for target in released}
     pinned = render.pins()["micromamba"]
     assert {row["subdir"]: row["sha256"] for row in matrix("ci", 2)} == {n: pinned[m] for n, m in conda.items()}
-    assert {row["target"] for row in matrix("gpu")} <= {target.name for target in released}
+
+
+def test_the_released_wheels_are_made_on_two_images_and_in_each_environment():
+    """Where the reference toolkit's NVRTC is: on one kind of machine, on both of its images."""
+    text = MADE[".github/workflows/ci.yml"]
+    runners = render.pins()["runner"]
+    kit = conda_names.toolkit(TABLE)
+    assert f"RELEASED: {' '.join(target.name for target in TABLE.targets.values() if target.release)}\n" in text
+    (machine,) = kit.hosts["pip"]
+    both = [runners[machine]["label"], runners[machine]["second"]]
+    assert json.loads(re.findall(r"runner: (\[.*\])", text)[0]) == both
+    assert [row["runner"] for row in matrix("ci", 2) if row["release"]] == both
+    assert [row["subdir"] for row in matrix("ci", 2) if not row["release"]] == ["linux-aarch64"]
+    assert "needs: [pip, conda, nix-release]\n" in text
+    uploads = re.findall(r"name: (build-[\w-]+)", text)
+    assert uploads == ["build-pip-", "build-conda-", "build-nix-sandbox-", "build-nix-shell-"]
+
+
+def test_a_release_waits_for_all_of_ci_and_for_the_rebuilt_wheels():
+    text = MADE[".github/workflows/release.yml"]
+    assert "    needs: [ci, verify, sdist]\n" in text
+    assert "uses: ./.github/workflows/ci.yml\n" in text
+    assert "\n  workflow_call: {}" in MADE[".github/workflows/ci.yml"]
+    assert "vars.PYPI == 'yes'" in text
+
+
+def test_renovate_finds_every_pin():
+    """By the expression of .github/renovate.json, which is one of JavaScript: its named groups are written otherwise."""
+    (manager,) = json.loads((ROOT / ".github/renovate.json").read_text())["customManagers"]
+    (form,) = manager["matchStrings"]
+    text = (render.TEMPLATES / "pins.toml").read_text()
+    found = {
+        m["depName"]: (m["currentValue"], m["currentDigest"]) for m in re.finditer(form.replace("(?<", "(?P<"), text)
+    }
+    assert found == {name: (pin["version"], pin["commit"]) for name, pin in render.pins()["action"].items()}
+    (place,) = manager["managerFilePatterns"]
+    assert re.fullmatch(place.strip("/"), f"{render.SOURCES}/pins.toml")
 
 
 def test_a_new_target_is_a_new_row_of_the_matrices():

@@ -72,6 +72,15 @@ def _listen() -> None:
         _end_with(parent)
 
 
+def _parsed(parser: argparse.ArgumentParser, words: Sequence[str], *, forwards: bool) -> argparse.Namespace:
+    """What a verb that forwards does not know is for the program that it runs: `rest`."""
+    if not forwards:
+        return parser.parse_args(words)
+    given, rest = parser.parse_known_args(words)
+    given.rest = rest
+    return given
+
+
 def main(argv: Sequence[str], folder: str = COMMANDS) -> int:
     verb = argv[0] if argv else ""
     if verb in {"-h", "--help"}:
@@ -85,7 +94,7 @@ def main(argv: Sequence[str], folder: str = COMMANDS) -> int:
     command.add_arguments(parser)
     _listen()
     try:
-        return int(command.run(parser.parse_args(argv[1:])))
+        return int(command.run(_parsed(parser, argv[1:], forwards=getattr(command, "FORWARDS", False))))
     except (KwError, OSError) as error:
         told = disk.full(error) or disk.forbidden(error) or error
         if not isinstance(told, KwError):

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from kernelwright_toolchain import editable
 from kernelwright_toolchain.classic import build as classic
 from kernelwright_toolchain.errors import KwError, RequestError
 from kernelwright_toolchain.packages import build as packages
@@ -24,7 +25,6 @@ from kernelwright_toolchain.settings import Settings, read
 from kernelwright_toolchain.targets import load
 from kernelwright_toolchain.targets.read import toml
 from kernelwright_toolchain.wheel.metadata import known, text
-from kernelwright_toolchain.wheel.record import record
 
 T = TypeVar("T")
 Given = Mapping[str, "str | list[str]"]
@@ -70,22 +70,16 @@ def build_editable(
     config_settings: Given | None = None,
     metadata_directory: str | None = None,  # noqa: ARG001 - the hook's
 ) -> str:
-    """The package is built into .kw/editable; after a change of a source, install it again."""
+    """The package is built into .kw/editable; an import says what changed since, and installing it again builds it."""
 
     def work(settings: Settings) -> str:
         place = project().state / "editable"
-        made = _wheel(settings, place, config_settings)
-        with zipfile.ZipFile(made) as whole:
-            whole.extractall(place)  # noqa: S202 - made just now
-            members = {name: whole.read(name) for name in whole.namelist() if ".dist-info/" in name}
-        made.unlink()
-        own = next(name for name in members if name.endswith("/RECORD"))
-        del members[own]
-        members[f"_{settings.package}.pth"] = f"{place}\n".encode()
-        members[own] = record(members, own)
+        made = _wheel(settings, project().state / "editable-wheel", config_settings)
+        members = editable.members(made, place, settings.root, settings.package)
         with zipfile.ZipFile(Path(wheel_directory) / made.name, "w") as archive:
             for name, data in members.items():
                 archive.writestr(name, data)
+        made.unlink()
         return made.name
 
     return _refusing(work)

@@ -204,6 +204,9 @@ def run(command: list[str], env: dict[str, str], what: str) -> None:
     done = subprocess.run(command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     if done.returncode:
         told = f"{what} failed (exit code {done.returncode}):\n  {' '.join(command)}\n{done.stdout}"
+        place = env.get("TMPDIR")
+        if place and Path(place).is_dir() and shutil.disk_usage(place).free < 1 << 20:
+            told += f"{NO_ROOM[0]}\n"  # venv keeps to itself what its pip died of
         raise Failed(f"{told}{what_to_do(done.stdout)}")
 
 
@@ -261,15 +264,28 @@ def as_root(command: str) -> str:
 
 def make(part: Path, lock: Path) -> None:
     """Fills a directory with nox: a virtual environment, or a plain directory of modules."""
+    scratch = part.with_name(f"{part.name}.part-tmp")  # of pip, which leaves it in /tmp when it is killed
+    scratch.mkdir()
+    try:
+        fill(part, lock, {"TMPDIR": str(scratch)})
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    (part / "complete").write_text(json.dumps(identity(lock)), encoding="utf-8")
+
+
+def fill(part: Path, lock: Path, more: dict[str, str]) -> None:
+    """By venv and its pip, or by this interpreter's pip; `more` is for their environment."""
     install = ["install", "--quiet", "--require-hashes", "--only-binary", ":all:", "-r", str(lock)]
     if has("venv") and has("ensurepip"):
-        run([sys.executable, "-I", "-m", "venv", str(part)], bare_environment(), "making a virtual environment")
+        env = {**bare_environment(), **more}
+        run([sys.executable, "-I", "-m", "venv", str(part)], env, "making a virtual environment")
         pip = [str(part / "bin" / "python"), "-I", "-m", "pip"]
-        run([*pip, *install], pip_environment(pip), "installing nox from locks/nox.txt")
+        run([*pip, *install], {**pip_environment(pip), **more}, "installing nox from locks/nox.txt")
     elif pip_command():
         pip = pip_command()
         into = ["--target", str(part / "modules")]
-        run([*pip, *install, *into], pip_environment(pip), "installing nox from locks/nox.txt into a directory")
+        env = {**pip_environment(pip), **more}
+        run([*pip, *install, *into], env, "installing nox from locks/nox.txt into a directory")
     else:
         raise Failed(
             f"{sys.executable} (Python {sys.version.split()[0]}) can make no isolated place for tools: it has neither "
@@ -277,7 +293,6 @@ def make(part: Path, lock: Path) -> None:
             f"needs one of the two. Run\n\n    {advice()}\n\nand then the same ./kw again.",
             EXIT["ToolMissing"],
         )
-    (part / "complete").write_text(json.dumps(identity(lock)), encoding="utf-8")
 
 
 def identity(lock: Path) -> dict[str, str]:
@@ -314,7 +329,41 @@ def ready(tree: Path) -> tuple[str, Path]:
     return python_of(home, lock), home
 
 
+def sessions(tree: Path) -> dict[str, str]:
+    """verb -> what it does, out of noxfile.py, which is read and not imported: there may be no nox yet."""
+    module = ast.parse((tree / "noxfile.py").read_text(encoding="utf-8"))
+    found = [node for node in module.body if isinstance(node, ast.FunctionDef) and node.decorator_list]
+    return {node.name: (ast.get_docstring(node) or "").partition("\n")[0] for node in found}
+
+
+def usage(verbs: dict[str, str]) -> str:
+    width = max(map(len, verbs), default=0)
+    return "\n".join([
+        "usage: ./kw VERB [OPTIONS]", "",
+        *(f"  {verb:<{width}}  {about}" for verb, about in verbs.items()), "",
+        "`./kw VERB --help` has a verb's options. All that is fetched or made lies in .kw/ and dist/.",
+    ])  # fmt: skip
+
+
+def nox_words(words: list[str], verbs: dict[str, str]) -> list[str]:
+    """What nox is told: the verbs, and behind `--` what is theirs, which a person may leave out."""
+    if words[0].startswith("-"):
+        return words  # nox's own, as in `-s build`
+    count = next((place for place, word in enumerate(words) if word not in verbs), len(words))
+    if not count:
+        raise Failed(f"{words[0]!r} is no verb\n{usage(verbs)}", EXIT["RequestError"])
+    options = words[count:]
+    if "--" in options:
+        options.remove("--")
+    return ["-s", *words[:count], *(["--", *options] if options else [])]
+
+
 def hand_over(tree: Path, words: list[str]) -> None:
+    verbs = sessions(tree)
+    if not words or words[0] in ("-h", "--help"):
+        print(usage(verbs))
+        return
+    given = nox_words(words, verbs)
     odd = about_path(tree)
     if odd:
         raise Failed(odd, EXIT["RequestError"])
@@ -325,11 +374,10 @@ def hand_over(tree: Path, words: list[str]) -> None:
     if (home / "modules").is_dir():
         env[MODULES] = str(home / "modules")
         nox = ["-c", FROM_MODULES]
-    verbs = ["--list"] if not words else [] if words[0].startswith("-") else ["-s"]
     with contextlib.suppress(FileNotFoundError):  # the toolchain sees paths from where the person stands
         env["KW_CALLED_FROM"] = str(Path.cwd())
     os.chdir(tree)  # as nox does anyway
-    os.execve(python, [python, "-I", *nox, "--noxfile", str(tree / "noxfile.py"), *verbs, *words], env)  # noqa: S606 - no shell
+    os.execve(python, [python, "-I", *nox, "--noxfile", str(tree / "noxfile.py"), *given], env)  # noqa: S606 - no shell
 
 
 def main(tree: Path, words: list[str]) -> None:

@@ -19,7 +19,7 @@ from kernelwright_toolchain.errors import KwError, RequestError
 from kernelwright_toolchain.files import make_private
 from kernelwright_toolchain.project import project
 from kernelwright_toolchain.providers import environment, host, nvrtc, pip
-from kernelwright_toolchain.request import AUTO, Request, label, resolve
+from kernelwright_toolchain.request import AUTO, DEFAULT_PROVIDER, Request, label, resolve
 from kernelwright_toolchain.targets import Table, load
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ UNWANTED = (
     "CXX", "CMAKE_ARGS", "CMAKE_GENERATOR", "CMAKE_TOOLCHAIN_FILE", "CMAKE_BUILD_TYPE", "SKBUILD_",
     "CMAKE_C_", "CMAKE_CXX_", "CMAKE_INSTALL_MODE", "DESTDIR", "ZIG_LIB",
 )  # fmt: skip
+# What Nix's wrappers of compilers hear, and zig too; only a build by those wrappers has a use for it.
+_OF_WRAPPERS = "NIX_"
 _YES, _NO = ("1", "true", "yes", "on", ""), ("0", "false", "no", "off")
 
 
@@ -108,10 +110,8 @@ def _requires(settings: Settings | None) -> list[str]:
             needed.append(f"{kit.pypi['nvrtc']}=={kit.components['nvrtc']}")
         if host.find_zig(table) is None:
             needed.append(host.pin(table, "ziglang"))
-    # CMake's own templates end up in the wheel; the one with the plain name is made by the locked CMake.
-    exact = request.provider == "pip"
-    needed += [host.pin(table, "cmake")] if exact or not host.has_cmake() else []
-    needed += [host.pin(table, "ninja")] if exact or not host.has_ninja() else []
+    needed += [] if host.has_cmake() else [host.pin(table, "cmake")]  # nothing in the wheel depends on its release
+    needed += [host.pin(table, "ninja")] if request.provider == "pip" or not host.has_ninja() else []  # never by make
     return needed
 
 
@@ -136,7 +136,8 @@ def make(
     from kernelwright_toolchain.wheel.finish import finish
 
     if request.provider != "system":  # made by locked tools, so nothing of this machine slips in
-        for name in [name for name in os.environ if name.startswith(UNWANTED)]:
+        unwanted = (*UNWANTED, _OF_WRAPPERS) if request.provider == DEFAULT_PROVIDER else UNWANTED
+        for name in [name for name in os.environ if name.startswith(unwanted)]:
             del os.environ[name]
         os.environ["CMAKE_GENERATOR"] = "Ninja"  # make links the same objects in another order
         _be_patient()

@@ -26,6 +26,12 @@ def own_tree() -> Path | None:
     return _TREE if not _PACKED.is_dir() and (_TREE / TABLE).is_file() else None
 
 
+def carried() -> Path:
+    """The folder to import kernelwright's doctor from: the checkout's, else what the wheel of the toolchain packs."""
+    tree = own_tree()
+    return tree / "src" if tree else _PACKED / "doctor"
+
+
 @dataclass(frozen=True)
 class Project:
     """A tree with a pyproject.toml."""

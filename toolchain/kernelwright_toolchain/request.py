@@ -34,7 +34,7 @@ class Request:
     codes: tuple[Code, ...]
     ops: tuple[str, ...]
     images: tuple[str, ...]
-    shared: tuple[tuple[str, str], ...]  # of each operator without an image of its own: the operator, the image it takes
+    shared: tuple[tuple[str, str], ...]  # of operators without an image of their own: the operator, the image it takes
     provider: str
     debug: bool
     default_codes: tuple[Code, ...]  # of this target with this toolkit

@@ -14,7 +14,10 @@ from kernelwright_toolchain.targets.read import toml
 
 SECTION = "tool.kernelwright"
 TORCH = ("none", "headers", "stable-abi")
-_KEYS = {"backend", "targets", "toolkit", "archs", "defines", "libraries", "torch", "kernel", "command", "sources"}
+_KEYS = {
+    "backend", "targets", "toolkit", "archs", "defines", "libraries", "torch", "kernel", "command", "sources",
+    "requires", "network", "gcc",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,15 @@ class Settings:
     torch: str = "none"
     kernels: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     sources: tuple[str, ...] = ()  # what a build reads beside what git knows
+    requires: tuple[str, ...] = ()  # what the backend needs and [build-system] does not say
+    network: bool = False  # whether the build may fetch
+    gcc: str | None = None  # Debian's package of it, g++ with its major release, where it is locked too
+    config: Path | None = None  # the file with the table, where that is not pyproject.toml
+
+    @property
+    def locks(self) -> Path:
+        """The folder with the project's own locks: beside its table, so that sources stay as they are."""
+        return self.config.parent if self.config else self.root
 
     @property
     def package(self) -> str:
@@ -53,6 +65,19 @@ def _words(where: Path, given: Mapping[str, Any], key: str) -> tuple[str, ...]:
     if not isinstance(found, list) or not all(isinstance(word, str) for word in found):
         raise _wrong(where, key, found, "a list of strings")
     return tuple(found)
+
+
+def _flag(where: Path, given: Mapping[str, Any], key: str) -> bool:
+    found = given.get(key, False)
+    if not isinstance(found, bool):
+        raise _wrong(where, key, found, "true or false")
+    return found
+
+
+def _gcc(where: Path, found: object) -> str | None:
+    if found is None or (isinstance(found, str) and re.fullmatch(r"g\+\+-\d+", found)):
+        return found
+    raise _wrong(where, "gcc", found, 'a package of Debian, "g++-" and its major release')
 
 
 def _archs(where: Path, found: object) -> Mapping[str, str]:
@@ -97,4 +122,8 @@ def read(root: Path, config: Path | None = None) -> Settings:
         torch=torch,
         kernels=given.get("kernel", {}),
         sources=_words(path, given, "sources"),
+        requires=_words(path, given, "requires"),
+        network=_flag(path, given, "network"),
+        gcc=_gcc(path, given.get("gcc")),
+        config=config,
     )

@@ -159,6 +159,15 @@ KW_API int32_t kw_torch_failed(void);
 /* For that operator: refuses the call that the thread is in, in these words. Its results are thrown away. */
 KW_API void kw_torch_refuse(const char* words);
 
+/*
+ * For a program without Python, such as one that runs a package of AOTInductor: registers all operators that have
+ * kernels for torch, schemas and kernels for the CPU and CUDA, with the torch that the process has loaded. The calls
+ * that those kernels leave to Python are refused then. Once in a process; more calls, and one after Python's package
+ * has registered them, change nothing. KW_ERROR_UNSUPPORTED where the process has no torch, or it lacks the C functions
+ * this needs.
+ */
+KW_API kw_status kw_torch_register(void);
+
 /* Which instruction set the CPU path picked: "amx", "avx512", "avx2", "neon" or "scalar". */
 KW_API const char* kw_cpu_isa(void);
 

@@ -12,13 +12,21 @@ if TYPE_CHECKING:
     from kernelwright.doctor._check import Finding
 
 
+def afterwards(then: str) -> str:
+    """What stands behind "then:": without the same word once more."""
+    rest = then.removeprefix("Then ")
+    return rest[:1].upper() + rest[1:]
+
+
 def as_data(found: Finding, package: str = "") -> dict[str, Any]:
-    """`fix` is one command: this machine's own where the check made one, else the record's, with the name of `package`,
-    where that is looked at; `then` is prose.
+    """`fix` is one command: this machine's own where the check made one, else the record's; `then` is prose.
+
+    Both have the name of `package`, where one is looked at.
     """
     cause = all_causes()[found.code]
     fix, then = (found.fix, found.then) if found.fix else (cause.fix, cause.then)
-    fix = fix.replace("<package>", package) if re.fullmatch(r"\w[\w.-]*", package, re.ASCII) else fix
+    if re.fullmatch(r"\w[\w.-]*", package, re.ASCII):
+        fix, then = (text.replace("<package>", package) for text in (fix, then))
     return {
         "code": found.code,
         "grade": found.grade.value,

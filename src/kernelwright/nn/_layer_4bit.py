@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from kernelwright.errors import InvalidArgument
+from kernelwright.nn import _fsdp
 from kernelwright.nn.params_4bit import Params4bit
 from kernelwright.nn.quant_state import PACKED, QuantState
 
@@ -66,6 +67,7 @@ class Layer4bit(torch.nn.Module):
         if name == "weight":
             state = getattr(value, "quant_state", None) or _beside(value, self.__dict__.get("quant_state"))
             super().__setattr__("quant_state", state)
+            _fsdp.gather_bytes(value)
 
     def _state(self) -> QuantState:
         """The state of the weight as it is now, which must be quantized."""
@@ -80,6 +82,7 @@ class Layer4bit(torch.nn.Module):
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
         """torch moves a parameter's tensor alone; the state follows it."""
         result = super()._apply(fn, recurse)
+        _fsdp.gather_bytes(self.weight)
         state = self._known_state()
         if state is not None:
             device = self.weight.device

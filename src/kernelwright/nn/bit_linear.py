@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kernelwright.errors import InvalidArgument
+from kernelwright.errors import InvalidArgument, Unsupported
+from kernelwright.nn import _summed
 from kernelwright.nn._progress import progress
 from kernelwright.nn._straight import CLAMP, Straight
 from kernelwright.nn.norm import RMSNorm
@@ -46,6 +47,8 @@ class BitLinear(torch.nn.Module):
     weight_scale: Any
     packed: Any
     scale: Any
+    group: Any = None
+    """Of the processes that have the other columns of the weight, where kernelwright.distributed has shared them."""
 
     def __init__(
         self,
@@ -120,16 +123,26 @@ class BitLinear(torch.nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if torch.is_autocast_enabled(x.device.type):
             x = x.to(torch.get_autocast_dtype(x.device.type))
-        if self.weight is None and not (torch.is_grad_enabled() and x.requires_grad):
+        if self.weight is None and not self._trains(x):
             return self._product(x)
+        if self.group is not None:
+            raise Unsupported(
+                "BitLinear: sharded by columns over processes it has no gradient; call it under no_grad()"
+            )
         if self.rms_norm is not None:
             x = self.rms_norm(x)
         if self.weight is not None:
             return Straight.apply(x, self.weight, self.bias, self.per_row)
         return _Frozen.apply(x, self.packed, self._factor(), self.bias, self.out_features)
 
+    def _trains(self, x: Tensor) -> bool:
+        """Whether a gradient is wanted: of x, or of a bias or norm that packing has left to train."""
+        return torch.is_grad_enabled() and (x.requires_grad or any(p.requires_grad for p in self.parameters()))
+
     def _product(self, x: Tensor) -> Tensor:
         norm = self.rms_norm
+        if self.group is not None:
+            return _summed.product(x, self.packed, self._factor(), self.out_features, self.bias, self.group)
         eps, weight = (-1.0, None) if norm is None else (norm.eps, norm.weight)
         if weight is not None and weight.dtype not in (x.dtype, torch.float32):
             weight = weight.to(x.dtype)

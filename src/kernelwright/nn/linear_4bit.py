@@ -43,6 +43,9 @@ class Linear4bit(Layer4bit, torch.nn.Linear):
     >>> layer(torch.randn(3, 64)).shape
     """
 
+    adds_bias = True
+    """False: kernelwright.distributed adds it, once what processes computed is summed up."""
+
     def __init__(
         self,
         input_features: int,
@@ -73,7 +76,7 @@ class Linear4bit(Layer4bit, torch.nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         state = self._state()
         _four_bit.check_input(self, x)
-        bias, kind = self.bias, x.dtype
+        bias, kind = self.bias if self.adds_bias else None, x.dtype
         compute = self.compute_dtype or kind
         if kind is not compute:
             x = x.to(compute)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -82,8 +83,26 @@ class Linear8bitLt(Layer8bit, torch.nn.Linear):
         state.CB, state.SCB = weight.CB, weight.SCB
         weight.CB = weight.SCB = None
 
+    def _replicate_for_data_parallel(self) -> Any:
+        """torch.nn.DataParallel copies tensors of parameters to other devices, and all else as it is."""
+        if getattr(self.weight, "CB", None) is not None:
+            self.init_8bit_state()
+        made: Any = super()._replicate_for_data_parallel()
+        made.state = copy.copy(self.state)
+        return made
+
+    def _follow(self) -> None:
+        """In such a copy: codes and scales where its weight is."""
+        weight, state = self.weight, self.state
+        if state.has_fp16_weights:
+            state.reset_grads()
+        elif state.SCB is not None and state.SCB.device != weight.device:
+            state.CB, state.SCB = weight.detach(), state.SCB.to(weight.device)
+
     def forward(self, x: Tensor) -> Tensor:
         weight, state = self.weight, self.state
+        if "_is_replica" in self.__dict__:
+            self._follow()
         state.is_training = self.training
         if getattr(weight, "CB", None) is not None:
             self.init_8bit_state()

@@ -52,7 +52,7 @@ def _quantize_weight(weight: Tensor, state: MatmulLtState) -> None:
     """Where the weight is in 16 bits, or is not known yet. As in bitsandbytes by way of float16."""
     if not state.has_fp16_weights and state.CB is not None:
         return
-    fresh = getattr(weight, "grad", None) is None
+    fresh = not weight.is_leaf or weight.grad is None  # what DataParallel has copied is no leaf
     if (state.is_training and fresh) or state.CB is None or state.SCB is None:
         state.reset_grads()
         with torch.no_grad():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Normalisation layers.
 
-Within autocast y has the type of x, where torch's modules may give float32. x and residual must have one type there as
-elsewhere: a sum in float32 takes the result of a layer as `x.float()`.
+Within autocast y has the type of x, where torch's modules may give float32. The result of a layer, in 16 bits, may be x
+beside a residual in float32: the sum is float32 then.
 """
 
 from __future__ import annotations

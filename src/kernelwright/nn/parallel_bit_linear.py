@@ -3,6 +3,7 @@
 
 What travels are 8-bit codes and their scales, or sums in 32 bits. Those are exact, so that a result has the bits it has
 on one device, whatever the number of processes. For inference; training takes BitLinear in DistributedDataParallel.
+The styles of kernelwright.distributed do the same to layers of a model, in place.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import torch
 import torch.distributed as dist
 
 from kernelwright.errors import InvalidArgument
+from kernelwright.nn import _summed
 from kernelwright.nn._straight import CLAMP
 from kernelwright.nn.bit_linear import BitLinear
 from kernelwright.nn.ternary_formats import pack_ternary, unpack_ternary
@@ -95,9 +97,6 @@ class ColumnParallelBitLinear(_Parallel):
 class RowParallelBitLinear(_Parallel):
     """Each process has an equal part of the weight's columns, and of the inputs: what ColumnParallelBitLinear returns.
 
-    A row's scale is that of the whole row: its largest size is agreed on first. Then sums of integers are added up over
-    the processes.
-
     >>> part = kernelwright.nn.RowParallelBitLinear(layer)
     """
 
@@ -108,16 +107,7 @@ class RowParallelBitLinear(_Parallel):
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
-        largest = x.abs().amax(-1, keepdim=True).float().clamp(min=CLAMP)
-        dist.all_reduce(largest, op=dist.ReduceOp.MAX, group=self.group)
-        # The operator takes a row's largest element for its scale: one more column has it.
-        single = torch.cat([x.float(), largest], -1)
-        codes, absmax = calls.quantize_rows_int8.default(single, None, -1.0, CLAMP)
-        codes = codes[..., :-1]
-        sums: Tensor = calls.matmul_ternary.default(codes, self.packed, None, None, None, self.n, torch.int32)
-        dist.all_reduce(sums, group=self.group)
-        y = sums.float() * (absmax * (1.0 / 127.0)).unsqueeze(-1) * self.scale
-        return (y if self.bias is None else y + self.bias.float()).to(x.dtype)
+        return _summed.product(x, self.packed, self.scale, self.n, self.bias, self.group)
 
 
 def _gathered(part: Tensor, group: Any) -> Tensor:

@@ -59,6 +59,8 @@ class Overload:
     """Columns are computed each by itself, too."""
     autocast: bool = False
     """Within autocast: computes in its type, as torch's linear layers do. Tensors of `fixed` stay as they are."""
+    overflows_on_gpu: bool = False
+    """Between two products a GPU rounds to the arguments' type, of which float16 cannot hold numbers beyond 65504."""
     reads_on_host: bool = False
     """The reference reads lengths of sequences on the host, so that no CUDA graph can be made of it."""
     in_python: str = ""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -110,6 +111,23 @@ def _guarded(
     return run
 
 
+def _aligned(torch: Any, schema: Schema, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """For the CPU: what lies at an odd address, as a part of a buffer of bytes may, is read from a copy."""
+    places = [place for place in schema.tensors if place not in schema.written]
+
+    def odd(value: Any) -> bool:
+        if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or not value.untyped_storage().nbytes():
+            return False
+        return bool(value.data_ptr() % value.element_size())
+
+    def run(*args: Any) -> Any:
+        if any(odd(args[place]) for place in places if place < len(args)):
+            args = tuple(a.clone() if place in places and odd(a) else a for place, a in enumerate(args))
+        return kernel(*args)
+
+    return run
+
+
 def _refuse_unusual(torch: Any, schema: Schema, shown: str) -> Callable[..., None]:
     """A function of a call's arguments that raises where one is sparse, nested, quantized or of another device."""
     names = [argument.name for argument in schema.arguments]
@@ -156,13 +174,19 @@ def _materialise(torch: Any, target: Any, name: str, schema: Schema) -> Callable
     return run
 
 
-def _handed(torch: Any, native: _library.Library, name: str, results: int, kernel: Callable[..., Any]) -> Any:
+def _with_addresses(schema: str) -> str:
+    """Of an operator that the library calls: strings are handed over as addresses of their characters."""
+    return schema.replace("str ", "int ")
+
+
+def _handed(torch: Any, native: _library.Library, name: str, schema: Schema, kernel: Callable[..., Any]) -> Any:
     """A kernel for what the one in C leaves: the library tells torch what it refuses; the class is kept here."""
     failed, refuse, shown = (
         native.functions["kw_torch_failed"],
         native.functions["kw_torch_refuse"],
         f"kw_{name.partition('.')[0]}",
     )
+    results, texts = schema.results, [place for place, a in enumerate(schema.arguments) if a.type == "str"]
 
     def nothing() -> Any:
         made = [torch.empty(0) for _ in range(results)]
@@ -173,7 +197,10 @@ def _handed(torch: Any, native: _library.Library, name: str, results: int, kerne
             status = failed()
             if status:
                 native.fail(shown, status)
-            return kernel(*args)
+            given = list(args)
+            for place in texts:
+                given[place] = ctypes.string_at(args[place]).decode()
+            return kernel(*given)
         except BaseException as error:  # noqa: BLE001 - it goes on as what torch makes of it, and is raised again there
             _calls.keep(error)
             refuse(str(error).encode())
@@ -182,13 +209,19 @@ def _handed(torch: Any, native: _library.Library, name: str, results: int, kerne
     return run
 
 
+def _defined(torch: Any, op: str, overload: str) -> bool:
+    """Whether torch has it already, from kw_torch_register()."""
+    return hasattr(getattr(getattr(torch.ops, NAMESPACE), op, None), overload)
+
+
 class _Made:
     """An overload on its way into torch: its schema is defined, its kernels are still missing."""
 
     def __init__(self, torch: Any, library: Any, op: Op, overload: Overload) -> None:
         self.torch, self.library, self.overload = torch, library, overload
         self.name, self.schema = op.qualified(overload), _schema.parse(overload.schema)
-        library.define(f"{self.name}{overload.schema}")
+        if not _defined(torch, op.name, overload.name):
+            library.define(f"{self.name}{overload.schema}")
         self.target = getattr(getattr(getattr(torch.ops, NAMESPACE), op.name), overload.name)
         self.demand = _demander(self.schema, self.name)
         self.refuse_unusual = _refuse_unusual(torch, self.schema, self.name)
@@ -205,6 +238,8 @@ class _Made:
         # A CPU build of torch has no CUDA tensors, and lacks the functions a CUDA implementation is made of.
         keys = ("CPU", "CUDA") if self.torch.backends.cuda.is_built() else ("CPU",)
         made = {key: self.overload.bind(native, key) if native else _checked_reference(self.overload) for key in keys}
+        if native:
+            made["CPU"] = _aligned(self.torch, self.schema, made["CPU"])
         return {key: _guarded(self.demand, kernel, explain) for key, kernel in made.items()}
 
     def without_values(self) -> None:
@@ -234,9 +269,9 @@ class _Made:
         """Whether torch took the library's kernels; `kernels` then serve what those leave."""
         if native.functions["kw_torch_implement"](self.name.encode(), self.overload.schema.encode()):
             return False
-        elsewhere.define(f"{self.name}{self.overload.schema}")
+        elsewhere.define(f"{self.name}{_with_addresses(self.overload.schema)}")
         for key, kernel in kernels.items():
-            elsewhere.impl(self.name, _handed(self.torch, native, self.name, self.schema.results, kernel), key)
+            elsewhere.impl(self.name, _handed(self.torch, native, self.name, self.schema, kernel), key)
         elsewhere.impl(self.name, self.torch.library.fallthrough_kernel, "Autograd")
         if self.schema.written:
             counted = count_writes(self.torch, self.target, self.name, self.schema, self.refuse)

@@ -49,11 +49,7 @@ def batch(torch: Any, library: Any, target: Any, name: str, overload: Overload, 
         dims = (*in_dims, *(None,) * (len(args) - len(in_dims)))
         batched = {place for place, dim in enumerate(dims) if dim is not None}
         summed = overload.sums and any(args[place] for place in wanted if place < len(args))
-        if (
-            not batched <= set(rows)
-            or summed
-            or min(args[p].dim() - (p in batched) for p in rows if args[p] is not None) < 1
-        ):
+        if not batched <= set(rows) or summed or args[rows[0]].dim() - (rows[0] in batched) < 1:
             return _one_by_one(torch, target, size, dims, args)
         given = list(args)
         for place in rows:

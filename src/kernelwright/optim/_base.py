@@ -129,7 +129,7 @@ class Optimizer8bit(torch.optim.Optimizer):
             state[f"state{number}"] = _sharded.like(p, held, len(twice))
             if coded:
                 state[f"qmap{number}"] = dynamic_map(number == 1, p.device)
-                state[f"absmax{number}"] = _sharded.row(p, twice, BLOCK)
+                state[f"absmax{number}"] = _sharded.scales(p, twice, BLOCK)
         if config["max_unorm"] > 0:
             state["unorm_vec"] = torch.zeros(1, device=p.device)
 

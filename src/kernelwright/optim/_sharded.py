@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """States of a parameter that FSDP2 has sharded: a DTensor, of which each process computes its part.
 
-States have the parameter's placement, so that torch.distributed.checkpoint saves each process's part. Scales of 8-bit
-states belong to blocks of a part: each process has a row of them, as long as the longest. So 32-bit states load into
-another number of processes, 8-bit ones into the same.
+States have the parameter's placement, so that torch.distributed.checkpoint saves each process's part, and loads it into
+another number of processes. Scales of 8-bit states belong to blocks of 256 elements. Where no block lies in two
+processes, as in nearly all models, the scales are those of one process, sharded as the parameter. Otherwise each
+process counts blocks from the start of its part and has a row of scales, as long as the longest; these load into the
+same number of processes alone.
 """
 
 from __future__ import annotations
@@ -50,12 +52,32 @@ def _made(p: Any, part: Tensor, where: list[Any], shape: torch.Size) -> Tensor:
     return found
 
 
-def row(p: Tensor, shape: tuple[int, ...], of: int) -> Tensor:
-    """Zeros, one scale for each `of` elements of p's part along the last dimension after `shape`."""
+def _whole_blocks(p: Any, of: int) -> bool:
+    """Whether no block of `of` elements lies in two processes, and torch shards scales of all blocks as it does p."""
+    shards = [(size, at) for size, at in zip(p.device_mesh.shape, p.placements, strict=True) if at.is_shard()]
+    if len(shards) != 1:
+        return not shards
+    size, at = shards[0]
+    if at.dim != 0 or hasattr(at, "split_factor"):
+        return False
+    rows, blocks = p.shape[0], -(-p.numel() // of)
+    for index in range(1, size):  # parts are as torch.chunk makes them
+        row, block = min(index * -(-rows // size), rows), min(index * -(-blocks // size), blocks)
+        if (row, block) != (rows, blocks) and row * (p.numel() // rows) != block * of:
+            return False
+    return True
+
+
+def scales(p: Tensor, shape: tuple[int, ...], of: int) -> Tensor:
+    """Zeros, one for each `of` elements of p's part along the last dimension after `shape`."""
     part = local(p)
+    own = torch.zeros((*shape, -(-part.numel() // of)), dtype=torch.float32, device=part.device)
     if not is_sharded(p):
-        return torch.zeros((*shape, -(-part.numel() // of)), dtype=torch.float32, device=part.device)
+        return own
     sharded: Any = p
+    if _whole_blocks(sharded, of):
+        where = [_along(at, len(shape)) if at.is_shard() else at for at in sharded.placements]
+        return _made(sharded, own, where, torch.Size((*shape, -(-p.numel() // of))))
     count, longest = 1, p.numel()
     for size, at in zip(sharded.device_mesh.shape, sharded.placements, strict=True):
         if at.is_shard():
@@ -73,7 +95,8 @@ def part_of_state(p: Tensor, state: dict[str, Any], of: int) -> dict[str, Any]:
         return state
     found = {name: local(value) if is_sharded(value) else value for name, value in state.items()}
     blocks = -(-local(p).numel() // of)
-    for name in ("absmax1", "absmax2"):
-        if name in found:
-            found[name] = found[name][0, ..., :blocks]
+    for number in (1, 2):
+        held = found.get(f"absmax{number}")
+        if held is not None and held.ndim > found[f"state{number}"].ndim - p.ndim + 1:  # a row for each process
+            found[f"absmax{number}"] = held[0, ..., :blocks]
     return found

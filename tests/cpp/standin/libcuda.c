@@ -20,6 +20,8 @@
 #include <unistd.h>
 
 #include "real_image.h"
+#include "settings.h"
+#include "tensor_map.h"
 
 #ifndef STANDIN_FORM
 #define STANDIN_FORM 12
@@ -69,11 +71,6 @@ static __thread struct context* stack[16];
 static __thread int depth;
 static __thread int capture_mode;  // global, until exchanged
 
-static const char* setting(const char* name, const char* otherwise) {
-  const char* value = getenv(name);
-  return value ? value : otherwise;
-}
-
 static void record(const char* format, ...) __attribute__((format(printf, 1, 2)));
 static void record(const char* format, ...) {
   const char* path = getenv("KW_STANDIN_RECORD");
@@ -106,18 +103,6 @@ static int refusal(const char* name) {
     const int code_ = refusal(__func__); \
     if (code_) return code_;             \
   } while (0)
-
-static int capability(int device) {
-  const char* text = setting("KW_STANDIN_DEVICES", "8.9");
-  for (int i = 0; *text; ++i) {
-    int major = 0, minor = 0, used = 0;
-    if (sscanf(text, "%d.%d%n", &major, &minor, &used) < 2) return 0;
-    if (i == device) return major * 10 + minor;
-    text += used;
-    if (*text == ',') ++text;
-  }
-  return 0;
-}
 
 static int cuDriverGetVersion(int* version) {
   REFUSE();
@@ -288,8 +273,11 @@ static int cuKernelGetParamInfo(struct kernel* kernel, size_t index, size_t* off
 static int cuTensorMapEncodeTiled(void* map, int type, uint32_t rank, void* from, const uint64_t* sizes,
                                   const uint64_t* pitches, const uint32_t* box, const uint32_t* every, int interleave,
                                   int swizzle, int promotion, int fill) {
-  (void)from, (void)sizes, (void)pitches, (void)box, (void)every, (void)interleave, (void)swizzle, (void)promotion;
   REFUSE();
+  char text[256];
+  if (!depth || (uintptr_t)map % 64 != 0 || (uintptr_t)from % 16 != 0 || interleave) return INVALID_VALUE;
+  if (!tell_dimensions(text, sizeof text, type, rank, sizes, pitches, box, every, swizzle)) return INVALID_VALUE;
+  record("cuTensorMapEncodeTiled type=%d rank=%u%s swizzle=%d promotion=%d", type, rank, text, swizzle, promotion);
   return memset(map, type + (int)rank + fill, 128) == NULL;
 }
 

@@ -4,4 +4,6 @@
 {
   package = name: { builder = "/no-builder"; };
   phases = { builder = "/no-builder"; };
+  command = { };
+  fetched = wanted: { builder = "/no-builder"; };
 }

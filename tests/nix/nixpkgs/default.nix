@@ -5,6 +5,7 @@
 {
   system,
   config ? { },
+  overlays ? [ ],
 }:
 let
   answers = import ./answers.nix;
@@ -29,7 +30,10 @@ let
 
   unfree =
     value:
-    if config.allowUnfree or false then value else throw "stand-in nixpkgs: refusing to evaluate an unfree package";
+    if config.allowUnfree or false || (config.allowUnfreePredicate or (package: false)) value then
+      value
+    else
+      throw "stand-in nixpkgs: refusing to evaluate an unfree package";
   nvidia =
     name:
     unfree (
@@ -58,22 +62,52 @@ let
     inherit cc;
     mkDerivation = make { inherit cc; };
   };
-  gccOfCuda = package "gcc-wrapper" answers.gcc { };
+  gccOfCuda = package "gcc-wrapper" answers.gcc { cc = package "gcc" answers.gcc { }; };
 
   pythonModules = builtins.listToAttrs (
     map (name: { inherit name; value = package name "0" { }; }) [ "nox" "packaging" "pathspec" "pytest" "virtualenv" ]
   ) // {
-    fetchPypi = wanted: { inherit (wanted) pname version sha256 format; };
+    # A fixed output: Nix holds what it gets to the hash, wherever it is from.
+    fetchPypi =
+      wanted:
+      derivation (
+        build.fetched wanted
+        // {
+          inherit system;
+          name = "${wanted.pname}-${wanted.version}-${wanted.python}-${wanted.abi or "none"}.whl";
+          outputHashAlgo = "sha256";
+          outputHashMode = "flat";
+          outputHash = wanted.sha256;
+        }
+      )
+      // { inherit (wanted) sha256; };
     buildPythonPackage = wanted: package wanted.pname wanted.version { inherit (wanted) src; };
   };
-in
-{
+  stdenvNoCC = stdenvWith (package "no-compiler" "0" { });
+  withModules =
+    modules: choose:
+    make stdenvNoCC (build.package "python3" // { name = "python3-env"; modules = choose modules; });
+
+  # An overlay as far as ours goes: more Python modules.
+  extended =
+    packages: overlay:
+    let
+      final = packages // overlay final packages;
+      modules = builtins.foldl' (
+        all: extension: all // extension modules all
+      ) pythonModules final.pythonPackagesExtensions;
+    in
+    final // { python3 = packages.python3 // { pkgs = modules; withPackages = withModules modules; }; };
+  whole = rec {
   lib = {
     versions.major = version: builtins.head (builtins.splitVersion version);
     hasInfix = infix: text: builtins.length (builtins.split infix text) > 1;
     foldl' = builtins.foldl';
     getBin = value: value;
     getLib = value: value;
+    optionalString = wanted: text: if wanted then text else "";
+    makeLibraryPath = packages: builtins.concatStringsSep ":" (map (one: "${one}/lib") packages);
+    escapeShellArgs = words: builtins.concatStringsSep " " (map (word: "'${word}'") words);
     licenses.mit = { };
   };
   ${answers.set} = {
@@ -82,14 +116,24 @@ in
   mkShell = {
     override = { stdenv }: make stdenv;
   };
-  python3.withPackages =
-    choose:
-    make { cc = gccOfCuda; } (build.package "python3" // { name = "python3-env"; modules = choose pythonModules; });
+  inherit stdenvNoCC;
+  stdenv = stdenvWith gccOfCuda // { hostPlatform = { inherit system; }; };
+  zlib = package "zlib" "1.3" { };
+  pythonPackagesExtensions = [ ];
+  python3 = package "python3" answers.python { } // {
+    pythonVersion = answers.python;
+    pkgs = pythonModules;
+    withPackages = withModules pythonModules;
+  };
   cmake = package "cmake" "3.30" { };
   ninja = package "ninja" "1.12" { };
   libdeflate = package "libdeflate" "1.22" { };
   nixfmt-rfc-style = package "nixfmt" "0" { };
   runCommand =
     name: attributes: script:
-    make { cc = gccOfCuda; } (attributes // { inherit name script; });
-}
+    make stdenvNoCC (build.command // removeAttrs attributes [ "passthru" ] // { inherit name script; })
+    // (attributes.passthru or { });
+    extend = extended whole;
+  };
+in
+builtins.foldl' extended whole overlays

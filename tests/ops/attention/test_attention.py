@@ -153,9 +153,7 @@ def test_a_query_that_lies_in_the_cache_is_read_before_it_is_written(device):
     expected = kernelwright.attention_decode(
         cache[:, :, 7:8].clone(), cache.clone(), values.clone(), lengths, k_new=new, v_new=new, causal=True
     )
-    found = kernelwright.attention_decode(
-        cache[:, :, 7:8], cache, values, lengths, k_new=new, v_new=new, causal=True
-    )
+    found = kernelwright.attention_decode(cache[:, :, 7:8], cache, values, lengths, k_new=new, v_new=new, causal=True)
     assert torch.equal(found, expected)
     with pytest.raises(errors.InvalidArgument, match="k and v are the same memory"):
         kernelwright.attention_decode(new, cache, cache, lengths, k_new=new, v_new=new)

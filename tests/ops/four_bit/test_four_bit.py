@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import kernelwright
-from kernelwright import errors
+from kernelwright import errors, ops
 from kernelwright.ops.four_bit import _reference as reference
 from kernelwright.ops.four_bit import _shared as four_bit
 from kernelwright.ops.four_bit import matmul_4bit
@@ -53,6 +53,19 @@ def test_what_bitsandbytes_gave(case, device):
 
 def test_map_of_the_scales():
     assert same_bits(four_bit.dynamic_map(), read(RECORDED["map"], "float32"))
+
+
+def test_a_scale_between_two_codes_gets_the_even_one(device):
+    """Exactly between: of a map of even steps and a block whose largest scale is 1, nothing is rounded on the way."""
+    table = torch.arange(-127, 129, device=device) / 128
+    middles = (table[:-1] + table[1:]) / 2
+    scales = torch.cat([middles, torch.ones(1, device=device)])
+    number = torch.arange(255)
+    expected = [*(number + number % 2).tolist(), 255]
+    for call in (reference.quantize_absmax, tensors.target(ops.record("quantize_4bit"), "absmax")):
+        codes, largest = call(scales, torch.zeros((), device=device), table)
+        assert codes.tolist() == expected
+        assert largest.tolist() == [1.0]
 
 
 def test_cpu_codes_are_the_references():

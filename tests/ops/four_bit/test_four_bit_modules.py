@@ -188,6 +188,7 @@ def test_copies_are_whole_and_apart(layer, device):
         assert str(other) == str(made)
         other.weight.data.zero_()
         other.quant_state.absmax.zero_()
+        assert other.quant_state != made.quant_state
         assert torch.equal(made(x), y)
 
 

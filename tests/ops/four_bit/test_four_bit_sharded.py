@@ -23,6 +23,16 @@ from torch.distributed.fsdp import fully_shard
 from kernelwright import nn
 
 rank, seed = int(sys.argv[1]), int(sys.argv[3])
+
+def copied_as_on_a_gpu(to, source):
+    for a, b in zip(to, source):  # a type of 16 bits by way of float32: every NaN gets the same bits
+        a.copy_((b.float() + 0).to(b.dtype) if b.dtype.is_floating_point else b)
+
+torch._foreach_copy_ = copied_as_on_a_gpu
+seen = torch.tensor([0x81, 0x7F, 0x9F, 0xFF], dtype=torch.uint8).view(torch.bfloat16)  # bytes of codes
+to = torch.empty_like(seen)
+torch._foreach_copy_([to], [seen])
+assert not torch.equal(to.view(torch.uint8), seen.view(torch.uint8))
 dist.init_process_group("gloo", init_method=f"file://{sys.argv[2]}", rank=rank, world_size=2)
 torch.manual_seed(seed)
 

@@ -166,3 +166,32 @@ def test_embedding(device):
     again.load_state_dict(table.state_dict())
     assert torch.equal(again.to(device)(places), found)
     assert table.half()(places).dtype is torch.float16
+
+
+@pytest.mark.parametrize("called", [False, True])
+@pytest.mark.parametrize("in_16_bits", [False, True])
+def test_a_copy_for_another_device_has_a_state_of_its_own(dense, device, called, in_16_bits):
+    """As DataParallel makes it: tensors of parameters are copied, all else is the same object."""
+    made = nn.Linear8bitLt(64, 40, has_fp16_weights=in_16_bits)
+    made.load_state_dict(dense.state_dict())
+    made, x = made.to("cpu").eval(), torch.randn(3, 64)
+    if called:
+        made(x)
+    replica = made._replicate_for_data_parallel()
+    weight = made.weight.as_subclass(torch.Tensor)
+    replica.weight = weight.mul(1).to(device) if in_16_bits else weight.to(device)  # no leaf, as torch's copy
+    replica.bias = made.bias.detach().to(device)
+    expected = made(x)
+    torch.testing.assert_close(replica(x.to(device)).cpu(), expected, rtol=1e-3, atol=1e-3)
+    assert replica.state is not made.state
+    assert str(made.state.SCB.device) == "cpu"
+    assert torch.equal(made(x), expected)
+
+
+@pytest.mark.gpu
+def test_data_parallel():
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two GPUs")
+    layers = [nn.Linear8bitLt(64, 40, has_fp16_weights=False), nn.Linear8bitLt(40, 24)]
+    model, x = torch.nn.Sequential(*layers).half().to("cuda").eval(), torch.randn(6, 64, device="cuda").half()
+    torch.testing.assert_close(torch.nn.DataParallel(model, [0, 1])(x), model(x), rtol=1e-3, atol=1e-3)

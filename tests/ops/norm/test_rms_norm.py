@@ -63,11 +63,13 @@ def test_refusals(call, kind, words):
         call(kernelwright.rms_norm)
 
 
-def test_a_misaligned_address_is_refused():
-    """Not to be had from torch itself, but from torch.frombuffer."""
-    x = torch.frombuffer(bytearray(4 * 8 + 1), dtype=torch.float32, offset=1).view(1, 8)
+def test_what_is_written_at_a_misaligned_address_is_refused():
+    """Not to be had from torch itself, but from torch.frombuffer. What is read there is copied."""
+    x = torch.frombuffer(bytearray(4 * 8 + 1), dtype=torch.float32, offset=1).view(1, 8).fill_(3.0)
+    assert torch.allclose(kernelwright.rms_norm(x), torch.ones(1, 8))
     with pytest.raises(errors.InvalidArgument, match="multiple of 4"):
-        kernelwright.rms_norm(x)
+        kernelwright.rms_norm(x.clone(), residual=x, inplace=True)
+    assert torch.equal(x, torch.full((1, 8), 3.0))
 
 
 @pytest.mark.gpu
@@ -264,3 +266,20 @@ def test_random_calls(seed):
         for a, b in zip(found, expected, strict=True):
             tensors.assert_near(a, b, OP.tolerances[str(a.dtype).partition(".")[2]], text)
     assert right > 100, "too few of the calls were right to show anything"
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("norm", [kernelwright.rms_norm, kernelwright.layer_norm])
+def test_a_float32_residual_beside_16_bits(norm, dtype, device):
+    """As in float32, with y rounded once; derivatives reach both, in the type of each."""
+    x, weight = torch.randn(3, 64, device=device).to(dtype), torch.randn(64, device=device).to(dtype)
+    residual, grads = torch.randn(3, 64, device=device), []
+    for wide in (False, True):
+        a, r = x.clone().requires_grad_(), residual.clone().requires_grad_()
+        given = (a.float(), weight.float()) if wide else (a, weight)
+        y, h = norm(*given, residual=r)
+        y = y.to(dtype)
+        assert (y.dtype, h.dtype) == (dtype, torch.float32)
+        grads.append((y, h, *torch.autograd.grad(y.float().pow(2).sum() + h.sum(), (a, r))))
+    assert all(torch.equal(found, expected) for found, expected in zip(*grads, strict=True))
+    assert [g.dtype for g in grads[0][2:]] == [dtype, torch.float32]

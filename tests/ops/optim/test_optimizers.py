@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 
 import pytest
 
@@ -66,6 +67,25 @@ def exactly(name, steps=4):
     return params
 
 
+DEFAULTS = {  # of bitsandbytes 0.50
+    "Adam": {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0},
+    "AdamW": {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 1e-2},
+    "AdEMAMix": {"lr": 1e-3, "betas": (0.9, 0.999, 0.9999), "alpha": 5.0, "eps": 1e-8, "weight_decay": 1e-2},
+    "Lion": {"lr": 1e-4, "betas": (0.9, 0.99), "weight_decay": 0},
+    "SGD": {"momentum": 0, "weight_decay": 0},
+    "RMSprop": {"lr": 1e-2, "alpha": 0.99, "eps": 1e-8, "weight_decay": 0},
+    "Adagrad": {"lr": 1e-2, "eps": 1e-10, "weight_decay": 0},
+}
+
+
+@each_family
+@pytest.mark.parametrize("bits", ["", "8bit", "32bit"])
+def test_defaults_are_those_of_bitsandbytes(name, bits):
+    given = inspect.signature(getattr(optim, name + bits)).parameters
+    assert {key: given[key].default for key in DEFAULTS[name]} == DEFAULTS[name]
+    assert given["min_8bit_size"].default == 4096
+
+
 @each_family
 def test_32_bits_against_float64(name, device):
     found, _ = trained(name, "32bit", device=device)
@@ -83,6 +103,7 @@ def test_8_bits_stay_near(name, device):
         assert error < 0.2 * moved
     kinds = {optimizer.state[p]["state1"].dtype for p in found}
     assert kinds == {torch.uint8, torch.float32}, "tensors below min_8bit_size have states of 32 bits"
+    assert optimizer.state[found[5]]["state1"].dtype is torch.uint8, "from min_8bit_size on they are coded"
     assert optimizer.state[found[6]]["state1"].dtype is torch.float32
 
 

@@ -97,6 +97,17 @@ def test_a_packed_layer_passes_gradients():
     torch.testing.assert_close(x.grad, dense.sum(0).expand(3, 40), rtol=1e-5, atol=1e-6)
 
 
+def test_what_packing_leaves_to_train_has_gradients():
+    layer, x = layer_of(16, 40, bias=True, rms_norm_eps=1e-5).pack_(), torch.randn(3, 40)
+    with torch.no_grad():
+        expected = layer(x)
+    found = layer(x)
+    torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)
+    found.sum().backward()
+    torch.testing.assert_close(layer.bias.grad, torch.full((16,), 3.0))
+    assert layer.rms_norm.weight.grad.norm() > 0
+
+
 @pytest.mark.parametrize("divides", [True, False])
 def test_state_dicts_of_transformers(divides):
     n, k = 32, 72
@@ -172,8 +183,9 @@ def _processes(rank, world, port, kind, results):
 
 
 def _tensor_parallel(rank, world):
-    up, down = layer_of(96, 64, bias=True).pack_(), layer_of(64, 96).pack_()
+    up, down = layer_of(96, 64, bias=True).pack_(), layer_of(64, 96, bias=True).pack_()
     torch.manual_seed(9)
+    torch.nn.init.normal_(up.bias), torch.nn.init.normal_(down.bias)
     x = torch.randn(6, 64)
     with torch.no_grad():
         whole = up(x)

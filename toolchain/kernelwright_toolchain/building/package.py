@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from kernelwright_toolchain import measured, start
 from kernelwright_toolchain.building.stamp import Step
+from kernelwright_toolchain.device.progress import CACHED
 from kernelwright_toolchain.errors import CompileError, KwError
 from kernelwright_toolchain.project import project
 from kernelwright_toolchain.providers.host import HostTools
@@ -34,6 +36,12 @@ def _environment(tools: HostTools, jobs: int | None) -> dict[str, str]:
     }
 
 
+def _emptied(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
 def build_wheel(
     settings: dict[str, str], tools: HostTools, workspace: Path, library: Path, out: Path, jobs: int | None
 ) -> tuple[Path, Step]:
@@ -41,13 +49,14 @@ def build_wheel(
 
     `library` is CMake's build directory, in which other wheels may have been built before.
     """
+    scratch = _emptied(workspace / "tmp")  # and not /tmp: a child that is killed leaves behind what it holds there
     given = json.dumps({"settings": settings, "build_dir": str(library), "out": str(out), "jobs": jobs})
     out.mkdir(parents=True, exist_ok=True)
     log = workspace / "package.log"
     terminal = sys.stderr.isatty()
     started = time.monotonic()
     command = start.command(tools.python, project().root, "kernelwright_toolchain.wheel", given)
-    env = _environment(tools, jobs)
+    env = {**_environment(tools, jobs), "TMPDIR": str(scratch)}
     lines = []
     with (
         log.open("w", encoding="utf-8") as kept,
@@ -70,7 +79,10 @@ def build_wheel(
                 _show(line, terminal)
         except BaseException:  # otherwise it would be waited for here
             os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
             raise
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
         code, peak = measured.outcome(report.fileno(), child.wait())
     if terminal:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
@@ -81,8 +93,11 @@ def build_wheel(
 
 
 def _show(line: str, terminal: bool) -> None:
-    """A step of ninja's, in one line that is written over where there is a terminal."""
-    if step := _STEP.match(line):
+    """A step of ninja's, in one line that is written over where there is a terminal.
+
+    CMake asks for the images that were made a moment ago: their list stands above already.
+    """
+    if (step := _STEP.match(line)) and not line.rstrip().endswith(CACHED):
         shown = f"[{step[1]}/{step[2]}] {step[3]}"[:100]
         print(f"\r\x1b[K{shown}", end="", file=sys.stderr, flush=True) if terminal else print(shown, file=sys.stderr)
 

@@ -79,7 +79,8 @@ def compiled(
     from kernelwright_toolchain.device.build import build_images
 
     compiler = providers.device_compiler(request.provider, request.toolkit, table)
-    _say(f"device compiler: {compiler}")
+    kit = request.toolkit
+    _say(f"device compiler: {compiler}\ntoolkit: {kit.name} (CUDA {kit.release}), provider {request.provider}")
     return build_images(request, compiler, jobs=jobs, afresh=afresh, family_done=family_done)
 
 

@@ -103,6 +103,18 @@ def text(toolkit: str, codes: Sequence[str], found: Cells) -> str:
     return "\n".join(lines) + "\n"
 
 
+def merged(recorded: Mapping[tuple[str, str, str], str], built: Cells, missing: Iterable[tuple[str, str]]) -> Cells:
+    """The cells of a file for which the (image, code) in `missing` were not built: there what was recorded stays.
+
+    Not of kernels that an image no longer has for any code that was built.
+    """
+    unseen = set(missing)
+    seen = {(op, name) for op, name, code in recorded if (op, code) not in unseen}
+    gone = seen - {(op, name) for op, name, _ in built}
+    kept = {key: cell for key, cell in recorded.items() if (key[0], key[2]) in unseen and key[:2] not in gone}
+    return {**kept, **built}
+
+
 def read(root: Path | None = None) -> Recorded:
     """What the file in the tree says, or GateError."""
     root = root or project().root

@@ -6,22 +6,23 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernelwright_toolchain import providers
-from kernelwright_toolchain.classic import finish, requirements, source, toolkit, torch
-from kernelwright_toolchain.classic.run import Ground, refusal, run
+from kernelwright_toolchain.classic import finish, gcc, progress, requirements, source, toolkit, torch
+from kernelwright_toolchain.classic.run import Ground, ignored, refusal, run
 from kernelwright_toolchain.errors import CompileError, RequestError
 from kernelwright_toolchain.project import project
-from kernelwright_toolchain.providers import host
+from kernelwright_toolchain.providers import host, pip, system
 from kernelwright_toolchain.request import codes_of, find_target
 from kernelwright_toolchain.settings import Settings
-from kernelwright_toolchain.targets import Code, Table, Target, Toolkit
+from kernelwright_toolchain.targets import Code, Table, Target, Toolkit, Version
 from kernelwright_toolchain.version import VERSION
 
 OURS = "kernelwright_toolchain.backend"
@@ -56,16 +57,36 @@ def arch_words(codes: tuple[Code, ...]) -> dict[str, str]:
     return {"cmake": ";".join(plain), "torch": " ".join(of_torch), "archs": ";".join(code.number for code in cubins)}
 
 
-def _host_compiler() -> str:
-    """What says which GCC it is; it is the machine's own."""
-    found = shutil.which("c++") or shutil.which("g++")
-    if found is None:
-        raise RequestError("there is no C++ compiler on PATH: nvcc needs a GCC (apt-get install g++, or conda's gxx)")
-    return subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout.partition("\n")[0]
+def host_compiler(home: toolkit.Home, kit: Toolkit) -> tuple[str, dict[str, str]]:
+    """What it says it is, and the variables that make all of a build take it; it is this machine's own.
+
+    One that CUDAHOSTCXX or NVCC_CCBIN names, else what is on PATH; refused before anything is compiled where this nvcc
+    does not take it.
+    """
+    found = system.find_gcc()
+    nvcc = system.FoundNvcc(home.path / "bin" / "nvcc", Version.parse(home.version))
+    system.check_gcc(found, nvcc, kit)
+    done = subprocess.run([found.path, "--version"], capture_output=True, text=True, check=False)
+    c = system.c_compiler(found.path) or found.path
+    named = {"CXX": found.path, "CC": c, "CUDAHOSTCXX": found.path, "NVCC_CCBIN": found.path}
+    return done.stdout.partition("\n")[0], {key: str(path) for key, path in named.items()}
+
+
+def locked_compiler(settings: Settings, kit: Toolkit, why: list[str]) -> gcc.Gcc | None:
+    """The table's own; None where it names none, or where it cannot lie at its fixed path."""
+    if settings.gcc is None:
+        return None
+    major = int(settings.gcc.rpartition("-")[2])
+    if not kit.gcc.accepts(major):
+        raise RequestError(f'gcc = "{settings.gcc}": nvcc of {kit.name} takes GCC {kit.gcc.min} to {kit.gcc.max}')
+    if reason := refusal():
+        why.append(f"{settings.gcc} of {gcc.LOCK} needs namespaces ({reason}); this machine's GCC was taken")
+        return None
+    return gcc.find(settings.locks, settings.gcc)
 
 
 def _ground(
-    settings: Settings, home: toolkit.Home, tools: tuple[Path, ...], words: Mapping[str, str], why: list[str]
+    settings: Settings, home: toolkit.Home, tools: tuple[Path, ...], given: Mapping[str, str], why: list[str]
 ) -> Ground:
     place = project().state / "classic"
     build = place / "build"
@@ -73,13 +94,23 @@ def _ground(
     (build / "out").mkdir(parents=True)
     if reason := refusal():
         why.append(f"no namespaces here ({reason}): paths, process numbers and dates may be in the bytes")
-    defines = {key: value.format(**words) for key, value in settings.defines.items()}
-    given = {"CUDAARCHS": words["cmake"], "TORCH_CUDA_ARCH_LIST": words["torch"], **defines}
-    given["CMAKE_ARGS"] = " ".join(
-        [f"-DCMAKE_CUDA_ARCHITECTURES={words['cmake']}", *(f"-D{k}={v}" for k, v in defines.items())]
-    )
+    if settings.network:
+        why.append("network = true: what the build fetches is named by no lock")
     copied = source.copy(settings.root, place / "source")
-    return Ground(copied, build, home, tools, exact=not reason, why=reason, environment=given)
+    return Ground(copied, build, home, tools, exact=not reason, why=reason, environment=given, network=settings.network)
+
+
+def said_archs(settings: Settings, words: Mapping[str, str]) -> dict[str, str]:
+    """The codes for CMake, torch and the project's own definitions, as environment variables."""
+    try:
+        defines = {key: value.format(**words) for key, value in settings.defines.items()}
+    except (KeyError, IndexError, ValueError) as error:
+        raise RequestError(f"defines: {error} in braces is not known; there are {{{'}, {'.join(words)}}}") from None
+    cmake = {"CMAKE_CUDA_ARCHITECTURES": words["cmake"], **defines}
+    return {
+        "CUDAARCHS": words["cmake"], "TORCH_CUDA_ARCH_LIST": words["torch"], **defines,
+        "CMAKE_ARGS": " ".join(f"-D{shlex.quote(f'{key}={value}')}" for key, value in cmake.items()),
+    }  # fmt: skip
 
 
 def _check(settings: Settings, target: Target, rows: Table) -> str:
@@ -101,10 +132,19 @@ def _check(settings: Settings, target: Target, rows: Table) -> str:
     return settings.backend
 
 
+def check_tegra(target: Target, release: Version) -> None:
+    """A board's own driver is of CUDA 12: code of a newer toolkit would load nowhere there."""
+    if target.system and target.system.userland == "tegra" and release.major > target.system.cuda.major:
+        raise RequestError(
+            f"{target.name} has a driver of CUDA {target.system.cuda}, which runs nothing of CUDA {release}: ask for a "
+            f"toolkit of CUDA {target.system.cuda.major}"
+        )
+
+
 def _run(ground: Ground, backend: str, hook: str, jobs: int | None, cuda: str | None = None) -> Path:
     """What the project's backend makes."""
     tools = [ground.at(f"tools{number}") for number in range(len(ground.tools))]
-    own = {"build-dir": f"{ground.at('build')}/tree"} if backend.startswith("scikit_build_core") else {}
+    own = {"build-dir": f"{ground.at('build')}/tree"} if backend == "scikit_build_core.build" else {}
     given = {
         "modules": tools,
         "backend": backend,
@@ -114,7 +154,7 @@ def _run(ground: Ground, backend: str, hook: str, jobs: int | None, cuda: str | 
         "settings": own,
     }
     log = project().state / "classic" / "build.log"
-    command = [sys.executable, "-I", "-c", _CALL, json.dumps(given)]
+    command = [sys.executable, "-I", "-u", "-c", _CALL, json.dumps(given)]
     code = run(ground, command, cwd=ground.at("source"), count=jobs, log=log)
     said = log.read_text(encoding="utf-8", errors="replace")
     found = re.findall(r"^made: (.+)$", said, re.MULTILINE)
@@ -124,15 +164,22 @@ def _run(ground: Ground, backend: str, hook: str, jobs: int | None, cuda: str | 
 
 
 def _tools(settings: Settings, rows: Table, backend: str, why: list[str]) -> tuple[Path, ...]:
-    needed = requirements.wanted(settings.root, backend, settings.torch)
-    return (host.tools(rows, "pip").modules[0], *requirements.installed(settings.root, needed, why))
+    needed = requirements.wanted(settings.root, backend, settings.torch, settings.requires)
+    return (host.tools(rows, "pip").modules[0], *requirements.installed(settings.locks, needed, why))
 
 
-def _toolkit(settings: Settings, rows: Table, asked: str | None, provider: str) -> tuple[Toolkit, toolkit.Home]:
+def find_toolkit(
+    settings: Settings, rows: Table, asked: str | None, provider: str, why: list[str]
+) -> tuple[Toolkit, toolkit.Home]:
     name = asked or settings.toolkit
     if name is not None and name not in rows.toolkits:
         raise RequestError(f"toolkit {name!r} is not in the table; there are {', '.join(rows.toolkits)}")
-    return toolkit.find(rows.toolkits[name] if name else None, rows, provider)
+    row = rows.toolkits[name] if name else None
+    if provider == "system" or not settings.libraries:
+        return toolkit.find(row, rows, provider, settings.libraries)
+    needed = requirements.libraries_wanted(toolkit.row_of(row, rows), settings.libraries)
+    lock = requirements.locked(settings.locks, requirements.LIBRARIES, needed, why, nvidia=True)
+    return toolkit.find(row, rows, provider, settings.libraries, lock)
 
 
 def build(
@@ -143,26 +190,38 @@ def build(
     target = find_target(rows, asked.get("target"))
     backend = _check(settings, target, rows)
     why: list[str] = []
-    kit, home = _toolkit(settings, rows, asked.get("toolkit"), provider)
+    if odd := ignored():
+        print(f"not passed on, since no wheel could say so: {', '.join(odd)}", file=sys.stderr, flush=True)
+    kit, home = find_toolkit(settings, rows, asked.get("toolkit"), provider, why)
+    check_tegra(target, kit.release)
     if home.lock is None:
         why.append(f"nvcc {home.version} is this machine's own")
     codes = codes_of(rows, target, kit, asked.get("archs") or settings.archs_of(target.name))
-    words, compiler = arch_words(codes), _host_compiler()
+    words = arch_words(codes)
+    locked = locked_compiler(settings, kit, why)
+    if locked:
+        compiler, chosen_compiler = f"{settings.gcc} of {gcc.LOCK}", locked.variables()
+    else:
+        compiler, chosen_compiler = host_compiler(home, kit)
     tools = _tools(settings, rows, backend, why)
     with_torch = settings.torch != "none"
     if with_torch:
         torch.complete(tools, str(shutil.which("cc") or "cc"))
-    ground = _ground(settings, home, tools, words, why)
-    print(f"nvcc {home.version}, {compiler}, {words['cmake']}", file=sys.stderr, flush=True)
-    built = _run(ground, backend, "build_wheel", jobs, str(kit.release) if with_torch else None)
-    chosen = {"target": target.name, "toolkit": kit.name, "archs": ",".join(code.name for code in codes)}
-    recipe = {
-        "toolchain": VERSION, "build": chosen, "provider": provider, "backend": backend,
-        "inputs": source.digests(settings.root), "locks": [home.lock, rows.tools.locks[providers.machine_of(rows)]],
-        "host_compiler": compiler, "inexact": why,
-        "torch": {"kind": settings.torch, "release": torch.version(tools) if with_torch else None},
-    }  # fmt: skip
-    made = finish.finish(built, out, target, recipe, settings.root)
+    environment = {**said_archs(settings, words), **chosen_compiler}
+    with pip.locked(project().state / "classic.lock", "another build of this project is running here; waiting"):
+        ground = replace(_ground(settings, home, tools, environment, why), gcc=locked)
+        print(f"nvcc {home.version}, {compiler}, {words['cmake']}", file=sys.stderr, flush=True)
+        built = _run(ground, backend, "build_wheel", jobs, str(kit.release) if with_torch else None)
+        recipe = {
+            "toolchain": VERSION, "provider": provider, "backend": backend, "host_compiler": compiler, "inexact": why,
+            "build": {"target": target.name, "toolkit": kit.name, "archs": ",".join(code.name for code in codes)},
+            "inputs": source.digests(settings.root), "locks": [home.lock, rows.tools.locks[providers.machine_of(rows)]],
+            "torch": {"kind": settings.torch, "release": torch.version(tools) if with_torch else None},
+            "libraries": list(settings.libraries), "defines": dict(settings.defines),
+            "project_locks": requirements.digests(settings.locks),
+        }  # fmt: skip
+        made = finish.finish(built, out, target, recipe, settings.root)
+    print("\n".join(progress.table(ground.build)), file=sys.stderr, flush=True)
     return Made(made, hashlib.sha256(made.read_bytes()).hexdigest(), tuple(why))
 
 

@@ -32,6 +32,7 @@ class Sign:
 # What has no external symbol to be named after gets _GLOBAL__N__<hash of the path>_…_<hash of date, time zone, number>.
 SIGNS = (
     Sign("process number of nvcc", rb"tmpxft_[0-9a-f]{8}", EXACT),
+    Sign("nvcc beside another one in the same TMPDIR", rb"tmpxft_[0-9a-f]{8}_[0-9a-f]{8}", EXACT),
     Sign("hash of the source's path", rb"_(?:GLOBAL__N__|INTERNAL_)[0-9a-f]{8}", EXACT),
     Sign("date of the source, or time zone", rb"_(?:GLOBAL__N__|INTERNAL_)[0-9a-f]{8}_\d+_\w+?_[0-9a-f]{8}_", EXACT),
     Sign(

@@ -5,45 +5,62 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kernelwright_toolchain import providers
 from kernelwright_toolchain.building.budgets import packer
-from kernelwright_toolchain.classic import torch
-from kernelwright_toolchain.errors import GateError
-from kernelwright_toolchain.packages import gates
-from kernelwright_toolchain.providers import host
+from kernelwright_toolchain.classic import gates
+from kernelwright_toolchain.locking.wanted import lock_of
+from kernelwright_toolchain.packages.gates import names_no_machine
+from kernelwright_toolchain.providers import host, pip
 from kernelwright_toolchain.targets import Target, Version, load
 from kernelwright_toolchain.version import VERSION
 from kernelwright_toolchain.wheel import archive, statement
-from kernelwright_toolchain.wheel.elf import parse
+from kernelwright_toolchain.wheel.elf import Needs, parse
+from kernelwright_toolchain.wheel.gates import POLICY_LOCK, policies
 from kernelwright_toolchain.wheel.record import record
 
 PREDICATE = "urn:kernelwright:classic:1"
+_OLDEST = Version.parse("2.17")  # what an older policy allowed, no Python that kwt serves asks for
 LABEL = "inexact"  # PyPI takes no wheel with a label: what is not proven is not published
-_LEAK = re.compile(rb"/tmp/tmpxft_|/kwt-[a-z0-9_]{8}/")
+
+
+def policy(needs: Sequence[Needs], machine: str) -> str:
+    """The oldest manylinux of auditwheel's table that has every version they ask of glibc, libstdc++ and libgcc."""
+    pip.install(lock_of(POLICY_LOCK))
+    asked = [version.partition("_") for one in needs for _, version in one.versions]
+    known = {row["name"]: row["symbol_versions"].get(machine, {}) for row in policies() or ()}
+    releases = {
+        Version.parse(name.removeprefix("manylinux_").replace("_", ".")): name
+        for name in known
+        if name.startswith("manylinux_")
+    }
+    for release in sorted(release for release in releases if release >= _OLDEST):
+        allowed = known[releases[release]]
+        if allowed and all(family not in allowed or version in allowed[family] for family, _, version in asked):
+            return f"{releases[release]}_{machine}"
+    return f"linux_{machine}"
 
 
 def _platform(members: Mapping[str, bytes], target: Target) -> str:
-    """The oldest C library that every library in it takes; "any" where there is none."""
-    floors = [parse(data).glibc for name, data in members.items() if _is_library(name, data)]
-    if not floors:
+    """The oldest C library that every library in it takes; "any" where there is none.
+
+    Where something is needed that not every Linux has, no such tag would be true.
+    """
+    if not gates.libraries(members):
         return "any"
-    floor = max(*floors, Version.parse("2.17"), key=lambda version: version.parts)
-    return f"manylinux_{floor.parts[0]}_{floor.parts[1]}_{target.machine}"
-
-
-def _is_library(name: str, data: bytes) -> bool:
-    return re.search(r"\.so(\.\d+)*$", name) is not None and data[:4] == b"\x7fELF"
-
-
-def _leaks(members: Mapping[str, bytes]) -> None:
-    for name, data in members.items():
-        if found := _LEAK.search(data):
-            raise GateError(f"{name} holds {found[0].decode()}…, a temporary file's name of this build")
+    if odd := gates.aliens(members):
+        print(
+            f"tagged linux_{target.machine}, since it needs {', '.join(odd)}, which not every Linux has: PyPI takes no "
+            "such wheel. Link that statically, or pack it by auditwheel",
+            file=sys.stderr,
+        )
+        return f"linux_{target.machine}"
+    return policy([parse(data) for data in gates.libraries(members).values()], target.machine)
 
 
 def _release(recipe: Mapping[str, Any]) -> str:
@@ -72,11 +89,9 @@ def finish(built: Path, out: Path, target: Target, recipe: Mapping[str, Any], ro
     if release:
         metadata = re.sub(r"(?m)^(Version: .*\n)", rf"\1Requires-Dist: torch =={release}.*\n", metadata, count=1)
     members[f"{after}METADATA"] = metadata.encode()
-    if recipe["torch"]["kind"] == "stable-abi":
-        torch.stable({name: data for name, data in members.items() if _is_library(name, data)})
+    gates.check(members, recipe)
     if exact:
-        gates.names_no_machine(members, root)
-        _leaks(members)
+        names_no_machine(members, root)
     subjects = {member: hashlib.sha256(data).hexdigest() for member, data in members.items()}
     members[f"{after}{statement.NAME}"] = statement.statement(subjects, dict(recipe), PREDICATE)
     members[f"{after}RECORD"] = record(members, f"{after}RECORD")

@@ -13,7 +13,7 @@ import os
 import sys
 
 REFUSED = 97
-_NEWNS, _NEWUSER = 0x00020000, 0x10000000
+_NEWNS, _NEWUSER, _NEWNET = 0x00020000, 0x10000000, 0x40000000
 _BIND, _RECURSIVE, _PRIVATE = 0x1000, 0x4000, 0x40000
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -28,17 +28,17 @@ def _mount(source: str, target: str, flags: int, kind: str | None = None) -> Non
     _call("mount", source.encode(), target.encode(), kind.encode() if kind else None, ctypes.c_ulong(flags), None)
 
 
-def _namespace() -> None:
-    """A mount namespace: by root's own rights, or inside a user namespace in which this user is root."""
+def _namespace(kinds: int) -> None:
+    """New namespaces: by root's own rights, or inside a user namespace in which this user is root."""
     uid, gid = os.geteuid(), os.getegid()
     if uid == 0:
         try:
-            _call("unshare", _NEWNS)
+            _call("unshare", kinds)
         except OSError:
             pass
         else:
             return
-    _call("unshare", _NEWNS | _NEWUSER)
+    _call("unshare", kinds | _NEWUSER)
     for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
         with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
             file.write(text)
@@ -56,9 +56,12 @@ def _put(source: str, target: str) -> None:
         _mount(source, target, _BIND)
 
 
-def enter(root: str, places: dict[str, str]) -> None:
-    """A new root with all that the old one has, and the places below /kw; in the order they are given."""
-    _namespace()
+def enter(root: str, places: dict[str, str], *, network: bool) -> None:
+    """A new root with all that the old one has, and the places below /kw; in the order they are given.
+
+    Without a network nothing can come into the build that no lock names.
+    """
+    _namespace(_NEWNS if network else _NEWNS | _NEWNET)
     _mount("none", "/", _RECURSIVE | _PRIVATE)
     _mount("tmpfs", root, 0, "tmpfs")
     for name in sorted(os.listdir("/")):
@@ -78,7 +81,7 @@ def enter(root: str, places: dict[str, str]) -> None:
 def main(text: str) -> None:
     given = json.loads(text)
     try:
-        enter(given["root"], given["places"])
+        enter(given["root"], given["places"], network=given["network"])
     except OSError as error:
         print(f"no namespaces: {error}", file=sys.stderr)
         sys.exit(REFUSED)

@@ -13,13 +13,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kernelwright_toolchain.classic import inside
+from kernelwright_toolchain.classic import gcc, inside, progress
+from kernelwright_toolchain.classic.gcc import Gcc
 from kernelwright_toolchain.classic.toolkit import Home
 from kernelwright_toolchain.device.memory import available
 from kernelwright_toolchain.errors import ToolMissing
 from kernelwright_toolchain.files import write_if_changed
 from kernelwright_toolchain.project import project
 
+SITE = "shims"  # what lies over nvcc, and what a Python under `kwt exec` imports first
 HERE = Path(__file__).resolve().parent
 EPOCH = "315532800"
 PROCESS = 2_000_000_000  # bytes that one compiler may take, where nothing is known of it
@@ -27,8 +29,15 @@ PROCESS = 2_000_000_000  # bytes that one compiler may take, where nothing is kn
 UNWANTED = (
     "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "CC",
     "CXX", "CUDAFLAGS", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "CMAKE_", "SKBUILD_", "PYTHON", "DESTDIR",
-    "LD_LIBRARY_PATH", "LD_PRELOAD",
+    "LD_LIBRARY_PATH", "LD_PRELOAD", "CUDAHOSTCXX", "NVCC_CCBIN", "BNB_CUDA_VERSION", "FORCE_CUDA",
+    "TORCH_CUDA_ARCH_LIST", "MAKEFLAGS",
 )  # fmt: skip
+_MUTE = (
+    "PYTHON",
+    "CUDAHOSTCXX",
+    "NVCC_CCBIN",
+    "LD_LIBRARY_PATH",
+)  # often set for other reasons, or read by this toolchain
 
 
 @dataclass(frozen=True)
@@ -42,12 +51,14 @@ class Ground:
     exact: bool = True
     why: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
+    network: bool = True
+    gcc: Gcc | None = None  # a locked one; in namespaces alone
 
     def at(self, name: str) -> str:
-        """source, build, cuda, tools0 …, as the build sees them."""
+        """source, build, cuda, shims, tools0 …, as the build sees them."""
         if self.exact:
             return f"/kw/{name}"
-        places = {"source": self.source, "build": self.build, "cuda": self.home.path}
+        places = {"source": self.source, "build": self.build, "cuda": self.home.path, SITE: _shims()}
         places |= {f"tools{number}": path for number, path in enumerate(self.tools)}
         return str(places[name])
 
@@ -58,6 +69,8 @@ def _places(ground: Ground) -> dict[str, str]:
     places = {"/kw/source": str(ground.source), "/kw/build": str(ground.build), "/kw/cuda": cuda, "/kw/real": cuda}
     places |= {f"/kw/tools{number}": str(path) for number, path in enumerate(ground.tools)}
     shims = _shims()
+    places |= ground.gcc.places() if ground.gcc else {}
+    places["/kw/tmp"] = str(ground.build)  # under each nvcc another one
     return {**places, "/kw/shims": str(shims), "/kw/cuda/bin/nvcc": str(shims / "nvcc.sh")}
 
 
@@ -65,7 +78,7 @@ def _shims() -> Path:
     """A wheel's files are not executable once they are installed."""
     place = project().state / "shims"
     place.mkdir(parents=True, exist_ok=True)
-    for name in ("nvcc.sh", "compile.sh"):
+    for name in ("nvcc.sh", "compile.sh", "sitecustomize.py"):
         write_if_changed(place / name, (HERE / name).read_bytes())
         (place / name).chmod(0o755)
     return place
@@ -79,13 +92,13 @@ def jobs() -> int:
 def environment(ground: Ground, count: int | None) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(UNWANTED)}
     cuda, number = ground.at("cuda"), str(count or jobs())
-    programs = [f"{cuda}/bin"]
+    programs = [f"{cuda}/bin", *([f"{gcc.PLACE}/{gcc.PROGRAMS}"] if ground.gcc else [])]
     for place, tools in enumerate(ground.tools):
         programs += [
             f"{ground.at(f'tools{place}')}/{name}" for name in ("cmake/data/bin", "bin") if (tools / name).is_dir()
         ]
     kept |= {
-        "PATH": os.pathsep.join([*programs, kept.get("PATH", os.defpath)]),
+        "PATH": os.pathsep.join([*programs, kept.get("PATH", os.defpath), str(Path(sys.executable).parent)]),
         "CUDA_HOME": cuda, "CUDA_PATH": cuda, "CUDAToolkit_ROOT": cuda, "CUDACXX": f"{cuda}/bin/nvcc",
         "HOME": ground.at("build"), "TMPDIR": "/tmp", "OLDPWD": "/", "TZ": "UTC", "LC_ALL": "C", "LANG": "C",  # noqa: S108
         "SOURCE_DATE_EPOCH": EPOCH, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1",
@@ -96,6 +109,11 @@ def environment(ground: Ground, count: int | None) -> dict[str, str]:
     return {**kept, **ground.environment}
 
 
+def ignored() -> list[str]:
+    """Variables that are set here and do not reach the build, since a wheel could not say that they did."""
+    return sorted(name for name in os.environ if name.startswith(UNWANTED) and not name.startswith(_MUTE))
+
+
 def refusal() -> str:
     """Why no namespaces can be made here; "" if they can."""
     for name in ("unshare", "mount", "mktemp"):
@@ -103,9 +121,17 @@ def refusal() -> str:
             return f"there is no program `{name}` here"
     with tempfile.TemporaryDirectory(prefix="kwt-") as scratch:
         command = ["unshare", "--pid", "--mount", "--fork", "--kill-child", "true"]
-        given = {"root": scratch, "places": {}, "cwd": "/", "command": command, "env": dict(os.environ)}
+        given = {
+            "root": scratch,
+            "places": {},
+            "cwd": "/",
+            "command": command,
+            "env": dict(os.environ),
+            "network": False,
+        }
         done = subprocess.run(_command(given), capture_output=True, text=True, check=False)
-    return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["it fails without a word"])[-1]
+    said = done.stderr.strip().removeprefix("no namespaces: ").splitlines()
+    return "" if done.returncode == 0 else (said or ["it fails without a word"])[-1]
 
 
 def _command(given: Mapping[str, object]) -> list[str]:
@@ -118,16 +144,20 @@ def run(ground: Ground, command: Sequence[str], *, cwd: str, count: int | None =
     with tempfile.TemporaryDirectory(prefix="kwt-") as scratch:
         words = list(command)
         if ground.exact:
-            given = {"root": scratch, "places": _places(ground), "cwd": cwd, "command": words, "env": env}
+            given = {
+                "root": scratch,
+                "places": _places(ground),
+                "cwd": cwd,
+                "command": words,
+                "env": env,
+                "network": ground.network,
+            }
             words, place = _command(given), None
         else:
             place = cwd
         if log is None:
             return subprocess.run(words, cwd=place, env=env, check=False).returncode
-        with log.open("w", encoding="utf-8") as file:
-            code = subprocess.run(
-                words, cwd=place, env=env, stdout=file, stderr=subprocess.STDOUT, check=False
-            ).returncode
+        code = progress.logged(words, place, env, log)
     if code == inside.REFUSED and ground.exact:
         raise ToolMissing(f"the namespaces of the build could not be made: see {log}")
     return code

@@ -10,7 +10,9 @@ import subprocess
 from pathlib import Path
 
 EPOCH = 315_532_800
-_LEFT_OUT = {".kw", ".git", "dist", "build", "__pycache__", ".venv", "venv", ".nox", ".tox"}
+_LEFT_OUT = {
+    ".kw", ".git", "dist", "build", "__pycache__", ".venv", "venv", ".nox", ".tox", "kernelwright-gcc",
+}  # fmt: skip
 
 
 def files(root: Path) -> list[Path]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from kernelwright_toolchain import providers
 from kernelwright_toolchain.errors import ProvisionError, RequestError
+from kernelwright_toolchain.files import write_if_changed
 from kernelwright_toolchain.project import project
 from kernelwright_toolchain.providers import pip, system
 from kernelwright_toolchain.targets import Table, Toolkit
@@ -48,29 +50,63 @@ def _completed(home: Path) -> Path:
     return home
 
 
-def from_pypi(toolkit: Toolkit, machine: str) -> Home:
+def _together(lock: Path, libraries: Path) -> Path:
+    """One lock of both: what lies in one directory is one toolkit."""
+    first, more = (path.read_text(encoding="utf-8") for path in (lock, libraries))
+    known = set(re.findall(r"(?m)^([\w.-]+)==", first))
+    entries = re.findall(r"(?m)^([\w.-]+)(==.*(?:\n[ \t]+--hash=.*)+)", more)
+    text = first.rstrip("\n") + "\n" + "".join(f"{name}{rest}\n" for name, rest in entries if name not in known)
+    path = project().state / "requires" / f"{lock.stem}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.txt"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_if_changed(path, text.encode())
+    return path
+
+
+def from_pypi(toolkit: Toolkit, machine: str, libraries: Path | None = None) -> Home:
+    """`libraries`: a lock of what is to be linked with, such as cuBLAS."""
     if toolkit.nvcc is None or machine not in toolkit.nvcc.locks:
         raise RequestError(
             f"PyPI has no whole nvcc of {toolkit.name} (CUDA {toolkit.release}): older releases are not there. Ask for "
             "a toolkit that has one, or for --provider system with that nvcc on PATH"
         )
     lock = toolkit.nvcc.locks[machine]
-    place = pip.install(project().data(lock))
+    own = project().data(lock)
+    place = pip.install(_together(own, libraries) if libraries else own)
     found = sorted(place.glob("nvidia/cu*/bin/nvcc"))
     if not found:
         raise ProvisionError(f"{lock} was installed into {place}, but there is no nvidia/cu*/bin/nvcc in it")
     return Home(_completed(found[0].parents[1]), toolkit.components["nvcc"], lock)
 
 
-def find(toolkit: Toolkit | None, table: Table, provider: str) -> tuple[Toolkit, Home]:
+def row_of(toolkit: Toolkit | None, table: Table) -> Toolkit:
+    """What is built with where nothing is asked for: the newest that PyPI has whole."""
+    return toolkit or [row for row in table.toolkits.values() if row.nvcc][-1]
+
+
+def _of_system(toolkit: Toolkit | None, table: Table, names: tuple[str, ...]) -> tuple[Toolkit, Home]:
+    nvcc = system.require_nvcc()
+    row = system.toolkit_of(nvcc, table)
+    if row is None or (toolkit and row != toolkit):
+        raise RequestError(
+            f"{nvcc.path} is CUDA {nvcc.version}; asked for is {toolkit.name if toolkit else 'a row of the table'}"
+        )
+    home = nvcc.path.resolve().parents[1]
+    for name in names:
+        if not any(
+            (home / folder / f"lib{name}.so").exists() for folder in ("lib64", "lib", "targets/x86_64-linux/lib")
+        ):
+            raise RequestError(
+                f"libraries names {name}, and {home} has no lib{name}.so to link with: install that part of the "
+                "toolkit, or build with --provider pip, which brings it"
+            )
+    return row, Home(home, str(nvcc.version), None)
+
+
+def find(
+    toolkit: Toolkit | None, table: Table, provider: str, names: tuple[str, ...] = (), libraries: Path | None = None
+) -> tuple[Toolkit, Home]:
     """The toolkit that a build takes: `pip` from PyPI, `system` what is on PATH or CUDA_HOME names."""
     if provider == "system":
-        nvcc = system.require_nvcc()
-        row = system.toolkit_of(nvcc, table)
-        if row is None or (toolkit and row != toolkit):
-            raise RequestError(
-                f"{nvcc.path} is CUDA {nvcc.version}; asked for is {toolkit.name if toolkit else 'a row of the table'}"
-            )
-        return row, Home(nvcc.path.resolve().parents[1], str(nvcc.version), None)
-    row = toolkit or [row for row in table.toolkits.values() if row.nvcc][-1]
-    return row, from_pypi(row, providers.machine_of(table))
+        return _of_system(toolkit, table, names)
+    row = row_of(toolkit, table)
+    return row, from_pypi(row, providers.machine_of(table), libraries)

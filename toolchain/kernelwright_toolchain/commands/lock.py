@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from kernelwright_toolchain.errors import RequestError, TableError
 from kernelwright_toolchain.files import write_if_changed
-from kernelwright_toolchain.locking import conda, conda_tool
+from kernelwright_toolchain.locking import conda, conda_tool, names
 from kernelwright_toolchain.locking.resolve import resolve
 from kernelwright_toolchain.locking.wanted import Wanted, wanted
 from kernelwright_toolchain.locking.write import problems, text
@@ -30,10 +30,11 @@ def _write(path: str, content: str) -> str:
 
 
 def _makers(table: Table, *, all_of_them: bool) -> dict[str, Callable[[], str]]:
-    """What makes each file. The conda lock comes last: it is made from two of the others."""
+    """What makes each file. The names of files come after the locks, the conda lock after two files it is made from."""
     makers: dict[str, Callable[[], str]] = {}
     for lock in wanted(table):
         makers[lock.path] = lambda lock=lock: _pip(lock)  # type: ignore[misc]
+    makers[names.NAMES] = lambda: _write(names.NAMES, names.text(table))
     for path, content in conda.made(table).items():
         makers[path] = lambda path=path, content=content: _write(path, content)  # type: ignore[misc]
     return {**makers, conda.LOCK: lambda: conda_tool.refresh(optional=all_of_them)}
@@ -41,6 +42,8 @@ def _makers(table: Table, *, all_of_them: bool) -> dict[str, Callable[[], str]]:
 
 def _check(table: Table, chosen: list[str]) -> None:
     found = [line for lock in wanted(table) if lock.path in chosen for line in problems(lock)]
+    if names.NAMES in chosen:
+        found += names.problems(table)
     if any(name in chosen for name in (conda.LOCK, *conda.made(table))):
         found += conda.problems(table) or conda_tool.problems()
     if found:

@@ -19,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     table = load()
+    arguments.all = True  # of every code, also those of the other wheels
     sass.run(arguments)  # a build with other registers than are recorded is refused
     released = [target.name for target in table.targets.values() if target.release]
     made = {

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """`./kw tests`: installs the wheel and runs the tests. What is not an option here is pytest's: paths, -k, -x, …
 
+--long also runs what takes long: the toolchain's builds the long way round, and every combination of cases.
+
 --torch none|installed|SPEC says which torch the tests see: none; the one that is installed for this machine's Python
 (a Jetson's, say); or a requirement such as torch==2.13.0, pinned by hash before it is installed. Without it: an
 installed one, else a CPU build if the package index has one, else none, and the tests that need it say so.

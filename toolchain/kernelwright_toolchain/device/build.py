@@ -103,6 +103,18 @@ class _Builder:
             self.family_done(family, with_equals(self.request, (self.images[index] for index in of)))
 
 
+def cached_images(
+    request: Request, compiler: DeviceCompiler, *, root: Path | None = None, cache_at: Path | None = None
+) -> tuple[tuple[Image, ...], tuple[Job, ...]]:
+    """Images of the request that earlier builds left in the cache, and the jobs of the others. Nothing is compiled."""
+    cache = Cache(cache_dir(cache_at))
+    jobs = _jobs(request, root or project().root)
+    sources = {job.op: read_sources(job.root, job.source) for job in jobs}
+    known = {job: cache.load(key_of(job, compiler, sources[job.op]), job) for job in jobs}
+    found = (replace(finish(job, image), cached=True) for job, image in known.items() if image is not None)
+    return tuple(found), tuple(job for job, image in known.items() if image is None)
+
+
 def build_images(
     request: Request,
     compiler: DeviceCompiler,

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from kernelwright_toolchain.device.image import Image
 
 
+CACHED = "cached"  # ends the line of an image that was not compiled now
+
+
 class Progress:
     """Counts images up to `total`; calls may come from several threads."""
 
@@ -59,5 +62,5 @@ def line(image: Image, count: int, total: int) -> str:
     """Count, code, op, seconds, registers, spills, and whether it was compiled or cached, in columns."""
     width = len(str(total))
     told = f"{image.registers:3d} registers  {image.spilled} spills" if image.spills else "as text for newer GPUs"
-    how = "cached" if image.cached else "compiled"
+    how = CACHED if image.cached else "compiled"
     return f"[{count:{width}d}/{total}] {image.code:<10} {image.op:<16} {image.seconds:6.1f} s  {told}  {how}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from kernelwright_toolchain import diagnosis
 from kernelwright_toolchain.errors import RequestError
 
 PACKAGE = "kernelwright_toolchain"
@@ -43,6 +44,10 @@ def _data(tree: Path) -> Iterator[tuple[str, Path]]:
             )
         for path in _files(place) if place.is_dir() else [place]:
             yield f"{DATA}/{path.relative_to(around).as_posix()}", path
+    own = around / "doctor" if around == packed else around / "src"
+    first = own / "kernelwright"
+    for path in [*(first / name for name in diagnosis.FILES), *_files(first / diagnosis.FOLDER)]:
+        yield f"{DATA}/doctor/{path.relative_to(own).as_posix()}", path
 
 
 def package(tree: Path) -> dict[str, bytes]:

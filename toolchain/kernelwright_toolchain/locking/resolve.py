@@ -59,13 +59,19 @@ def _environment(place: Place) -> dict[str, str]:
     }
 
 
+def holds(marker: str, place: Place) -> bool:
+    """Whether an environment marker is true there."""
+    need = _parse(f"any ; {marker}")
+    return bool(need.marker and need.marker.evaluate(_environment(place)))
+
+
 def _platforms(machine: str, floor: tuple[int, int]) -> list[str]:
     """Every wheel tag that a machine with this C library takes, newest first."""
     tags = [f"manylinux_{floor[0]}_{minor}_{machine}" for minor in range(floor[1], 4, -1)]
     return [*tags, *(f"{old}_{machine}" for old in ("manylinux2014", "manylinux2010", "manylinux1", "linux"))]
 
 
-def _ask(wanted: Wanted, place: Place, requirements: Iterable[str]) -> list[dict[str, Any]]:
+def ask(wanted: Wanted, place: Place, requirements: Iterable[str]) -> list[dict[str, Any]]:
     """What pip would install for these requirements there, without what they depend on."""
     python, machine = place
     tags = [f"--platform={tag}" for tag in _platforms(machine, wanted.glibc[machine])]
@@ -106,7 +112,7 @@ def _walk(wanted: Wanted, place: Place, pins: dict[str, str]) -> list[dict[str, 
             add(need)
     while True:
         before = {name: set(specifiers) for name, specifiers in asked.items()}
-        items = _ask(wanted, place, (name + ",".join(sorted(s)) for name, s in asked.items()))
+        items = ask(wanted, place, (name + ",".join(sorted(s)) for name, s in asked.items()))
         if not wanted.closure:
             return items
         for item in items:

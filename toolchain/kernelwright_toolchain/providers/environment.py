@@ -16,14 +16,14 @@ from pathlib import Path
 from kernelwright_toolchain.errors import RequestError, ToolMismatch, ToolMissing
 from kernelwright_toolchain.locking import conda as lock
 from kernelwright_toolchain.project import project
-from kernelwright_toolchain.providers import system
+from kernelwright_toolchain.providers import pip, system
 from kernelwright_toolchain.targets import Table, Toolkit
 
 STORE = Path("/nix/store")
 # Variables by which a person, or another installation, names a compiler.
 NVCC_NAMES, GCC_NAMES = ("CUDA_HOME", "CUDA_PATH", "CUDACXX"), ("CUDAHOSTCXX", "NVCC_CCBIN")
 # What tells a process which environment it is in; the wrappers of Nix's compilers hear variables of their own too.
-_CARRIED = ("CONDA_PREFIX", "KW_NIX_TARGET", "KW_LIBDEFLATE", "CUDACXX", "CUDAHOSTCXX")
+_CARRIED = ("CONDA_PREFIX", "KW_NIX_TARGET", "KW_LIBDEFLATE", "CUDACXX", "CUDAHOSTCXX", pip.GIVEN)
 HOW = {
     "conda": f"`conda-lock install -n kernelwright {lock.LOCK}` makes it, `conda activate kernelwright` enters it",
     "nix": "`nix develop` enters it",

@@ -8,7 +8,10 @@ only where packages come from), imports nothing of the toolchain, and so is wher
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -71,10 +74,15 @@ def pip_command() -> list[str]:
     return [sys.executable, "-I", f"{wheel.path}/pip"]
 
 
-def run_pip(arguments: Sequence[str], what: str, python: Path | None = None) -> str:
-    """pip's standard output; a ProvisionError with all it said if it failed. `python`: with that one's own pip."""
+def run_pip(arguments: Sequence[str], what: str, python: Path | None = None, scratch: Path | None = None) -> str:
+    """pip's standard output; a ProvisionError with all it said if it failed. `python`: with that one's own pip.
+
+    `scratch`: where it unpacks, instead of /tmp, where a killed pip leaves what it has fetched.
+    """
     command = [str(python), "-I", "-m", "pip"] if python else pip_command()
     environment: Mapping[str, str] = launcher.pip_environment(command)
+    if scratch:
+        environment = {**environment, "TMPDIR": str(scratch)}
     done = subprocess.run([*command, *arguments], env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         said = "\n".join(line for line in done.stderr.splitlines() if "is ignored: it is neither" not in line)
@@ -92,13 +100,22 @@ def sha256_of(item: Mapping[str, Any]) -> str | None:
     return found
 
 
+# A directory that holds what locks name under the names it would have in .kw/tools: Nix fetches it, as a build in its
+# sandbox has no network, and pip may have no place in its shell.
+GIVEN = "KW_TOOLS"
+
+
 def home(lock: Path, *, per_python: bool = False, root: Path | None = None) -> Path:
     """Where the packages of this lock lie, or will."""
     if not lock.is_file():
         raise ToolMissing(f"{lock} does not exist; `python -m toolchain lock` makes the locks from targets.toml")
     digest = hashlib.sha256(lock.read_bytes()).hexdigest()[:16]
     tag = f"-{sys.implementation.cache_tag}" if per_python else ""
-    return (root or project().state) / "tools" / f"{lock.stem}-{digest}{tag}"
+    name = f"{lock.stem}-{digest}{tag}"
+    given = os.environ.get(GIVEN)
+    if given and (Path(given) / name).is_dir():
+        return Path(given) / name
+    return (root or project().state) / "tools" / name
 
 
 def install(lock: Path, *, per_python: bool = False, root: Path | None = None) -> Path:
@@ -113,13 +130,26 @@ def install(lock: Path, *, per_python: bool = False, root: Path | None = None) -
         (root or project().state) / "tools.lock", f"another process is installing tools; waiting to have {lock.name}"
     ):
         if not place.is_dir():
-            print(f"installing {project().shown(lock)}: {_names(lock)}", flush=True)
+            print(f"installing {project().shown(lock)}: {_names(lock)}{_to_fetch(lock)}", flush=True)
             with published(place) as part:
-                run_pip([*FLAGS, "--target", str(part), "-r", str(lock)], f"installing {lock.name} into {place}")
+                (scratch := part / ".tmp").mkdir()
+                words = [*FLAGS, "--target", str(part), "-r", str(lock)]
+                run_pip(words, f"installing {lock.name} into {place}", scratch=scratch)
+                shutil.rmtree(scratch)
     return place
 
 
 FLAGS = ("install", "--quiet", "--require-hashes", "--no-deps", "--only-binary", ":all:", "--no-compile")
+
+
+def _to_fetch(lock: Path) -> str:
+    """How much that is, where locks/files.json tells: somebody may be on a slow line."""
+    path = project().data("locks/files.json")
+    known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    rows = [row for row in known.get(f"locks/{lock.name}", []) if python in row.get("pythons", [python])]
+    total = sum(row["size"] for row in rows)
+    return f" ({total / 1e6:,.0f} MB to fetch, once)" if total else ""
 
 
 def _names(lock: Path) -> str:

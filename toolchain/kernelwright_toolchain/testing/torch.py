@@ -7,16 +7,15 @@ import json
 import shutil
 import subprocess
 import sys
-import urllib.error
-import urllib.parse
-import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kernelwright_toolchain.errors import ProvisionError, RequestError, ToolMissing
+from kernelwright_toolchain.locking.sizes import size_of
 from kernelwright_toolchain.locking.wanted import group
 from kernelwright_toolchain.providers.pip import run_pip, sha256_of
+from kernelwright_toolchain.testing import locked_torch
 
 # Every folder that is searched beside the standard library's: torch may lie in the user's own, or in one that a .pth
 # file or PYTHONPATH names.
@@ -80,21 +79,6 @@ def _report(spec: str) -> list[dict[str, Any]]:
     return items
 
 
-def _size(url: str) -> int:
-    """Bytes behind an address; 0 if nobody says."""
-    parts = urllib.parse.urlsplit(url)
-    try:
-        if parts.scheme == "file":
-            return Path(urllib.parse.unquote(parts.path)).stat().st_size
-        if parts.scheme not in ("http", "https"):
-            return 0
-        request = urllib.request.Request(url.partition("#")[0], method="HEAD")  # noqa: S310 - the scheme is checked
-        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
-            return int(answer.headers.get("Content-Length") or 0)
-    except (OSError, ValueError, urllib.error.URLError):
-        return 0
-
-
 def _name(item: dict[str, Any]) -> str:
     return str(item["metadata"]["name"]).lower().replace("_", "-")
 
@@ -106,11 +90,14 @@ def _pinned(spec: str, items: list[dict[str, Any]]) -> Torch:
         if not digest:
             raise ProvisionError(f"{spec}: the package index gives no sha256 for {_name(item)}")
         lines.append(f"{_name(item)}=={item['metadata']['version']} --hash=sha256:{digest}\n")
-    total = sum(_size(item["download_info"]["url"]) for item in items)
-    version = next(item["metadata"]["version"] for item in items if _name(item) == "torch")
+    total = sum(size_of(item["download_info"]["url"]) for item in items)
+    own = next(item for item in items if _name(item) == "torch")
+    version = own["metadata"]["version"]
+    locked = locked_torch.lock(version, sha256_of(own) or "") if spec == group("torch")[0] else ""
     kind = "a build for GPUs" if for_gpus(items) else "a build for CPUs"
     about = f"torch {version}, {kind}: {len(items)} packages, {total / 1e6:,.0f} MB to fetch"
-    return Torch(f"spec-{version}", about, lock="".join(lines))
+    said = f"{about}, {'locked' if locked else 'not locked: hashed as the index gives it'}"
+    return Torch(f"spec-{version}", said, lock=locked or "".join(lines))
 
 
 def for_gpus(items: list[dict[str, Any]]) -> bool:

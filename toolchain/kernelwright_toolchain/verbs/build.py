@@ -7,6 +7,7 @@ import argparse
 from pathlib import Path
 
 from kernelwright_toolchain.classic import build as classic
+from kernelwright_toolchain.errors import GateError
 from kernelwright_toolchain.packages import build as packages
 from kernelwright_toolchain.project import project
 from kernelwright_toolchain.settings import Settings
@@ -18,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_project(parser)
     add_choice(parser)
     parser.add_argument("--provider", choices=("pip", "system"), default="pip", help="where nvcc is from")
+    parser.add_argument("--require-exact", action="store_true", help="fail where the wheel would be labelled +inexact")
     parser.add_argument("--out", type=Path, metavar="DIR", help="default: dist")
 
 
@@ -27,6 +29,9 @@ def _classic(given: argparse.Namespace, settings: Settings, out: Path) -> int:
         print(f"inexact: {reason}")
     if made.inexact:
         print("The version has a label, and PyPI takes no wheel with one.")
+        if given.require_exact:
+            made.wheel.unlink()
+            raise GateError(f"{made.wheel.name} is not exact, and --require-exact was given: {made.inexact[0]}")
     print(f"\n{made.wheel}  {made.wheel.stat().st_size:,} bytes\nsha256 {made.sha256}\nSUCCESS")
     return 0
 

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import argparse
-import re
+import json
 from pathlib import Path
 
+from kernelwright_toolchain.classic import found, toolkit
 from kernelwright_toolchain.errors import RequestError
-from kernelwright_toolchain.project import Project
+from kernelwright_toolchain.project import Project, serving
 from kernelwright_toolchain.targets import load
 from kernelwright_toolchain.targets.read import toml
 
@@ -18,49 +19,50 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE", help="write there, and leave the project's files alone")
 
 
-def _archs(root: Path) -> str | None:
-    """What CMake files ask for, in the toolchain's spelling; None where they name no numbers."""
-    for path in [root / "CMakeLists.txt", *sorted(root.glob("*/CMakeLists.txt"))]:
-        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-        if found := re.search(r"CUDA_ARCHITECTURES\s+\"?([\d;a -]*\d[a]?(?:-\w+)?)\"?", text):
-            numbers = re.findall(r"(\d+a?)", found[1])
-            return ";".join(dict.fromkeys(numbers)) + "+ptx"
-    return None
+def _list(words: tuple[str, ...]) -> str:
+    return json.dumps(list(words), ensure_ascii=False)
 
 
 def table(root: Path) -> str:
     """The text of the table; RequestError for what this toolchain cannot build."""
     own = root / "pyproject.toml"
-    whole = toml(own.read_text(encoding="utf-8"), str(own)) if own.is_file() else {}
-    if "kernelwright" in whole.get("tool", {}):
+    if own.is_file() and "kernelwright" in toml(own.read_text(encoding="utf-8"), str(own)).get("tool", {}):
         raise RequestError(f"{own} has [tool.kernelwright] already; nothing was written")
-    backend = whole.get("build-system", {}).get("build-backend")
-    if backend is None and (root / "setup.py").is_file():
-        backend = "setuptools.build_meta"
-    if backend is None:
-        raise RequestError(
-            f"{root} has neither a build-backend in pyproject.toml nor a setup.py: nothing says how its wheel is made. "
-            "A plain CMake build runs under `kwt exec -- cmake …`; `kwt new NAME` begins a device-only package"
-        )
     rows = load()
-    kit = [row for row in rows.toolkits.values() if row.nvcc][-1]
-    uses = "".join(
-        path.read_text(encoding="utf-8", errors="replace")
-        for path in [*root.glob("CMakeLists.txt"), *root.glob("setup.py")]
-    )
-    lines = [f'backend = "{backend}"', f'toolkit = "{kit.name}"']
-    if archs := _archs(root):
-        lines.append(f'archs = "{archs}"')
-    if re.search(r"torch\.utils\.cpp_extension|find_package\(\s*Torch", uses):
+    kit = toolkit.row_of(None, rows)
+    seen = found.look(root, rows, kit)
+    lines = [f'backend = "{seen.backend}"', f'toolkit = "{kit.name}"']
+    if seen.archs:
+        lines.append(f'archs = "{seen.archs}"')
+    if seen.defines:
+        lines.append(
+            f"defines = {{ {', '.join(f'{key} = {json.dumps(value)}' for key, value in seen.defines.items())} }}"
+        )
+    if seen.libraries:
+        lines.append(f"libraries = {_list(seen.libraries)}")
+    if seen.torch:
         lines.append('torch = "headers"')
+    if seen.requires:
+        lines.append(f"requires = {_list(seen.requires)}")
     return "\n".join(["[tool.kernelwright]", *lines, ""])
 
 
+def _root(given: argparse.Namespace) -> Path:
+    place = (given.project or Path.cwd()).resolve()
+    if (place / "setup.py").is_file():  # a project that has no pyproject.toml yet
+        return place
+    return Project.around(place).root
+
+
 def run(given: argparse.Namespace) -> int:
-    root = Project.around((given.project or Path.cwd()).resolve()).root
-    text = table(root)
+    root = _root(given)
+    with serving(Project(root)):
+        text = table(root)
     path = given.config or root / "pyproject.toml"
     before = path.read_text(encoding="utf-8") if path.is_file() else ""
+    if "[tool.kernelwright]" in before:
+        raise RequestError(f"{path} has [tool.kernelwright] already; nothing was written")
     path.write_text(f"{before.rstrip()}\n\n{text}".lstrip(), encoding="utf-8")
-    print(f"{path}:\n\n{text}\nNext: kwt build{f' --config {given.config}' if given.config else ''}, then kwt repro")
+    more = f" --config {given.config}" if given.config else ""
+    print(f"{path}:\n\n{text}\nNext: kwt build{more}, then kwt repro{more}; kwt lock{more} pins what no lock names yet")
     return 0

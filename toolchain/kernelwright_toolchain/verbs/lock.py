@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""`kwt lock`: writes what the project's own backend needs into kernelwright-build.txt, by version and hash."""
+"""`kwt lock`: writes what the project's own backend needs, and CUDA's libraries, by version and hash."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
-from kernelwright_toolchain.classic import requirements
+from kernelwright_toolchain.classic import gcc, requirements, toolkit
+from kernelwright_toolchain.errors import RequestError
+from kernelwright_toolchain.settings import Settings
+from kernelwright_toolchain.targets import load
 from kernelwright_toolchain.verbs._project import add_project, opened
 
 
@@ -13,14 +17,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_project(parser)
 
 
+def _written(path: Path, needed: list[str], *, nvidia: bool = False) -> None:
+    text = requirements.pinned(needed, nvidia=nvidia)
+    path.write_text(text, encoding="utf-8")
+    print(f"{path}: {text.count('--hash=')} packages for {', '.join(needed)}")
+
+
+def _wanted(settings: Settings) -> tuple[list[str], list[str]]:
+    """For the backend, of CUDA."""
+    rows = load()
+    if settings.toolkit is not None and settings.toolkit not in rows.toolkits:
+        raise RequestError(f"toolkit {settings.toolkit!r} is not in the table; there are {', '.join(rows.toolkits)}")
+    kit = toolkit.row_of(rows.toolkits[settings.toolkit] if settings.toolkit else None, rows)
+    backend = settings.backend
+    needed = requirements.wanted(settings.root, backend, settings.torch, settings.requires) if backend else []
+    return needed, requirements.libraries_wanted(kit, settings.libraries)
+
+
+def missing(settings: Settings) -> list[str]:
+    """The locks without which a wheel of this project is labelled."""
+    if settings.kernels:
+        return []
+    names = zip((requirements.LOCK, requirements.LIBRARIES), _wanted(settings), strict=True)
+    return [name for name, needed in names if needed and not (settings.locks / name).is_file()]
+
+
 def run(given: argparse.Namespace) -> int:
     with opened(given) as settings:
-        needed = requirements.wanted(settings.root, settings.backend, settings.torch) if settings.backend else []
-        if not needed:
+        needed, libraries = _wanted(settings)
+        if needed:
+            _written(settings.locks / requirements.LOCK, needed)
+        if libraries:
+            _written(settings.locks / requirements.LIBRARIES, libraries, nvidia=True)
+        if settings.gcc:
+            path = settings.locks / gcc.LOCK
+            path.write_text(gcc.pinned(settings.gcc), encoding="utf-8")
+            print(f"{path}: {settings.gcc} and what it needs, of this machine's apt sources")
+        if not needed and not libraries and not settings.gcc:
             print("nothing to lock: the toolchain's own locks have all that this project's build needs")
-            return 0
-        path = settings.root / requirements.LOCK
-        text = requirements.pinned(needed)
-        path.write_text(text, encoding="utf-8")
-        print(f"{path}: {text.count('--hash=')} packages for {', '.join(needed)}")
-    return 0
+        return 0

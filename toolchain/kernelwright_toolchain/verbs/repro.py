@@ -13,9 +13,10 @@ import tempfile
 from pathlib import Path
 
 from kernelwright_toolchain import start
-from kernelwright_toolchain.classic import differ, source
+from kernelwright_toolchain.classic import differ, gcc, requirements, source
 from kernelwright_toolchain.errors import CompileError
 from kernelwright_toolchain.project import project
+from kernelwright_toolchain.settings import Settings
 from kernelwright_toolchain.verbs._project import add_choice, add_project, chosen, opened
 
 # directory, time zone, umask, language, jobs, date of the sources
@@ -46,6 +47,20 @@ def _laid_out(root: Path, place: Path, date: int) -> Path:
     return place
 
 
+def _table(settings: Settings, place: Path) -> Path | None:
+    """A copy of a table that lies outside the tree, with the locks beside it; None where the tree has it."""
+    if settings.config is None:
+        return None
+    place.mkdir(parents=True)
+    for path in (
+        settings.config,
+        *(settings.locks / name for name in (requirements.LOCK, requirements.LIBRARIES, gcc.LOCK)),
+    ):
+        if path.is_file():
+            shutil.copyfile(path, place / path.name)
+    return place / settings.config.name
+
+
 def _other_user(places: list[Path]) -> int | None:
     """One who is nobody, where root may lend these folders to one, and where what is needed can be reached by all."""
     if os.geteuid() != 0:
@@ -64,11 +79,17 @@ def _other_user(places: list[Path]) -> int | None:
 
 
 def _build(
-    place: Path, given: argparse.Namespace, conditions: tuple[str, str, int, str, str, int], out: Path, user: int | None
+    place: Path,
+    given: argparse.Namespace,
+    conditions: tuple[str, str, int, str, str, int],
+    out: Path,
+    user: int | None,
+    config: Path | None,
 ) -> Path:
     _, zone, umask, language, jobs, _ = conditions
     words = [f"--{name}={value}" for name, value in chosen(given).items() if value]
     words += ["--project", str(place), "--out", str(out), "-j", jobs, "--provider", given.provider]
+    words += ["--config", str(config)] if config else []
     command = start.command(sys.executable, place, "kernelwright_toolchain.verbs", "build", *words)
     env = {**os.environ, "TZ": zone, "LC_ALL": language, "KERNELWRIGHT_CACHE": str(place / ".kw" / "cache")}
     done = subprocess.run(
@@ -79,8 +100,7 @@ def _build(
         group=user,
         extra_groups=None if user is None else [],
         umask=umask,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stdout=subprocess.PIPE,  # how far it is goes on to be seen
         text=True,
         check=False,
     )
@@ -97,8 +117,10 @@ def run(given: argparse.Namespace) -> int:
         for conditions in CONDITIONS:
             place = _laid_out(settings.root, Path(scratch) / conditions[0] / "tree", conditions[5])
             out = Path(scratch) / conditions[0] / "out"
-            user = _other_user([place, out]) if conditions is CONDITIONS[-1] else None
-            wheels.append(_build(place, given, conditions, out, user))
+            config = _table(settings, Path(scratch) / conditions[0] / "table")
+            lent = [place, out, *([config.parent] if config else [])]
+            user = _other_user(lent) if conditions is CONDITIONS[-1] else None
+            wheels.append(_build(place, given, conditions, out, user, config))
             print(f"{differ.sha256(wheels[-1])}  {wheels[-1].name}  in {conditions[0]}, {conditions[1]}, umask "
                   f"{conditions[2]:o}, {conditions[3]}, -j {conditions[4]}, user {user or os.getuid()}",
                   flush=True)  # fmt: skip

@@ -13,7 +13,6 @@ from kernelwright_toolchain.classic import differ, source
 from kernelwright_toolchain.errors import RequestError
 from kernelwright_toolchain.packages import build as packages
 from kernelwright_toolchain.packages import stage
-from kernelwright_toolchain.project import project
 from kernelwright_toolchain.targets import load
 from kernelwright_toolchain.verbs._project import add_project, opened
 from kernelwright_toolchain.version import VERSION
@@ -33,7 +32,7 @@ def run(given: argparse.Namespace) -> int:
             f"pip install kernelwright-toolchain=={recipe['toolchain']}, then verify again"
         )
     wheel = given.wheel.resolve()
-    with opened(given) as settings, tempfile.TemporaryDirectory(prefix="verify-", dir=project().root) as out:
+    with opened(given) as settings, tempfile.TemporaryDirectory(prefix="verify-") as out:
         if settings.kernels:
             kernels = packages.kernels_of(settings)
             files = ["pyproject.toml", *(path.as_posix() for path in stage.sources(settings.root, kernels))]

@@ -44,20 +44,25 @@ def _values(table: Table) -> dict[str, str]:
         "oldest torch's runner": runners[pinned["torch"]["machine"]]["label"],
         "runner": builder["label"],
         "second runner": builder["second"],
+        "released list": " ".join(target.name for target in released.values()),
+        "release runners": json.dumps([builder["label"], builder["second"]]),
         "released targets": json.dumps([target.name for target in released.values()]),
         "machines": lines([{"machine": m, "runner": runners[m]["label"]} for m in released]),
         "conda machines": lines(
             [
-                {"subdir": conda.subdir(m), "runner": runners[m]["label"], "sha256": micromamba[m]}
+                {
+                    "subdir": conda.subdir(m),
+                    "runner": label,
+                    "sha256": micromamba[m],
+                    "release": m in reference.hosts["pip"],
+                }
                 for m in reference.hosts["conda"]
                 if m in released
+                for label in ([runners[m]["label"], runners[m]["second"]][: 1 + (m in reference.hosts["pip"])])
             ]
         ),
         "shells": lines(
             [{"target": t.name, "runner": runners[t.machine]["label"]} for t in table.targets.values()],
-        ),
-        "gpus": lines(
-            [{"target": released[gpu["machine"]].name, "labels": gpu["labels"]} for gpu in pinned["gpu"].values()]
         ),
     }
 

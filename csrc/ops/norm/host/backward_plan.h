@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "core/launch.h"
+#include "core/sizes.h"
 #include "ops/norm/geometry.h"
 #include "ops/norm/host/norm.h"
 
@@ -44,7 +45,6 @@ struct Shape {
   bool plain = false;  // of 16 bits, with weights of their type or none: only these have wide kernels
 };
 
-inline int64_t ratio_up(int64_t n, int64_t d) { return (n + d - 1) / d; }
 inline int least(int64_t a, int64_t b) { return static_cast<int>(a < b ? a : b); }
 
 // Whether rows of all tensors begin and end on 16 bytes.
@@ -229,7 +229,6 @@ namespace kw::norm_few_rows {
 
 using norm_backward_plan::kVector;
 using norm_backward_plan::kWarp;
-using norm_backward_plan::ratio_up;
 
 constexpr int64_t kMostRows = 2048;
 constexpr int64_t kFewestCols = 1024;  // narrower rows would be small blocks', and few blocks' columns

@@ -68,7 +68,7 @@ inline kw_status launch_norm(const char* name, Module& module, Kernel (&kernels)
   Context context;
   KW_TRY(module_context(module, device, &context));
   const norm_plan::Plan plan = norm_plan::plan_for(a, *context.device, context.features);
-  const int64_t blocks = norm_plan::ratio_up(a.rows, plan.rows_a_block) << plan.cluster_log2;
+  const int64_t blocks = ratio_up(a.rows, plan.rows_a_block) << plan.cluster_log2;
   if (blocks > kMaxGrid)
     return fail(KW_ERROR_UNSUPPORTED,
                 "%s: %lld rows of %lld columns need %lld blocks; a launch holds %lld. Split the rows", name,
@@ -215,7 +215,7 @@ inline kw_status launch_norm_few_rows(const Context& context, NormBackwardKernel
   q.cols = p.cols;
   q.sums_kind = a.weight_dtype;
   q.lanes = few::columns_lanes(units, *context.device);
-  how.grid = static_cast<uint32_t>(norm_backward_plan::ratio_up(units, q.lanes));
+  how.grid = static_cast<uint32_t>(ratio_up(units, q.lanes));
   how.block = few::columns_threads(a.rows, q.lanes);
   return launch(context, kernels.columns[a.dtype], how, stream, &q, sizeof q);
 }

@@ -5,12 +5,11 @@
 
 #include <kernelwright/base.h>
 
+#include "core/sizes.h"
+
 namespace kw {
 
 constexpr int64_t kMaxCols = 65536;
-
-// Bytes of an element of a norm's tensors.
-inline unsigned size_of(int32_t dtype) { return dtype == KW_FLOAT32 ? 4 : 2; }
 
 struct Norm {
   void* y;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "core/launch.h"
+#include "core/sizes.h"
 #include "ops/norm/geometry.h"
 #include "ops/norm/host/norm.h"
 
@@ -92,8 +93,6 @@ inline Alignment alignment_of(const Norm& a) {
   result.halves = off % (kVector / 2) == 0;
   return result;
 }
-
-inline int64_t ratio_up(int64_t n, int64_t d) { return (n + d - 1) / d; }
 
 inline int64_t whole_warps(int64_t threads) { return ratio_up(threads, kWarp) * kWarp; }
 

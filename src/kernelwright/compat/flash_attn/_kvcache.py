@@ -54,7 +54,7 @@ def flash_attn_with_kvcache(
     if cache_leftpad is not None:
         checks.refuse(_NAME, "cache_leftpad", "...", "let sequences begin at the first row of their caches")
     if rotary_cos is not None and k is None:
-        checks.refuse(_NAME, "rotary_cos", "... without k", "kernelwright.rope turns q alone")
+        checks.refuse(_NAME, "rotary_cos", "... without k", "turn q before the call")
     out, lse = attention_decode(
         q.transpose(1, 2), k_cache.transpose(1, 2), v_cache.transpose(1, 2), _lengths(cache_seqlens, q),
         k_new=_by_heads(k), v_new=_by_heads(v), block_table=block_table, batch_index=cache_batch_idx, cos=rotary_cos,

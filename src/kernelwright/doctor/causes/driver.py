@@ -61,7 +61,7 @@ CAUSES = (
             sign(r"/nix/store"),
             sign(r"/usr/lib/wsl"),
             sign(r"\b(ld|lld|collect2)\b.{0,20}cannot find -lcuda"),
-            sign(r"driver is too old|insufficient"),
+            sign(r"driver is too old|insufficient|undefined symbol"),
         ),
         yields_to=(
             "KW-002",
@@ -102,9 +102,10 @@ CAUSES = (
                 r"|failed to inject (cdi )?devices"
             ),
             sign(r"OCI runtime create failed.{0,200}nvidia", 2),
+            sign(r"executable file .?nvidia-smi.? not found in \$path"),
         ),
         unless=(
-            sign(r"driver not loaded|nvml error:|load library failed"),
+            sign(r"driver not loaded|(nvml|driver|cuda) error:|load library failed"),
         ),  # the toolkit is there and ran: the host has the trouble
         yields_to=("KW-003", "KW-004", "KW-009", "KW-122"),
     ),
@@ -254,9 +255,16 @@ CAUSES = (
                 1,
             ),
             sign(r"gpu access blocked by the operating system"),
+            sign(
+                r"nvidia-smi has failed because|failed to (initialize|properly shut down) nvml|found no nvidia driver"
+            ),
         ),
         # The last is said in WSL alone: there "the operating system" is Windows.
-        needs=(sign(r"\bwsl2?\b|microsoft-standard|/usr/lib/wsl|gpu access blocked by the operating system"),),
+        needs=(
+            sign(
+                r"\bwsl2?\b|microsoft-standard|/usr/lib/wsl|/mnt/[a-z]/users/|gpu access blocked by the operating system"
+            ),
+        ),
     ),
     Cause(
         code="KW-009",
@@ -270,6 +278,7 @@ CAUSES = (
             sign(
                 r"(cuda error|failed to initialize cuda|cuda failure|cuda initialization)\W{1,4}initialization error", 2
             ),
+            sign(r"cuda runtime error \((3|30|999)\) ?: ", 2),
             sign(r"cudaerrorunknown\b|cuda error: unknown error|\bcuda version: err!", 2),
             sign(r"unexpected error from cudagetdevicecount\(\).{0,160}\berror (2|3|999): "),
             sign(r"cuda ?(error|check)\b.{0,120}: (initialization|unknown) error\b", 2),
@@ -281,11 +290,12 @@ CAUSES = (
             sign(r"unable to determine the device handle for gpu"),
             sign(r"nvidia-smi\b.{0,40}no devices were found|^no devices were found$"),
             sign(r"\bdriver not loaded\b"),
+            sign(r"nvidia-container-cli: initialization error: (driver|cuda) error"),
             sign(r"\brminitadapter failed|uvm.{0,40}(failed|not loaded)"),
             sign(r"failed to initialize nvml: (?!driver/library|could not load|insufficient|unknown error)\w+", 2),
         ),
         unless=(sign(r"\(303\)"),),
-        yields_to=("KW-117", "KW-122", "KW-123"),
+        yields_to=("KW-008", "KW-013", "KW-117", "KW-122", "KW-123"),
     ),
     Cause(
         code="KW-019",
@@ -306,6 +316,8 @@ CAUSES = (
             ),
             sign(r"does not include the required gpu system processor"),
         ),
+        # The installer's list of all that may be so.
+        unless=(sign(r"this happens most frequently when"),),
         needs=(sign(r"nvrm|legacy|nvidia\.ko|kernel module|driver"),),
     ),
     Cause(

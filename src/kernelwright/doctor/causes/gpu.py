@@ -149,6 +149,7 @@ CAUSES = (
         signs=(
             sign(r"cannot re-?initialize cuda in forked subprocess"),
             sign(r"(cuda|driver).{0,60}(after|before|across) (a )?fork\b", 2),
+            sign(r"/multiprocessing/(process|popen_fork)\.py[^\n]*\n([^\n]*\n){0,12}[^\n]*\binitialization error\b"),
             sign(
                 r"(CUDA_ERROR_NOT_INITIALIZED|cudaErrorInitializationError|initialization "
                 r"error)\b.{0,120}(fork|worker|multiprocess)",
@@ -208,7 +209,7 @@ CAUSES = (
             sign(r"failed to (detect|find) (a|any) (cuda|nvidia) (gpu|device)|no gpu (found|detected)", 2),
             sign(r"\bcuda is(n't| not) avail\w+(?!.{0,40}\b(cpu|fall\w*|default\w*|skip\w*)\b)", 2),
         ),
-        unless=(sign(r"metal|rocm|amd|tpu|mps"),),
+        unless=(sign(r"metal|rocm|amd|tpu|mps|this happens most frequently when"),),
         yields_to=(
             *(
                 f"KW-{number:03}"

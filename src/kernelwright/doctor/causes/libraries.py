@@ -42,6 +42,9 @@ CAUSES = (
             sign(r"cannot dlopen some gpu libraries|could not open \S*lib(cudnn|cublas|cudart|nvrtc)"),
             sign(r"failed to open libnvrtc"),
             sign(
+                r"(cannot|could not|failed to) load (cudnn|cublas|cusparse|cusolver|cufft|nvrtc|nccl) (shared )?library"
+            ),
+            sign(
                 r"\b(cudart|cublas(lt)?|cudnn\w*|cufft|curand|cusparse|cusolver|nvrtc(-builtins)?"
                 r"|nvinfer\w*|nvcuda)(32|64)_\w+\.dll\b.{0,80}(not found|could not|cannot|failed|is "
                 r"missing)|(could not|couldn't|cannot|failed to|unable to) (load|find|open"
@@ -53,7 +56,11 @@ CAUSES = (
             sign(r"loadlibrary failed with error 12[67]\b.{0,200}cuda"),
             sign(r"\bcuda was(n'?t| not) able to be loaded|failed to create cudaexecutionprovider", 2),
         ),
-        unless=(sign(r"undefined symbol|using the following names|version '?lib|init failure|driver is too old"),),
+        unless=(
+            sign(
+                r"cuda_setup: |did not contain|undefined symbol|using the following names|version '?lib|init failure|driver is too old"
+            ),
+        ),
         yields_to=("KW-035", "KW-128"),
     ),
     Cause(
@@ -72,6 +79,9 @@ CAUSES = (
                 r"|against|for)"
             ),
             sign(r"linked against (cu\w+|nccl|tensorrt) [\d.]+ but loaded"),
+            sign(r"but jax was built against version|jax requires cu\w+ version"),
+            sign(r"compiled with (cu\w+|nccl|tensorrt) [\d.]+,? but (the )?\1 version"),
+            sign(r"lib(cudnn|cublas|nccl|nvinfer) v?[\d.]+ with headers? v?[\d.]+ (unmatched|mismatch)"),
             sign(r"(outdated|incompatible|mismatched) (cu\w+|nccl|nvjitlink|tensorrt) (installation|library|version)"),
             sign(r"libcu\w+\.so\S*: undefined symbol"),
             sign(r"failed to (load|open) (\S*builtins\S*|builtins)\b"),
@@ -166,10 +176,11 @@ CAUSES = (
                 2,
             ),
             sign(r"error while loading shared libraries:", 2),
+            sign(r"undefined symbol: (cblas_\w+|[sdcz](ge|po|sy|he|or|un|tr|gt)[a-z]{2,4}_?)$"),
             sign(r"\blib(?!cu|torch|c10|nv|bitsandbytes)[\w+-]+\.so[.\d]*: cannot open shared object file", 2),
         ),
         unless=(
-            sign(r"file too short|invalid elf header|wrong elf class|undefined symbol|version .{0,40}not found"),
+            sign(r"file too short|invalid elf header|wrong elf class|undefined symbol: ?_|version .{0,40}not found"),
             sign(r"net/plugin"),  # NCCL asks for a plug-in that most machines do not have
         ),
         yields_to=("KW-001", "KW-020", "KW-028", "KW-032", "KW-035", "KW-050", "KW-089"),
@@ -185,7 +196,6 @@ CAUSES = (
         "the toolkit itself has to be newer.",
         signs=(
             sign(r"unable to load cu(dnn|blas|sparse|solver|fft|pti|da)\w*\. is it installed"),
-            sign(r"but jax was built against version|jax requires cu\w+ version"),
             sign(
                 r"(jax|jaxlib|xla_cuda)\S*.{0,120}(cusolver|cusparse|cudnn|cublas"
                 r"|nvjitlink)\S*.{0,40}(undefined symbol|version mismatch)",

@@ -107,7 +107,7 @@ CAUSES = (
             sign(
                 r"\b(torchvision|torchaudio|xformers|triton|vllm|fastai|torchtext|torchdata"
                 r"|bitsandbytes|flash-attn|auto-gptq|lightning\S*|\w+) \S+ (requires|depends on) "
-                r"(torch|triton|numpy|nvidia-\S+?)[=<>!~ ]=?\S* ?.{0,30}, but you have",
+                r"(torch|triton|numpy|nvidia-\S+?)[=<>!~ ]=?\S* ?.{0,90}, but you have",
                 2,
             ),
             sign(r"\b[\w-]+ \d\S* requires (torch|triton|nvidia-)\S*[^,]{0,120}, which is not installed", 2),
@@ -115,6 +115,9 @@ CAUSES = (
             sign(r"we can conclude that .{0,200}(are incompatible|unsatisfiable|cannot be used)"),
             sign(r"the conflict is caused by"),
             sign(r"no solution found when resolving", 2),
+            sign(
+                r"mismatched pjrt plugin pjrt api version|jax_?cuda\w*[_-]plugin version \S+ is .{0,40}not compatible"
+            ),
             sign(r"could not run '(torchvision|torchaudio|xformers)::\w+' with arguments from the 'cuda' backend"),
         ),
         unless=(sign(r"has no wheels with a matching|requires? python|python version"),),

@@ -84,7 +84,7 @@ CAUSES = (
         then="Of the same version from the same index (on a Jetson NVIDIA's wheel; in conda, where iJIT_NotifyEvent "
         'is missing: conda install "mkl<2024.1").',
         signs=(
-            sign(r"(libtorch|torch/lib/lib(c10|caffe2))\w*\.so\S*: undefined symbol", 2),
+            sign(r"(libtorch|torch/lib/lib\w+)\w*\.so\S*: undefined symbol", 2),
             sign(r"undefined symbol:? ?iJIT_"),
             sign(r"error loading ['\"]?\S*torch/lib/\S+", 2),
             sign(r"failed to load pytorch c extensions|partially initialized module 'torch'"),

@@ -20,6 +20,7 @@ CAUSES = (
             sign(r"\bkey was rejected by service\b"),
             sign(r"nvidia\S*:? .{0,30}module verification failed|loading of (unsigned|module with unavailable key)", 2),
         ),
+        needs=(sign(r"nvidia|nvrm|cuda|nouveau|akmod"),),
     ),
     Cause(
         code="KW-103",
@@ -38,6 +39,7 @@ CAUSES = (
             sign(r"unable to (find|locate) the kernel source|unable to build the (nvidia )?kernel module"),
             sign(r"modprobe: fatal: module nvidia\S* not found in directory /lib/modules"),
             sign(r"your kernel headers for kernel \S+ cannot be found"),
+            sign(r"\*\*\* \[[^\]]*/dkms/nvidia[^\]]*\] \S+ \d+$"),
             sign(r"unable to load the kernel module|\bmakefile\S*: \S*nvidia\S*\.o\] error \d"),
             sign(r"nvidia\S*\.ko\b.{0,60}(not found|no such|failed|error|invalid module format)"),
         ),
@@ -105,6 +107,8 @@ CAUSES = (
                 r"|repo\.download\.nvidia)\S*.{0,160}(public key|not signed|no_pubkey|invalid)"
             ),
             sign(r"public key for \S*(cuda|nvidia)\S* is not installed"),
+            sign(r"nvidia\.(com|github\.io)/[^\n]*\n[^\n]*(signatures couldn'?t be verified|no_pubkey)"),
+            sign(r"no_pubkey ddcae044f796ecb0"),
         ),
     ),
     Cause(

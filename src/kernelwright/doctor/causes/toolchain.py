@@ -50,7 +50,7 @@ CAUSES = (
                 r"cuda_home is none|\bnvcc\b.{0,20}(does not exist|doesn't exist|could not be found"
                 r"|cannot be found)|no nvcc\b"
             ),
-            sign(r"failed to find nvcc|nvcc executable|cuda_nvcc_executable.{0,20}notfound|libnvvm cannot be found", 2),
+            sign(r"failed to find nvcc|nvcc executable|cuda_nvcc_executable.{0,20}notfound", 2),
         ),
         unless=(sign(r"is not able to compile|libcuda\.so"),),
         yields_to=("KW-081",),
@@ -180,6 +180,7 @@ CAUSES = (
             sign(r"unsupported gpu architecture"),
             sign(r"value '(sm|compute|lto)_\w+' is not (defined|valid) for option"),
             sign(r"unknown cuda arch"),
+            sign(r"compute cap(ability)? \d+ is larger than the max|no gpu codes parsed from nvcc"),
             sign(r"(sm_|compute_)\d+\w?\b.{0,40}(is not|isn't|not) (supported|known|recognized|a valid|recognised)"),
             sign(r"cuda_architectures.{0,60}(is not supported|invalid|not (a )?valid|unknown)"),
             sign(r"nvrtc.{0,40}invalid value for --?gpu-architecture|invalid value for --gpu-architecture"),
@@ -237,6 +238,8 @@ CAUSES = (
             sign(r"fatal error: ['\"]?third_party/gpus/cuda/|could not find any \S+ matching version"),
             sign(r"(cicc|ptxas|fatbinary|nvlink|cudafe\+\+|libdevice)\S*['\"]?:? .{0,20}(not found|no such file)"),
             sign(r"libdevice not found"),
+            sign(r"unable to find .?include/cuda\.h\b"),
+            sign(r"library nvvm not found|failed to open nvvm|libnvvm\S*: cannot open|libnvvm cannot be found"),
             sign(r"\b(ptxas|nvlink|cuobjdump|nvdisasm)\b['`]? was searched in .{0,120}could not be found"),
             sign(r"cannot find ['`]?(ptxas|nvlink|cuobjdump|nvdisasm)\b"),
             sign(
@@ -275,6 +278,9 @@ CAUSES = (
             sign(r"(unable|failed) to (find|locate) .{0,30}(c\+\+|host|gcc|c) compiler"),
             sign(r"error: command '(gcc|g\+\+|cc)' (failed|not found)", 1),
             sign(r"cannot execute ['`]?cc1plus"),
+            sign(r"\bthe c(xx)? compiler\b.{1,300}is not able to compile a simple test program"),
+            sign(r"check for working c(xx)? compiler: .{1,200} (- )?broken"),
+            sign(r"calledprocesserror.{0,300}(main|cuda_utils)\.c\b.{0,400}'-l:libcuda\.so\.1'", 2),
         ),
         yields_to=("KW-116",),
     ),
@@ -322,7 +328,7 @@ CAUSES = (
             sign(r"is not able to compile a simple test program", 2),
             sign(r"compiling the cuda compiler identification source file .{0,60}failed"),
         ),
-        yields_to=("KW-040", "KW-042", "KW-043", "KW-044", "KW-045", "KW-090", "KW-099", "KW-114", "KW-116"),
+        yields_to=tuple(f"KW-{number:03}" for number in (40, *range(42, 47), 90, 99, 114, 116)),
     ),
     Cause(
         code="KW-049",
@@ -354,10 +360,11 @@ CAUSES = (
             sign(
                 r"ninja build failed|build failed\. ninja output|failed to compile kernel|kernel compilation failed", 2
             ),
-            sign(r"error: command '\S*(nvcc|gcc|g\+\+|c\+\+|clang)' failed with exit (code|status)", 2),
+            sign(r"error: command '[^']*\b(nvcc|gcc|g\+\+|c\+\+|clang)(\.exe)?' failed with exit (code|status)", 2),
             sign(r"fatal error: \S+\.(h|hh|hpp|hxx|cuh|inc): no such file or directory", 2),
             sign(r"(nvrtc|jit) compilation (failed|error)|NVRTC_ERROR_COMPILATION|nvrtc: error"),
             sign(r"error compiling objects for extension"),
+            sign(r"\bnvcc\b.*\bdid not execute successfully", 2),
             sign(r"error msb3721: the command", 2),
             sign(r"nvcc error while (executing|compiling)|failed to compile\. cc_cmd:", 2),
             sign(r"failed building wheel for", 1),

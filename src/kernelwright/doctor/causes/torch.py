@@ -42,7 +42,7 @@ CAUSES = (
         # And torch's own libraries are no extensions of it.
         unless=(
             sign(r"undefined symbol:? ?_*(nvrtc|nccl|cublas|cusparse|cusolver|cudnn|cufft|nvjitlink|cuda|ijit_)"),
-            sign(r"/torch/lib/lib(torch|c10|caffe2)\w*\.so: undefined symbol"),
+            sign(r"/torch/lib/lib\w+\.so[.\d]*: undefined symbol"),
         ),
     ),
     Cause(
@@ -72,6 +72,7 @@ CAUSES = (
             sign(r"(torch|pytorch)\b.{0,60}\b(cpu[- ]only|without (cuda|gpu) support|cpu (build|version|wheel))"),
             sign(r"\btorch\b.{0,60}(not (compiled|built|linked) with|compiled without|built without) (cuda|gpu)", 2),
             sign(r"torch\.version\.cuda\W{1,6}none\b"),
+            sign(r"torch_extensions/py\d+_cpu\b|cuda is missing or is incompatible with installed torch", 2),
             sign(r"torch\.cuda\.is_available\(\)\W{1,30}false\b", 1),
             sign(r"attempting to deserialize object on a cuda device but torch\.cuda\.is_available\(\) is false", 2),
         ),

@@ -175,13 +175,13 @@ def _in_english(lines: list[Line]) -> list[Line]:
     words = foreign("\n".join(line.bare for line in lines))
     if not words:
         return lines
-    found = []
-    for line in lines:
-        bare = line.bare
-        for said, english in words:
-            bare = bare.replace(said, english)
-        found.append(replace(line, bare=bare))
-    return found
+    bare = "\n".join(line.bare for line in lines)
+    for said, english in words:
+        bare = bare.replace(said, english)
+    return [
+        line if line.bare == each else replace(line, bare=each)
+        for line, each in zip(lines, bare.split("\n"), strict=True)
+    ]
 
 
 def _continues(first: Line, before: Line, line: Line) -> bool:

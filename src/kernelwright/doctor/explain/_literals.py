@@ -32,28 +32,33 @@ def _of_run(run: str) -> list[Words]:
     return [frozenset({word}) for word in _PIECE.findall(run) if len(word) >= _SHORTEST]
 
 
+def _of_any(every: list[list[Words]]) -> list[Words]:
+    """Of several branches any may match: a word of one of their sets is needed, if each has one."""
+    if len(every) == 1:
+        return every[0]
+    best = [_most_telling(sets) for sets in every]
+    return [] if None in best else [frozenset().union(*(words for words in best if words))]
+
+
 class _Reader:
     """One pattern, read from left to right."""
 
     def __init__(self, pattern: str) -> None:
         self._text, self._at = pattern, 0
 
-    def whole(self) -> list[Words]:
-        words = self._branches()
+    def whole(self) -> list[list[Words]]:
+        """What each of the pattern's branches needs."""
+        every = self._branches()
         if self._at < len(self._text):
             raise _NotUnderstood
-        return words
+        return every
 
-    def _branches(self) -> list[Words]:
-        """Of several branches any may match: a word of one of their sets is needed, if each has one."""
+    def _branches(self) -> list[list[Words]]:
         every = [self._sequence()]
         while self._at < len(self._text) and self._text[self._at] == "|":
             self._at += 1
             every.append(self._sequence())
-        if len(every) == 1:
-            return every[0]
-        best = [_most_telling(sets) for sets in every]
-        return [] if None in best else [frozenset().union(*(words for words in best if words))]
+        return every
 
     def _sequence(self) -> list[Words]:
         found: list[Words] = []
@@ -123,7 +128,7 @@ class _Reader:
             self._at += 2
         elif self._text.startswith("?", self._at):
             raise _NotUnderstood
-        words = self._branches()
+        words = _of_any(self._branches())
         if not self._text.startswith(")", self._at):
             raise _NotUnderstood
         self._at += 1
@@ -131,12 +136,22 @@ class _Reader:
 
 
 @cache
-def words_of(pattern: str) -> tuple[Words, ...]:
-    """Sets of words, of each of which one stands in whatever a pattern in lower case matches; () if none is known."""
+def branches_of(pattern: str) -> tuple[tuple[Words, ...], ...]:
+    """For each branch of a pattern in lower case the sets of words of each of which one stands in what it matches.
+
+    () where a branch has none, or the pattern is not understood: then a match may lie anywhere.
+    """
     try:
-        return tuple(dict.fromkeys(_Reader(pattern).whole()))
+        every = _Reader(pattern).whole()
     except (_NotUnderstood, IndexError):
         return ()
+    return tuple(tuple(dict.fromkeys(sets)) for sets in every) if all(every) else ()
+
+
+@cache
+def words_of(pattern: str) -> tuple[Words, ...]:
+    """Sets of words, of each of which one stands in whatever a pattern in lower case matches; () if none is known."""
+    return tuple(dict.fromkeys(_of_any([list(sets) for sets in branches_of(pattern)] or [[]])))
 
 
 @cache

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kernelwright.doctor._others import others
+from kernelwright.doctor._told import afterwards
 from kernelwright.doctor.explain._match import Answer, Explanation, explain
 from kernelwright.doctor.explain.here import print_here
 
@@ -36,7 +37,7 @@ def _answer_as_text(answer: Answer) -> str:
     cause = answer.cause
     shown = "\n".join(f"  line {line.number}: {line.text[:300]}" for line in answer.lines)
     head = f"{cause.code}  {cause.title}  (confidence: {answer.confidence.value})"
-    then = f"\n  then: {answer.then}" if answer.then else ""
+    then = f"\n  then: {afterwards(answer.then)}" if answer.then else ""
     return f"{head}\n{shown}\n  why: {cause.why}\n  fix: {answer.fix}{then}"
 
 

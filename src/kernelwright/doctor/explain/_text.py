@@ -11,7 +11,7 @@ from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
 from kernelwright.doctor.explain._lines import paragraphs_of
-from kernelwright.doctor.explain._literals import crosses_lines, words_of
+from kernelwright.doctor.explain._literals import branches_of, crosses_lines
 from kernelwright.doctor.explain._prose import is_letter
 
 if TYPE_CHECKING:
@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 
     from kernelwright.doctor._cause import Sign
     from kernelwright.doctor.explain._lines import Line
+    from kernelwright.doctor.explain._literals import Words
 
 MOST_MATCHES = 50  # of one sign: a thousand lines that say the same make nobody surer
 _AROUND = 4  # lines before and behind the one with the word that a match may take in, where it crosses lines at all
+_TOGETHER = 500  # lines in one search: a sign that many have is found in the first of them
+_FEW = 20  # lines are searched sooner than looked up by one more word
 _TOKEN = re.compile(r"[a-z0-9_]+")
 
 
@@ -71,30 +74,33 @@ class Text:
     def _words(self) -> _Words:
         return _Words([text for text, _ in self._entries])
 
-    def _candidates(self, sign: Sign, *, crosses: bool) -> Iterable[int] | None:
+    def _candidates(self, sign: Sign, *, crosses: bool) -> list[int] | None:
         """The entries in which a match may lie, or begin near; None where that is all of them."""
-        sets = [[self._words.entries(word) for word in words] for words in words_of(sign.small)]
-        if not sets:
+        branches = branches_of(sign.small)
+        if not branches:
             return None
-        sets.sort(key=lambda several: sum(map(len, several)))
-        found = frozenset().union(*sets[0])
-        for several in sets[1:] if not crosses else ():  # within a line all of them stand
-            if not found:
-                break
-            found = frozenset().union(*(found & one for one in several))
-        return sorted(found)
+        return sorted(frozenset().union(*(self._with_words(words, crosses=crosses) for words in branches)))
 
-    def _spans(self, sign: Sign) -> Iterator[tuple[int, int]]:
-        """The parts of the text in which a sign may match: whole lines, in order."""
-        crosses = crosses_lines(sign.small)
-        candidates = self._candidates(sign, crosses=crosses)
-        if candidates is None:
-            yield 0, len(self.text)
-            return
-        near = _AROUND if crosses else 0
+    def _of_any(self, several: Words) -> frozenset[int]:
+        return frozenset().union(*(self._words.entries(word) for word in several))
+
+    def _with_words(self, words: Sequence[Words], *, crosses: bool) -> frozenset[int]:
+        """The entries that have a word of the rarest set; of each set, where a match lies within a line."""
+        if crosses:
+            return min((self._of_any(several) for several in words), key=len)
+        found: frozenset[int] | None = None
+        # Long words are rare, and sooner found.
+        for several in sorted(words, key=lambda several: -min(map(len, several))):
+            found = self._of_any(several) if found is None else found & self._of_any(several)
+            if len(found) <= _FEW:
+                break
+        return found or frozenset()
+
+    def _near(self, candidates: Iterable[int]) -> Iterator[tuple[int, int]]:
+        """The parts of the text around some entries: whole lines, in order."""
         begin = end = -1
         for entry in candidates:
-            first, last = max(0, entry - near), min(len(self._entries), entry + near + 1)
+            first, last = max(0, entry - _AROUND), min(len(self._entries), entry + _AROUND + 1)
             if first > end:
                 if end >= 0:
                     yield self._starts[begin], self._starts[end] - 1
@@ -104,10 +110,27 @@ class Text:
             yield self._starts[begin], self._starts[end] - 1
 
     def _matches(self, sign: Sign) -> Iterator[tuple[int, int]]:
-        """Where a sign matches. Each part is searched by itself: what stands beside it is another line."""
-        for begin, end in self._spans(sign):
-            for match in sign.pattern.finditer(self.text[begin:end]):
-                yield begin + match.start(), begin + match.end()
+        """Where a sign matches, in order."""
+        crosses = crosses_lines(sign.small)
+        candidates = self._candidates(sign, crosses=crosses)
+        if candidates is None:
+            yield from (match.span() for match in sign.pattern.finditer(self.text))
+        elif crosses:  # each part by itself: what stands beside it is another line
+            for begin, end in self._near(candidates):
+                for match in sign.pattern.finditer(self.text[begin:end]):
+                    yield begin + match.start(), begin + match.end()
+        else:
+            for at in range(0, len(candidates), _TOGETHER):
+                yield from self._within(sign, candidates[at : at + _TOGETHER])
+
+    def _within(self, sign: Sign, candidates: list[int]) -> Iterator[tuple[int, int]]:
+        """Where a sign that keeps to its line matches: in one search of all these lines, which takes less than many."""
+        texts = [self._entries[entry][0] for entry in candidates]
+        starts = list(accumulate((len(text) + 1 for text in texts), initial=0))
+        for match in sign.pattern.finditer("\n".join(texts)):
+            which = bisect_right(starts, match.start()) - 1
+            moved = self._starts[candidates[which]] - starts[which]
+            yield match.start() + moved, match.end() + moved
 
     def places(self, sign: Sign) -> Iterator[tuple[str, Sequence[Line], str]]:
         """Where a sign is: the text and the lines it stands in, and its own words."""

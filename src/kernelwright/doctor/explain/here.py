@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from kernelwright import _environment
 from kernelwright.doctor._rank import causes_of
+from kernelwright.doctor._told import afterwards
 from kernelwright.doctor.causes import all_causes
 from kernelwright.doctor.explain._match import Explanation, explain
 from kernelwright.doctor.machine import python
@@ -75,10 +76,16 @@ def _looked_into(found: Explanation, machine: Machine) -> dict[str, Any] | None:
     return None
 
 
+def _waited(told: dict[str, Any]) -> dict[str, Any]:
+    """Operators that gave no answer in the short time that is waited here are not run, and no failure."""
+    error = told.get("operators_on_gpus", {}).get("error", "")
+    return told | {"operators_on_gpus": {"untried": error}} if error.startswith("no answer within") else told
+
+
 def gathered(log: str, machine: Machine) -> dict[str, Any]:
     """All of it as data, without what names a person or a machine."""
     found = explain(log, machine)
-    told = gather(machine)
+    told = _waited(gather(machine))
     data = {
         "root": _root(found, told),
         "silence": found.silence,
@@ -118,7 +125,7 @@ def _head(told: dict[str, Any]) -> Iterator[str]:
     yield f"fix: {_code(root['fix'])}"
     yield ""
     yield root["why"]
-    yield from [f"Then: {root['then']}"] if root["then"] else []
+    yield from [f"Then: {afterwards(root['then'])}"] if root["then"] else []
     yield from [f"Found on this machine: {root['evidence']}"] if root["evidence"] else []
 
 

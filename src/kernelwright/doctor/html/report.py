@@ -46,7 +46,7 @@ def _causes(findings: list[dict[str, Any]]) -> Iterator[Markup]:
 
 
 def _parts(told: dict[str, Any]) -> Iterator[Markup]:
-    build = told["build"]
+    build = told.get("build", {})
     yield tag("h1", "kernelwright ", build.get("version", ""))
     failed = sum(found["grade"] == "fails" for found in told["findings"])
     failed += sum(state == FAILED for _, state, _ in runs(told))

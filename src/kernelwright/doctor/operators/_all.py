@@ -41,7 +41,7 @@ def _run(each: dict[str, Any], where: str = "") -> tuple[str, str, str]:
 
 def runs(told: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     """(operator, RIGHT or FAILED or NOT_RUN, in words) of a report; what is of all of them is called "operators"."""
-    for each in told["operators"]:
+    for each in told.get("operators", ()):
         yield _run(each)
     there = told.get("operators_on_gpus", {})
     for gpu in there.get("gpus", []):

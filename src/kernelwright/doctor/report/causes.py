@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kernelwright.doctor._cause import Area, Cause
 from kernelwright.doctor._check import Grade
 from kernelwright.doctor._others import others
+from kernelwright.doctor._told import afterwards
 from kernelwright.doctor.causes import all_causes
 from kernelwright.doctor.checks import all_checks
 
@@ -66,7 +67,7 @@ def page() -> Iterator[str]:
 
 
 def _one(cause: Cause) -> str:
-    then = f"  then: {cause.then}\n" if cause.then else ""
+    then = f"  then: {afterwards(cause.then)}\n" if cause.then else ""
     return f"{cause.code}  {cause.title}\n  why: {cause.why}\n  fix: {cause.fix}\n{then}  seen: {_seen(cause)}"
 
 

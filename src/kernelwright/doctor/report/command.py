@@ -22,18 +22,20 @@ from kernelwright.doctor.report.text import lines
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-USAGE = """usage: python -m kernelwright [doctor] [--json] [--redact] [--self] [--torch] [--html FILE]
+USAGE = """usage: python -m kernelwright [doctor] [--json] [--redact] [--self | --machine] [--torch]
+       [--html FILE]
 
 Says what this installation and this machine are, runs each operator once on the CPU and on one GPU of each kind, and
 names what is wrong with its fix.
 --self leaves the machine out: the files of this installation and its operators alone decide.
+--machine leaves this installation out, and looks at the machine alone.
 --torch waits for the import of torch, and for a driver that has to compile the operators for its GPU; without it
 neither is waited for where it takes its time.
 --html writes the report as a page to FILE too: one file, nothing in it is fetched.
 Exit code 0: all is well. 1: an operator fails. 2: the command line is wrong. From 10 on, by where the first cause lies:
 {areas}."""
 FIRST_AREA = 10
-OPTIONS = {"--json", "--redact", "--self", "--torch"}
+OPTIONS = {"--json", "--redact", "--self", "--machine", "--torch"}
 
 
 def _area_code(area: str) -> int:
@@ -53,17 +55,18 @@ def usage() -> str:
     return USAGE.format(areas=", ".join(f"{_area_code(area.value)} {area.value}" for area in Area))
 
 
-def _look(*, only_self: bool, patient: bool) -> dict[str, Any]:
+def _look(*, only_self: bool, only_machine: bool, patient: bool) -> dict[str, Any]:
     """The report as data. What takes time starts first and runs beside the rest."""
     probes = Probes(THOROUGH if patient else QUICK)
     machine = Machine(_environment.everything(), probe=probes)
     try:
         if not only_self:
-            probes.start("operators")
+            if not only_machine:
+                probes.start("operators")
             probes.start("driver")
             if python.torch(machine) is not None:
                 probes.start("torch")
-        return gather(machine, only_self=only_self)
+        return gather(machine, only_self=only_self, only_machine=only_machine)
     finally:
         probes.close()
 
@@ -78,7 +81,10 @@ def main(arguments: Sequence[str]) -> int:
         unknown = min(options - OPTIONS, default="--html without a file")
         print(f"doctor does not know {unknown}\n\n{usage()}", file=sys.stderr)
         return 2
-    told = _look(only_self="--self" in options, patient="--torch" in options)
+    if options >= {"--self", "--machine"}:
+        print(f"--self and --machine leave nothing to look at\n\n{usage()}", file=sys.stderr)
+        return 2
+    told = _look(only_self="--self" in options, only_machine="--machine" in options, patient="--torch" in options)
     if "--redact" in options:
         told = redacted(told)
     # First, since whoever reads what is printed may go away after a line.

@@ -15,11 +15,11 @@ from kernelwright.doctor._told import as_data
 from kernelwright.doctor.checks import all_checks, examine, package
 from kernelwright.doctor.machine import driver, extensions, jetson, libraries, python, system, toolkit
 from kernelwright.doctor.operators._all import FAILED, on_gpus, runs
-from kernelwright.doctor.operators._run import on_cpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kernelwright.doctor._check import Check
     from kernelwright.doctor.machine._machine import Machine
 
 SCHEMA = 1
@@ -192,17 +192,40 @@ def _beside(machine: Machine) -> None:
             machine.once(look)
 
 
-def gather(machine: Machine, *, only_self: bool = False) -> dict[str, Any]:
-    """The whole report as data; `only_self`: without what depends on the machine, such as its driver or torch."""
+def _on_cpu() -> Any:
+    from kernelwright.doctor.operators._run import (
+        on_cpu,
+    )  # needs the operators, which are not everywhere with the doctor
+
+    return on_cpu()
+
+
+def _checks(*, only_self: bool, only_machine: bool) -> tuple[Check, ...]:
+    if only_self:
+        return package.OWN_FILES
+    own = {id(value) for value in vars(package).values()}
+    return tuple(one for one in all_checks() if not only_machine or id(one) not in own)
+
+
+def gather(machine: Machine, *, only_self: bool = False, only_machine: bool = False) -> dict[str, Any]:
+    """The whole report as data; `only_self`: without what depends on the machine, such as its driver or torch.
+
+    `only_machine`: without this installation, for those who have none.
+    """
     told: dict[str, Any] = {"schema": SCHEMA}
-    ran = on_cpu()  # before the parts: some of those wait for a child process
+    ran = () if only_machine else _on_cpu()  # before the parts: some of those wait for a child process
     if not only_self:
         _beside(machine)
-    told |= {name: _part(make, machine) for name, make in _PARTS.items() if name in _OWN or not only_self}
-    told["operators"] = ran
-    if not only_self:
+    told |= {
+        name: _part(make, machine)
+        for name, make in _PARTS.items()
+        if (not only_machine if name in _OWN else not only_self)
+    }
+    if not only_machine:
+        told["operators"] = ran
+    if not only_self and not only_machine:
         told["operators_on_gpus"] = _part(on_gpus, machine)
-    found = examine(machine, package.OWN_FILES if only_self else all_checks())
+    found = examine(machine, _checks(only_self=only_self, only_machine=only_machine))
     told["findings"] = [as_data(one) for one in ranked(found)]
     told["unlooked"] = list(unlooked(found))
     failed = any(one["grade"] == Grade.FAILS.value for one in told["findings"])

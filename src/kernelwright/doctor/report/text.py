@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kernelwright import _environment
+from kernelwright.doctor._told import afterwards
 from kernelwright.doctor.operators._all import FAILED, RIGHT, runs
 from kernelwright.doctor.report.areas import areas
 
@@ -165,7 +166,7 @@ def _finding(found: dict[str, Any]) -> Iterator[str]:
     yield f"  found: {found['evidence']}"
     yield f"  why: {found['why']}"
     yield f"  fix: {found['fix']}"
-    yield from [f"  then: {found['then']}"] if found["then"] else []
+    yield from [f"  then: {afterwards(found['then'])}"] if found["then"] else []
 
 
 def failures(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -205,7 +206,7 @@ def _ran(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def lines(told: dict[str, Any]) -> Iterator[str]:
     """The whole report: how each area is, what is wrong, all facts; the last line is SUCCESS or FAILED."""
-    yield f"{'kernelwright':<12} {told['build'].get('version', '')}".rstrip()
+    yield f"{'kernelwright':<12} {told.get('build', {}).get('version', '')}".rstrip()
     for state, area, words in areas(told):
         yield f"{state:<5}  {area:<12} {words}"
     yield from found_lines(told)

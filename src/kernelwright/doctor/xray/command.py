@@ -30,7 +30,7 @@ USAGE = """usage: python -m kernelwright xray [--gpu NAME] [--driver RELEASE] [-
 
 The first line says whether it will run: yes, no, or which of its files; then which GPUs get what. Nothing of it is run
 or installed. Without options the question is this machine.
---gpu asks about a GPU by its name (h100, rtx4090, orin, jetpack6) or capability (9.0); more than one may be given.
+--gpu asks about a GPU by its name (h100, rtx4090, orin, jetpack6) or capability (9.0); several too: h100,t4.
 --driver (535, or a CUDA level such as 11.8), --jetpack (5, 6, 7) and --torch (2.9) say what is there with it.
 --for asks about a target of this wheel's table too, by its name.
 --table prints one row of Markdown for each of several files, which then follow it.
@@ -85,7 +85,7 @@ def _question(asked: _Asked) -> Question:
     if twice:
         raise _WrongUse(f"{twice} was given twice")
     one = {name: several[0] for name, several in asked.values.items()}
-    gpus = tuple(asked.values.get("--gpu", ()))
+    gpus = tuple(name.strip() for value in asked.values.get("--gpu", ()) for name in value.split(","))
     return Question(gpus, one.get("--driver", ""), one.get("--jetpack", ""), one.get("--torch", ""))
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from kernelwright.doctor._told import afterwards
 from kernelwright.doctor.xray._torch import in_words
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def _findings(findings: list[tuple[dict[str, Any], str]], *, say_where: bool) ->
         for evidence, names in where.items():
             yield f"    found: {evidence}" + (f" (in {_some(names)})" if say_where else "")
         yield f"    fix: {every[0][0]['fix']}"
-        yield from [f"    then: {every[0][0]['then']}"] if every[0][0]["then"] else []
+        yield from [f"    then: {afterwards(every[0][0]['then'])}"] if every[0][0]["then"] else []
 
 
 def _short(part: dict[str, Any]) -> str:

@@ -114,6 +114,7 @@ OP = Op(
             bind=kernels.bind_backward,
             fake=_fake_backward,
             reference=reference.backward,
+            overflows_on_gpu=True,
             in_python=IN_PYTHON,
             terms=reference.backward_terms,
             fixed=("lse", "mask", "sinks", "alibi_slopes"),

@@ -107,6 +107,7 @@ OP = Op(
             bind=varlen.bind_backward,
             fake=_fake_backward,
             reference=varlen.backward,
+            overflows_on_gpu=True,
             in_python=IN_PYTHON,
             reads_on_host=True,
             terms=varlen.backward_terms,

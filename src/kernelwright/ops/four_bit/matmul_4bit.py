@@ -317,6 +317,7 @@ OP = Op(
             backward=Backward(_save, _gradients),
             terms=reference.terms_of_matmul,
             fixed=("packed", "absmax"),
+            rows=("x",),
         ),
         Overload(
             name="nested",
@@ -328,6 +329,7 @@ OP = Op(
             backward=Backward(_save, _gradients),
             terms=reference.terms_of_matmul,
             fixed=("packed", "codes", "absmax2", "map", "offset"),
+            rows=("x",),
         ),
     ),
     cases=cases.MATMUL,

@@ -157,6 +157,7 @@ OP = Op(
             reference=definition.matmul,
             terms=definition.terms,
             fixed=("x", "weight", "x_scale", "weight_scale", "bias"),
+            rows=("x", "x_scale"),
         ),
     ),
     cases=definition.CASES,

@@ -169,6 +169,7 @@ OP = Op(
             fake=_fake,
             reference=definition.quantize,
             terms=definition.terms_of_quantize,
+            rows=("x",),
         ),
         _overload(
             "sums",
@@ -177,6 +178,7 @@ OP = Op(
             fake=_fake_sums,
             reference=definition.with_sums,
             terms=definition.terms_of_sums,
+            rows=("x",),
         ),
         _overload(
             "outliers",

@@ -10,6 +10,7 @@ from kernelwright.ops._calls import calls
 from kernelwright.ops._record import Op
 from kernelwright.ops.norm._cases import TOLERANCES, Cases
 from kernelwright.ops.norm._eager import Eager
+from kernelwright.ops.norm._mixed import in_float32, mixed
 from kernelwright.ops.norm._selfcheck import selfcheck_of
 from kernelwright.ops.norm._shared import Norm
 
@@ -39,7 +40,8 @@ def layer_norm(
               computed in plain torch, on the device of `x`. Rows that do not lie evenly in memory are copied first.
     weight    one factor a column, of the dtype of `x` or float32; None for no factor.
     bias      one summand a column, of the dtype of `weight` (without one: of `x`, or float32); None for none.
-    residual  like `x`; then h = x + residual, else h = x. Sums are kept in float32.
+    residual  like `x`; then h = x + residual, else h = x. Sums are kept in float32. Beside an `x` in 16 bits it may be
+              float32, and so is h then, within autocast too: converted to float32 first, with y rounded once.
     eps       added to the variance, so that a row of equal numbers becomes zeros (or the bias).
     inplace   write h into `residual` instead of a new tensor. No gradients are recorded then.
 
@@ -54,7 +56,10 @@ def layer_norm(
         if inplace:
             raise InvalidArgument("layer_norm: inplace=True writes x + residual into residual, but residual is None")
         return op.default(x, weight, bias, eps)
-    return (op.residual_ if inplace else op.residual)(x, residual, weight, bias, eps)
+    call = op.residual_ if inplace else op.residual
+    if mixed(x, residual):
+        return in_float32(x, residual, (weight, bias), lambda x, h, parameters: call(x, h, *parameters, eps))
+    return call(x, residual, weight, bias, eps)
 
 
 def _standardise(h: Tensor, eps: float) -> tuple[Tensor, Tensor]:

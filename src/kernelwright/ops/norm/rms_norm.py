@@ -10,6 +10,7 @@ from kernelwright.ops._calls import calls
 from kernelwright.ops._record import Op
 from kernelwright.ops.norm._cases import TOLERANCES, Cases
 from kernelwright.ops.norm._eager import Eager
+from kernelwright.ops.norm._mixed import in_float32, mixed
 from kernelwright.ops.norm._selfcheck import selfcheck_of
 from kernelwright.ops.norm._shared import Norm
 
@@ -31,7 +32,8 @@ def rms_norm(
     x         float32, float16 or bfloat16, on the CPU or a GPU. float64 works too, for checking gradients: it is
               computed in plain torch, on the device of `x`. Rows that do not lie evenly in memory are copied first.
     weight    one factor a column, of the dtype of `x` or float32; None for no factor.
-    residual  like `x`; then h = x + residual, else h = x. Sums are kept in float32.
+    residual  like `x`; then h = x + residual, else h = x. Sums are kept in float32. Beside an `x` in 16 bits it may be
+              float32, and so is h then, within autocast too: converted to float32 first, with y rounded once.
     eps       added to the mean square, so that a row of zeros stays zero.
     inplace   write h into `residual` instead of a new tensor. No gradients are recorded then.
 
@@ -46,7 +48,10 @@ def rms_norm(
         if inplace:
             raise InvalidArgument("rms_norm: inplace=True writes x + residual into residual, but residual is None")
         return op.default(x, weight, eps)
-    return (op.residual_ if inplace else op.residual)(x, residual, weight, eps)
+    call = op.residual_ if inplace else op.residual
+    if mixed(x, residual):
+        return in_float32(x, residual, (weight,), lambda x, h, parameters: call(x, h, *parameters, eps))
+    return call(x, residual, weight, eps)
 
 
 def _standardise(h: Tensor, eps: float) -> tuple[Tensor, Tensor]:

@@ -166,6 +166,7 @@ OP = Op(
             reference=_reference,
             terms=_terms,
             fixed=("x", "packed", "absmax", "scale", "bias"),
+            rows=("x", "absmax"),
         ),
     ),
     cases=cases.PRODUCT_CASES,

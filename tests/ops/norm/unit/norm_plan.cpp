@@ -39,7 +39,7 @@ static kw::Norm norm(int64_t rows, int64_t cols, int32_t dtype, bool centered, b
 static void check_unaligned(const kw::Norm& a, const Plan& p, const kw::Device& device, uint32_t features) {
   const bool clusters = (features & KW_FEATURE_CLUSTER) != 0;
   const int rows = p.row_is_a_warp ? p.threads / kWarp : 1, tensors = a.residual != nullptr ? 2 : 1;
-  const int64_t size = kw::size_of(a.dtype), bytes = ratio_up(kVector - size + p.held * size, kVector) * kVector;
+  const int64_t size = kw::size_of(a.dtype), bytes = kw::ratio_up(kVector - size + p.held * size, kVector) * kVector;
   CHECK_PLAN(p.threads <= kw::kUnalignedThreads && p.rows_a_block == rows && p.group == 1);
   CHECK_PLAN((1 << p.cluster_log2) <= (clusters ? kMaxCluster : 1) && (!p.row_is_a_warp || p.cluster_log2 == 0));
   CHECK_PLAN(int64_t{p.part} << p.cluster_log2 >= a.cols && p.held >= 1 && p.held <= p.part);

@@ -169,7 +169,7 @@ def restart_with_gpu(said: Said) -> Cure:
 def gcc(said: Said, newest_gcc: str) -> Cure:
     """A GCC that nvcc takes, and the variables that name it."""
     if said.machine is not None:
-        return Cure(*toolkits.older_gcc(said.machine, int(newest_gcc)))
+        return Cure(*toolkits.older_gcc(said.machine, number(newest_gcc)[0]))
     name = f"g++-{newest_gcc}"
     say = f"export CUDAHOSTCXX={name} NVCC_CCBIN={name}"
     ways = {
@@ -185,6 +185,13 @@ def gcc(said: Said, newest_gcc: str) -> Cure:
     return Cure(
         fix, "Or a CUDA release that takes the GCC that is here. Delete the build directory, which knows the other."
     )
+
+
+def beside_sources(place: str, then: str) -> Cure:
+    """Builds again what lies in somebody's own directory, by what its project has for that."""
+    up = f'cd {place} && until ls setup.py make.sh Makefile 2> /dev/null | grep -q . || [ "$PWD" = / ]; do cd ..; done'
+    built = "if [ -e setup.py ]; then python setup.py clean --all build_ext --inplace"
+    return Cure(f"{up}; {built}; elif [ -e make.sh ]; then sh make.sh; else make clean all; fi", then)
 
 
 def newest_gcc_of(release: str) -> str:

@@ -64,10 +64,16 @@ def _most(said: Said) -> str:
     )
     if found:
         return found[1] or found[2]
+    refused = said.finds(r"gcc (\d{1,2})(?:\.(\d))? and up are not supported")
+    if refused:
+        return f"{refused[1]}.{int(refused[2]) - 1}" if refused[2] and refused[2] != "0" else str(int(refused[1]) - 1)
     bound = said.finds(r"version of (?:g\+\+|gcc) \(>=[\d.]+, <(=?)(\d{1,2})\b")
     if bound:
         return str(int(bound[2]) - (not bound[1]))
-    return _ways.newest_gcc_of(said.toolkit) if said.toolkit else ""
+    unread = said.finds(r"/include/c\+\+/(\d{1,2})(?:\.\d+)*/\S*?[:(]\d[\d:]*\)?: error")
+    own = _ways.newest_gcc_of(said.toolkit) if said.toolkit else ""
+    # Headers that nvcc cannot read are those of a GCC that it lets pass: the one before it has others.
+    return min(own or "99", str(int(unread[1]) - 1), key=int) if unread else own
 
 
 @of("KW-042", "KW-043")
@@ -92,6 +98,10 @@ _HEADERS = (
 @of("KW-045")
 def part_missing(said: Said) -> Cure | None:
     """A header or library of a package of its own, or of the toolkit, which has to be there and be named."""
+    if said.has(r"\bnvvm\b|libnvvm"):
+        by_conda = 'conda install -y -c conda-forge cuda-nvcc cuda-nvrtc "cuda-version>=12"'
+        by_pip = _ways.pip(said, 'install --upgrade "numba-cuda[cu12]"')
+        return Cure(by_conda if said.conda else by_pip, "NVVM is the part of a toolkit that numba compiles with.")
     if said.has(r"libdevice|no supported gpu compute|ptxas was searched|(couldn'?t|cannot|can'?t) .{0,30}ptxas"):
         place = "export XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/local/cuda"
         fix = f"{_ways.pip(said, 'install nvidia-cuda-nvcc-cu12')} && {place}"
@@ -128,6 +138,10 @@ def _of_toolkit(said: Said) -> Cure:
 
 @of("KW-046")
 def no_host_compiler(said: Said) -> Cure | None:
+    named = said.finds(r"^\W*(?:set|export) \"?(CC|CXX)=\S+")
+    if named and said.shows(r"simple test program|- broken"):
+        then = "The variable names what is no compiler: without it the build finds its own."
+        return Cure(f"set {named[1]}=" if said.windows else f"unset {named[1]}", then)
     if said.windows and said.has(r"python\.h") and not said.has("triton"):
         version = said.python or "3.12"
         then = "The embeddable package has no headers: an installed Python has."

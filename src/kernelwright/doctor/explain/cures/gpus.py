@@ -58,6 +58,11 @@ _OWN_WAY = {
 }
 
 
+_SAID_BY_TORCH = (
+    r"\b(py)?torch\b|acceleratorerror|torch_use_cuda_dsa|cuda_launch_blocking|^\W*runtimeerror: cuda error: "
+)
+
+
 @of("KW-010")
 def no_code(said: Said) -> Cure | None:
     """A package's own missing kernel is not torch's: its file or frame says so."""
@@ -68,7 +73,7 @@ def no_code(said: Said) -> Cure | None:
         )
     if said.has("llama_cpp|llama-cpp-python"):
         return Cure(_LLAMA_PYTHON.format(flags=_LLAMA))
-    of_torch = said.has(r"current pytorch install(ation)?\b|pytorch no longer supports")
+    of_torch = said.has(r"current pytorch install(ation)?\b|pytorch no longer supports|gpu with pytorch, please check")
     package = "" if of_torch else said.package
     if package in _OWN_WAY:
         return Cure(_ways.pip(said, _OWN_WAY[package]), "Its newest release has the most GPUs.")
@@ -87,7 +92,7 @@ def _without_package(said: Said, *, of_torch: bool) -> Cure:
         words = "install --force-reinstall --no-deps --no-build-isolation --no-cache-dir ."
         then = "In the sources that were built here, after the build directory is deleted."
         return Cure(f"TORCH_CUDA_ARCH_LIST={_listed(said.capability)} {_ways.pip(said, words)}", then)
-    if of_torch or said.has(r"\btorch\b|acceleratorerror|torch_use_cuda_dsa|cuda_launch_blocking"):
+    if of_torch or said.has(_SAID_BY_TORCH):
         return torch_for(said, said.capability)
     return Cure(
         "cmake --fresh -B build "
@@ -141,6 +146,9 @@ _OF_TORCH = (
     r"torch_cuda_arch_list|cpp_extension|torch/extension|torch/(csrc/api/)?include|nccl_external|torch/third_party"
 )
 _FAMILIES = (70, 75, 80, 86, 89, 90, 100, 120)
+# What the nvcc just before a GPU's own knows in any case, and that GPU runs from PTX.
+_RUNS = {86: "8.0", 87: "8.0", 89: "8.6", 90: "8.6+PTX", 100: "9.0+PTX", 103: "9.0+PTX", 120: "9.0+PTX", 121: "9.0+PTX"}
+_TEXT_FOR = {86: "7.5", 87: "7.5", 89: "8.0", 90: "8.0"}
 
 
 def _knows(release: str, code: int) -> bool:
@@ -181,6 +189,35 @@ def _drop(said: Said, code: int, known: str) -> Cure:
     return Cure(f'{found} | xargs -r sed -i.bak -E "{taken}"', f"{then} The old files stay as .bak.")
 
 
+def _unknown_to_program(said: Said, code: int) -> Cure | None:
+    """torch's own list, or the NVRTC that it brings; of other programs their list."""
+    if said.shows(r"larger than the max|no gpu codes parsed"):
+        return _ways.toolkit(said)
+    if said.shows(r"unknown cuda arch") and code in _RUNS:
+        then = "Code, or PTX, that this GPU runs and this torch knows. Or a newer torch, which knows the GPU."
+        return Cure(f'export TORCH_CUDA_ARCH_LIST="{_RUNS[code]}"', then)
+    by_nvrtc = said.has(r"nvrtc.{0,60}(gpu-architecture|invalid value)")
+    if by_nvrtc or said.has(r"unknown cuda arch|is not a recogni[sz]ed processor"):
+        return torch_for(said, code or None)
+    return None
+
+
+def _other_code(said: Said, code: int, first: str) -> Cure | None:
+    """Code that the GPU runs, where the nvcc that is here can make that: nothing has to be installed."""
+    own = said.capability if said.jetson else None
+    if own and own != code:
+        then = "That is the board's own GPU, and all that it needs. Then delete the build directory."
+        return Cure(f'export TORCH_CUDA_ARCH_LIST="{own // 10}.{own % 10}" CUDAARCHS={own}', then)
+    if not (said.toolkit or said.torch_cuda) and code in _TEXT_FOR and said.has(_OF_TORCH):
+        then = "As PTX, which the driver compiles for this GPU. Faster: nvcc of torch's own CUDA release."
+        return Cure(f'export TORCH_CUDA_ARCH_LIST="{_TEXT_FOR[code]}+PTX"', then)
+    kin = _kin(said, code, first)
+    if kin:
+        then = "This nvcc is torch's, and the GPU runs that code as well. Then delete the build directory."
+        return Cure(f'export TORCH_CUDA_ARCH_LIST="{kin // 10}.{kin % 10}"', then)
+    return None
+
+
 @of("KW-044")
 def unknown_code(said: Said) -> Cure | None:
     """The toolkit is older than the GPU, or so new that it dropped it; or it is torch's or Triton's own compiler."""
@@ -190,10 +227,9 @@ def unknown_code(said: Said) -> Cure | None:
     code = int(found[1].replace(".", "")) if found else 0
     first, last = _ways.releases_of(code)
     known = said.toolkit or said.torch_cuda
-    if said.has(r"unknown cuda arch|is not a recogni[sz]ed processor") or said.has(
-        r"nvrtc.{0,60}(gpu-architecture|invalid value)"
-    ):
-        return torch_for(said, code or None)  # torch's own list, or the NVRTC that it brings
+    of_program = _unknown_to_program(said, code)
+    if of_program:
+        return of_program
     of_system = said.has(r"/usr/bin/nvcc")  # a distribution's own package, which is years behind
     dropped = (
         last and not of_system and (not known or _ways.number(known) > _ways.number(last) or not _too_new(first, known))
@@ -203,20 +239,17 @@ def unknown_code(said: Said) -> Cure | None:
     if not first:
         then = "The compute capabilities of the GPUs that are here, as the build takes them."
         return Cure(f"export TORCH_CUDA_ARCH_LIST={_NATIVE} CUDAARCHS=native", then)
-    kin = _kin(said, code, first)
-    if kin:
-        then = "This nvcc is torch's, and the GPU runs that code as well. Then delete the build directory."
-        return Cure(f'export TORCH_CUDA_ARCH_LIST="{kin // 10}.{kin % 10}"', then)
+    other = _other_code(said, code, first)
+    if other:
+        return other
     release = _ways.at_least(max(first, said.torch_cuda or "0", key=_ways.number))
     cure = _ways.toolkit(said, release, newer=True)
     if said.has(r"triton|gpu-name") and not said.has(r"nvcc"):
-        home = "$CUDA_HOME"
-        return Cure(
-            f"{cure.command} && export TRITON_PTXAS_PATH={home}/bin/ptxas", f"Triton brings an older ptxas. {cure.then}"
-        )
-    return Cure(
-        cure.command, f"{cure.then} It is the first with this GPU; a newer one has it too. Delete the build directory."
-    )
+        command = f"{cure.command} && export TRITON_PTXAS_PATH=$CUDA_HOME/bin/ptxas"
+        return Cure(command, f"Triton brings an older ptxas. {cure.then}")
+    deleted = "" if "elete the build directory" in cure.then else " Delete the build directory."
+    then = f"{cure.then} It is the first with this GPU; a newer one has it too.{deleted}"
+    return Cure(cure.command, then)
 
 
 def _too_new(first: str, known: str) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kernelwright.doctor.explain.cures import _ways
 from kernelwright.doctor.explain.cures._cure import Cure, of
+from kernelwright.doctor.explain.cures.torches import of_board
 from kernelwright.doctor.remedies import wheels
 
 if TYPE_CHECKING:
@@ -89,6 +90,9 @@ def _major(name: str, behind: str, said: Said) -> int:
 
 def _jetson(said: Said, name: str, behind: str) -> Cure:
     root = "sudo apt-get update && sudo apt-get install -y"
+    if said.has(r"^step \d+/\d+ ?:|^#\d+ (\d|\[)|docker build|jetson-containers build"):
+        runtime = "sudo nvidia-ctk runtime configure --runtime=docker --set-as-default && sudo systemctl restart docker"
+        return Cure(runtime, "While an image is built the board's libraries are mounted by the default runtime alone.")
     if said.has(r"docker|container|dustynv|l4t-"):
         return _ways.restart_with_gpu(said)
     if name in _OF_JETPACK:
@@ -97,6 +101,8 @@ def _jetson(said: Said, name: str, behind: str) -> Cure:
             "Of NVIDIA's repository (cuda-keyring); not the Python package, which is for servers.",
         )
     if name.startswith("libcudnn"):
+        if behind.startswith("8") and said.l4t and (said.l4t[0], said.l4t[1][:1]) >= (36, "4"):
+            return of_board(said)  # which has cuDNN 9 alone: a torch that wants 8 is of an older JetPack
         then = (
             f"A torch that wants cuDNN {behind or '9'} is of the JetPack that has it: another one "
             "needs the torch of its own release (KW-033)."
@@ -186,6 +192,9 @@ def _of_old_release(said: Said, name: str, behind: str, major: int) -> Cure:
     if said.has(r"from torch\._c import"):
         words = "install --upgrade --force-reinstall torch torchvision torchaudio"
         return Cure(_ways.pip(said, words), "It brings its libraries; what is there is a build that did not.")
+    place = said.own_directory
+    if place:
+        return _ways.beside_sources(place, f"It was built for CUDA {major}: its sources there are built again.")
     wanted = f"cudnn={behind.partition('.')[0]}" if name == "libcudnn" else f"cudatoolkit={behind}"
     return Cure(f'conda install -y -c conda-forge "{wanted}"', "Or a newer build of the program.")
 
@@ -201,10 +210,25 @@ def of_jetpack(said: Said) -> Cure | None:
     return _jetson(said, name, behind.strip("."))
 
 
+def _of_python(said: Said, name: str) -> Cure | None:
+    """What numbers and Python itself need."""
+    if said.shows(r"undefined symbol: (cblas_|[sdcz][a-z]{4,6}_?$)"):
+        return Cure(f"{_ways.root_install(said)} libopenblas-dev", "It has LAPACK, which the file was not linked to.")
+    if name.startswith("libpython3."):
+        by_conda = 'export LD_LIBRARY_PATH="$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"'
+        by_apt = f"sudo apt-get update && sudo apt-get install -y {name}"
+        then = "uv's and pyenv's Python: its own lib directory in LD_LIBRARY_PATH."
+        return Cure(by_conda if said.conda else by_apt, then)
+    return None
+
+
 @of("KW-054")
 def of_others(said: Said) -> Cure | None:
     library = said.library
     name = library.partition(".so")[0]
+    of_python = _of_python(said, name)
+    if of_python:
+        return of_python
     if said.has(r"/nix/store|nix-shell|\bnixos\b|flake\.nix") and name in _OF_GCC:
         found = "$(nix build --no-link --print-out-paths nixpkgs#stdenv.cc.cc.lib)"
         then = "In a shell.nix or flake.nix: stdenv.cc.cc.lib in LD_LIBRARY_PATH, by lib.makeLibraryPath."
@@ -236,6 +260,14 @@ def of_others(said: Said) -> Cure | None:
     return Cure(f"sudo apt-get update && sudo apt-get install -y {apt}") if apt else None
 
 
+def _of_jax(said: Said) -> Cure:
+    wanted = said.finds(r"source was compiled with: (\d+\.\d+)")
+    if said.conda and wanted:
+        return Cure(f'conda install -y -c conda-forge "cudnn>={wanted[1]}"', "conda's jax takes conda's cuDNN.")
+    newest = _ways.pip(said, 'install --upgrade "jax[cuda12]"')
+    return Cure(f"unset LD_LIBRARY_PATH && {newest}", "What it brings comes first then.")
+
+
 @of("KW-051")
 def mixed(said: Said) -> Cure | None:
     if said.has(r"multiple cupy packages"):
@@ -245,10 +277,7 @@ def mixed(said: Said) -> Cure | None:
             + _ways.pip(said, "install cupy-cuda12x")
         )
     if said.has(r"\bjaxlib\b|\bjax\b"):
-        return Cure(
-            "unset LD_LIBRARY_PATH && " + _ways.pip(said, 'install --upgrade "jax[cuda12]"'),
-            "What it brings comes first then.",
-        )
+        return _of_jax(said)
     if said.has(r"nvjitlink|nvvmaddnvvm"):
         return Cure(
             "unset LD_LIBRARY_PATH && " + _ways.pip(said, "install --upgrade nvidia-nvjitlink-cu12"),

@@ -14,11 +14,41 @@ if TYPE_CHECKING:
 _UNSET = "unset HTTP_PROXY HTTPS_PROXY ALL_PROXY http_proxy https_proxy all_proxy"
 
 
-def _with_python(version: str, wanted: str) -> Cure:
+# The newest Python that releases of torch have wheels for, from each of these on.
+_PYTHONS = (((1, 0), 8), ((1, 8), 9), ((1, 11), 10), ((1, 13), 11), ((2, 2), 12), ((2, 5), 13), ((2, 9), 14))
+
+
+def _newest_python(wanted: str) -> int:
+    """Of a torch that is asked for, such as torch==1.12.1+cpu; 0 of others."""
+    asked = wanted.partition("==") if wanted.startswith("torch==") else ("", "", "")
+    release = tuple(_ways.number(asked[2].partition("+")[0])[:2])
+    return max((python for since, python in _PYTHONS if release >= since), default=0)
+
+
+def _minor(said: Said) -> int:
+    return int(said.python.partition(".")[2] or 0)
+
+
+def _with_python(version: str, wanted: str, places: str = "") -> Cure:
     return Cure(
-        f'conda create -y -n py python={version} && conda run -n py python -m pip install "{wanted}"',
+        f'conda create -y -n py python={version} && conda run -n py python -m pip install "{wanted}" {places}'.rstrip(),
         f"Without conda: uv venv --python {version}, then uv pip install.",
     )
+
+
+def _of_torchs_index(said: Said) -> Cure | None:
+    """A release of torch that the Python is too new for; one with a label, such as +cpu, is on torch's own index."""
+    asked = said.finds(r"(?:requirement|for) (torch\w*==([\d.]+\d)(?:\+(cu\d{2,3}|cpu))?)")
+    if not asked:
+        return None
+    newest, place = _newest_python(asked[1]), f"{_ways.OF_TORCH}/{asked[3]}"
+    oldest = said.finds(r"from versions: (\d+\.\d+)")
+    # pip lists what there is for this Python: nothing as old as what was asked for.
+    missed = oldest and _ways.number(asked[2])[:2] < _ways.number(oldest[1])[:2]
+    if newest and (_minor(said) > newest or (missed and not said.python)):
+        return _with_python(f"3.{newest}", asked[1], f"--extra-index-url {place}" if asked[3] else "")
+    then = "Releases with a label are on torch's own index."
+    return Cure(_ways.pip(said, f"install {asked[1]} --index-url {place}"), then) if asked[3] else None
 
 
 @of("KW-024")
@@ -30,12 +60,9 @@ def no_wheel(said: Said) -> Cure | None:
         return Cure(
             _ways.pip(said, f"install {wheel[2]}"), "From the index, which has this machine's wheel if there is one."
         )
-    labelled = said.finds(r"(?:requirement|for) (torch\w*==[\d.]+\+(cu\d{2,3}|cpu))")
-    if labelled:
-        return Cure(
-            _ways.pip(said, f"install {labelled[1]} --index-url {_ways.OF_TORCH}/{labelled[2]}"),
-            "Releases with a label are on torch's own index.",
-        )
+    of_torch = _of_torchs_index(said)
+    if of_torch:
+        return of_torch
     required = said.finds(
         r"requires-python:? ?[><=~]*(3\.\d{1,2})|not in '>=(3\.\d{1,2})|requires python ?>=? ?(3\.\d{1,2})"
     )
@@ -133,7 +160,11 @@ def without_cuda(said: Said) -> Cure | None:
     return None
 
 
-_PATCHES = {"11.8": "0", "12.0": "1", "12.1": "1", "12.3": "2", "12.5": "1", "12.9": "1"}
+# The last patch release of each CUDA release, of which nvidia/cuda has images; CUDA 10's were taken away.
+_PATCHES = {
+    **{f"11.{minor}": patch for minor, patch in enumerate("312132210")},
+    **{f"12.{minor}": patch for minor, patch in enumerate("1122113011") if minor != 7},
+}
 
 
 @of("KW-023")
@@ -154,12 +185,17 @@ def no_image(said: Said) -> Cure | None:
         r"manifest for ([\w./-]+:[\w.-]+)"
     )
     named = image[1] if image else ""
-    release = said.finds(r"nvidia/cuda:(\d+\.\d+)-([\w.-]+)")
-    if release and release[1] in _PATCHES:
-        return Cure(
-            f"docker pull nvidia/cuda:{release[1]}.{_PATCHES[release[1]]}-{release[2]}",
-            "Tags have three numbers; hub.docker.com/r/nvidia/cuda/tags lists those that are left.",
-        )
+    release = said.finds(r"nvidia/cuda:(\d+\.\d+)(?:\.\d+)?-([\w.-]+)")
+    if release and not said.has(r"no matching manifest"):
+        # Of a release that has no image any more the oldest that has; its cuDNN is 8.
+        wanted = release[1] if release[1] in _PATCHES else min(_PATCHES, key=_ways.number)
+        rest = release[2] if wanted == release[1] else release[2].replace("cudnn7", "cudnn8")
+        then = "Tags have three numbers; hub.docker.com/r/nvidia/cuda/tags lists those that are left."
+        return Cure(f"docker pull nvidia/cuda:{wanted}.{_PATCHES[wanted]}-{rest}", then)
+    if said.has(r"nvidia/cuda:latest|pull nvidia/cuda\s*$"):
+        newest = _ways.newest()
+        then = "It has no latest: a tag names release, part and system."
+        return Cure(f"docker pull nvidia/cuda:{newest}.{_PATCHES.get(newest, '0')}-devel-ubuntu22.04", then)
     if said.has(r"no matching manifest for linux/arm64"):
         return Cure(
             f"docker pull --platform linux/amd64 {named or '<image>:<tag>'}",

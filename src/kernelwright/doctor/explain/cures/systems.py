@@ -43,6 +43,12 @@ def container(said: Said) -> Cure | None:
             "systemctl restart containerd",
             "On the node, for NVIDIA's device plugin.",
         )
+    if said.has(r"\bpodman\b|\bcrun\b"):
+        return Cure(
+            "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml && "
+            "podman run --rm --device nvidia.com/gpu=all ubuntu nvidia-smi -L",
+            "podman takes no GPU by --gpus: each start needs --device nvidia.com/gpu=all.",
+        )
     if said.has(r"driver was not detected|start this container with gpu"):
         return _ways.restart_with_gpu(said)
     return Cure(installed, then)
@@ -72,6 +78,13 @@ def windows_driver(said: Said) -> Cure | None:
             "wsl.exe --update && wsl.exe --shutdown",
             "That ends this session. Windows' own driver has to be as new; a data center GPU there in the mode of a "
             "display (nvidia-smi -dm 0, in Windows as administrator).",
+        )
+    if said.has(r"nvidia-smi has failed|failed to (initialize|properly shut down) nvml"):
+        packages = "'nvidia-driver-*' 'nvidia-utils-*' 'libnvidia-compute-*'"
+        return Cure(
+            f"sudo apt-get purge -y {packages}; wsl.exe --update && wsl.exe --shutdown",
+            "WSL has Windows' driver, which a Linux driver beside it hides. If it stays: a newer or older driver in "
+            "Windows itself.",
         )
     return None
 
@@ -195,10 +208,10 @@ def board_memory(said: Said) -> Cure | None:
     if not said.jetson:
         return None
     return Cure(
-        "sudo sync && echo 3 | sudo tee /proc/sys/vm/drop_caches && sudo systemctl isolate multi-user.target",
+        "sync && echo 3 | sudo tee /proc/sys/vm/drop_caches",
         (
-            "CPU and GPU share one memory: that frees what caches and the desktop hold. Then a "
-            "smaller model, batch or context."
+            "CPU and GPU share one memory: that frees what caches hold. The desktop holds more: sudo systemctl isolate "
+            "multi-user.target ends it, and what is open there. Then a smaller model, batch or context."
         ),
     )
 
@@ -210,6 +223,9 @@ def other_processor(said: Said) -> Cure | None:
             "docker run --privileged --rm tonistiigi/binfmt --install all",
             "Or an image for this processor: --platform linux/$(uname -m | sed 's/x86_64/amd64/; s/aarch64/arm64/').",
         )
+    if said.has(r"illegal instruction") and not said.has(r"x86|amd64|\bavx|\bxeon|\bintel\b"):
+        then = "On aarch64 OpenBLAS asks some kernels wrongly for the processor. On x86-64: a build without AVX."
+        return Cure("export OPENBLAS_CORETYPE=ARMV8", then)
     if said.package:
         return Cure(
             _ways.pip(said, f"install --force-reinstall --no-cache-dir {said.package}"),
@@ -246,3 +262,21 @@ def module_not_built(said: Said) -> Cure | None:
         headers = "linux-headers-$(uname -r)"
         return Cure(f"sudo apt-get install -y {missing[1]} {headers} && sudo dkms autoinstall && sudo modprobe nvidia")
     return None
+
+
+@of("KW-106")
+def unknown_key(said: Said) -> Cure | None:
+    """The repository of the container toolkit has a key of its own."""
+    if not said.has(r"nvidia\.github\.io|ddcae044f796ecb0"):
+        return None
+    ring, place = (
+        "/usr/share/keyrings/nvidia-container-toolkit-keyring.gpg",
+        "https://nvidia.github.io/libnvidia-container",
+    )
+    fetched = f"curl -fsSL {place}/gpgkey | sudo gpg --dearmor --yes -o {ring}"
+    listed = (
+        f"curl -sL {place}/stable/deb/nvidia-container-toolkit.list | sed 's#deb https#deb [signed-by={ring}] https#' "
+        "| sudo tee /etc/apt/sources.list.d/nvidia-container-toolkit.list"
+    )
+    then = "Older lists in /etc/apt/sources.list.d that name nvidia.github.io have to go."
+    return Cure(f"{fetched} && {listed} && sudo apt-get update", then)

@@ -50,7 +50,9 @@ def other_torch(said: Said) -> Cure | None:
         place = '"$(python -c \'import torch; print(torch.__path__[0] + "/lib")\'):$LD_LIBRARY_PATH"'
         then = "Where torch is not installed: python -m pip install torch, of the release the program was linked to."
         return Cure(f"export LD_LIBRARY_PATH={place}", then)
-    if said.shows(r"lib(torch|c10)(_\w+)?\.so: cannot open") and not said.package:
+    if said.shows(r"lib(torch|c10)(_cuda(_\w+)?)\.so: cannot open") or (
+        said.shows(r"lib(torch|c10)(_\w+)?\.so: cannot open") and not said.package
+    ):
         return _torch_that_has(said)
     from_sources = _where_it_was_built(said)
     if from_sources:
@@ -103,7 +105,7 @@ def _again(said: Said, package: str) -> Cure:
     return Cure(_ways.pip(said, built), then)
 
 
-def _of_board(said: Said) -> Cure:
+def of_board(said: Said) -> Cure:
     """NVIDIA's wheels by the board's release of Linux for Tegra."""
     number, revision = said.l4t or (36, "4")
     release = "v512" if number < 36 else "v60" if revision[0] in "23" else "v61"
@@ -118,7 +120,12 @@ def _of_board(said: Said) -> Cure:
 @of("KW-021")
 def without_cuda(said: Said) -> Cure | None:
     if said.jetson:
-        return _of_board(said)
+        return of_board(said)
+    if said.has(r"/nix/store/|\bnix-(shell|build)\b"):
+        return Cure(
+            "NIXPKGS_ALLOW_UNFREE=1 nix-shell -p 'python3.withPackages (p: [ p.torch-bin ])'",
+            "torch-bin is the wheel with CUDA; in a flake: config = { allowUnfree = true; cudaSupport = true; }.",
+        )
     if said.conda and not said.has(r"\bpip3? |site-packages.{0,80}\+cpu|\+cpu"):
         return Cure(
             "conda install -y -c conda-forge pytorch-gpu", "By pip: python -m pip install --force-reinstall torch."
@@ -133,7 +140,7 @@ def without_cuda(said: Said) -> Cure | None:
 
 @of("KW-033")
 def nvidias_torch(said: Said) -> Cure | None:
-    return _of_board(said)
+    return of_board(said)
 
 
 @of("KW-022")
@@ -163,15 +170,24 @@ def build_without_torch(said: Said) -> Cure | None:
 
 @of("KW-096")
 def versions_conflict(said: Said) -> Cure | None:
-    found = said.finds(
-        r"^\W*([\w-]+) \S+ (?:requires|depends on) ([\w-]+)([\w.*+=<>!~,-]*?)(?:; [^\n]{1,80}?)?,? "
+    pattern = (
+        r"^\W*([\w-]+) \S+ (?:requires|depends on) ([\w-]+)([\w.*+=<>!~,-]*?)(?:; [^\n]{1,90}?)?,? "
         r"but you have \2 ([\w.+]+)"
     )
+    found = said.shows(pattern) or said.finds(pattern)
+    if said.has(r"\bpjrt\b|jax_?cuda\w*[_-]plugin"):
+        then = "jax, jaxlib and the plugin are of one release then."
+        return Cure(_ways.pip(said, 'install --upgrade "jax[cuda12]"'), then)
     if said.has(r"could not run '(torchvision|torchaudio)::"):
         return Cure(
             _ways.torch(said, said.torch_cuda or _ways.newest()),
             "All three from one index: the other one is a CPU build.",
         )
+    if found and found[1] == "torch" and found[2].startswith("nvidia-"):
+        release = said.finds(r"\btorch (\d[\w.+]*) requires nvidia-")
+        wanted = f"torch=={release[1].partition('+')[0]}" if release else "torch"
+        then = "pip brings the CUDA libraries that it declares; what asked for others may need another release."
+        return Cure(_ways.pip(said, f"install {wanted}"), then)
     if found and found[2] == "torch" and found[1] in {"torchvision", "torchaudio", "xformers", "torchtext"}:
         return Cure(
             _ways.pip(said, f"install --upgrade {found[1]} torch=={found[4].partition('+')[0].rstrip('.,;')}"),

@@ -32,7 +32,8 @@ _IMPORTED = re.compile(r"^ *(?:ImportError|OSError): ([^\n]+\.(?:so|pyd)\b)", re
 _COLLECTED = re.compile(rf"^ *Collecting {_NAME}(?=[\s=<>!~\[;]|$)", re.MULTILINE)
 _PATH = re.compile(r"(?:site|dist)-packages[/\\]([A-Za-z_][\w.-]{0,120})")
 _FRAME = re.compile(
-    r"^ *File \"[^\"\n]*(?:site|dist)-packages[/\\]([A-Za-z_]\w{0,60})[/\\.][^\"\n]*\", line \d+", re.MULTILINE
+    r"^[^\"\n]{0,120}?File \"[^\"\n]*(?:site|dist)-packages[/\\]([A-Za-z_]\w{0,60})[/\\.][^\"\n]*\", line \d+",
+    re.MULTILINE,
 )
 _FROM_SOURCES = re.compile(
     r"\bsetup\.py (?:develop|install|build_ext|build)\b|\bpip3? (?:install|wheel) (?:-\S+ )*-e? ?\.(?:\s|$|\[)|"
@@ -209,6 +210,11 @@ def asked(log: str) -> list[str]:
 def told(text: str) -> str:
     """The package whose name or source files a line shows."""
     return next((name for pattern, name in _TELLS if re.search(pattern, text, re.IGNORECASE)), "")
+
+
+def tell(text: str) -> list[str]:
+    """All packages whose names or source files a text shows."""
+    return [name for pattern, name in _TELLS if re.search(pattern, text, re.IGNORECASE)]
 
 
 def from_sources(log: str) -> bool:

@@ -36,6 +36,7 @@ def torch_cuda(text: str) -> str:
     found = _first(
         text,
         r"version (?:that was used to compile|torch was compiled with)\W{1,12}(?:pytorch \()?(\d+\.\d+)",
+        r"mismatches the version that was used to compile.{1,120}?', '\d+\.\d+', '(\d+\.\d+)'",
         r"pytorch \((\d+\.\d)\)",
         r"binaries were compiled with cuda (\d+\.\d)",
         r"torch[ =:\w-]{0,20}?\d+\.\d+\.\d+\+cu(\d{3})",
@@ -48,6 +49,7 @@ def toolkit(text: str) -> str:
     return _first(
         text,
         r"detected cuda version \((\d+\.\d+)\)",
+        r"detected cuda version \(%s\).{1,200}?', '(\d+\.\d+)', '\d+\.\d+'",
         r"installed cuda version (\d+\.\d+)",
         r"cuda compiler identification is nvidia (\d+\.\d+)",
         r"release (\d+\.\d+), v\d",
@@ -81,6 +83,8 @@ _OLDER = (
     (r"jetson nano", 53),
     (r"rtx 8000|rtx 6000\b(?! ada)|quadro rtx|titan rtx", 75),
     (r"spark|gb10\b", 121),
+    (r"orin\b", 87),
+    (r"xavier\b", 72),
 )
 
 

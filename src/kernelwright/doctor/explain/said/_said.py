@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,20 +18,22 @@ if TYPE_CHECKING:
 
 _BEGIN, _END = 40_000, 160_000  # characters of the log that are searched: there systems and failures are told
 _WINDOWS = re.compile(
-    r"\b[A-Za-z]:(\\|/(?!/))|\.dll\b|\.pyd\b|\[winerror|\bmsvc|is not recognized as|createprocess"
+    r"\b[A-Za-z]:(\\|/(?!/))|\.dll\b|\.pyd\b|\[winerror|dll load failed|\bmsvc|is not recognized as|createprocess"
     r"|\bcl /|\bwindows \d\d\b",
     re.IGNORECASE,
 )
 _JETSON = re.compile(r"tegra|jetson|\bl4t\b|jetpack|\borin\b|xavier|nvgpu|\bthor\b|\bnv\d\d\.\d\d\b", re.IGNORECASE)
 _CONTAINER = re.compile(
-    r"\bdocker|container|\bkubectl|\bk8s|\bpod/|^root@[0-9a-f]{12}:|^#\d+ \d|/workspace/|\bcompose\b|podman|dockerfile",
+    r"\bdocker|container|\bkubectl|\bk8s|\bpod/|^root@[0-9a-f]{12}:|^#\d+ \d|/workspace/|\bpid=1\)|\bcompose\b|"
+    r"podman|dockerfile",
     re.IGNORECASE | re.MULTILINE,
 )
 _CONDA = re.compile(
     r"[/\\](?:ana|mini)?conda\d?[/\\]|feedstock|miniforge|mambaforge|\bconda\b|\bmamba\b", re.IGNORECASE
 )
 _SCRIPT = re.compile(r"^ *File \"([^\"<>\n]{1,200}\.py)\", line \d+, in <module>", re.MULTILINE)
-_LIBRARY = re.compile(r"\b(lib[A-Za-z0-9_+-]+\.so[.\d]*)")
+_FILE = re.compile(r"^[^\"\n]{0,120}?File \"([^\"<>\n]{1,300}\.py)\", line \d+", re.MULTILINE)
+_LIBRARY = re.compile(r"\b(lib[A-Za-z0-9_+-]+(?:\.\d+)?\.so[.\d]*)")
 _MISSING = re.compile(_LIBRARY.pattern + r"['\"]?:? (?:cannot open|is not found|not found|file too short)")
 _SAFE = re.compile(r"[\w./~+-]+")
 
@@ -103,7 +106,9 @@ class Said:
             or next(_packages.by_frames(self.text), "")
             or _packages.only(_packages.by_pip(self.lines))
         )
-        return found or _packages.only(_packages.unpacked(self.text)) or _packages.only(_packages.asked(self.text))
+        found = found or _packages.only(_packages.unpacked(self.text)) or _packages.only(_packages.asked(self.text))
+        # Where pip names several it is not known which: words that one of them is known by say nothing.
+        return found or ("" if self.has(r"\bwheels? for\b") else _packages.only(_packages.tell(self.text)))
 
     @cached_property
     def project(self) -> str:
@@ -125,6 +130,15 @@ class Said:
         """The program that was run: the outermost frame that is nobody's package."""
         own = [name for name in _SCRIPT.findall(self.text) if not re.search(r"(site|dist)-packages|/lib/python", name)]
         return own[0] if own and _SAFE.fullmatch(own[0]) and ".." not in own[0] else ""
+
+    @cached_property
+    def own_directory(self) -> str:
+        """Where the innermost frame's file lies, if that is somebody's own directory and no installed package's."""
+        files = _FILE.findall(self.text)
+        if not files or re.search(r"(site|dist)-packages|/lib(64)?/python\d", files[-1]):
+            return ""
+        place = posixpath.dirname(posixpath.normpath(files[-1]))
+        return place if place.startswith("/") and _SAFE.fullmatch(place) else ""
 
     @cached_property
     def torch(self) -> str:
@@ -157,9 +171,12 @@ class Said:
 
     @cached_property
     def l4t(self) -> tuple[int, str] | None:
-        """The release of Linux for Tegra, (36, "4.3")."""
+        """The release of Linux for Tegra, (36, "4.3"), or that of the JetPack that is named."""
         found = self.finds(r"#? ?R(3\d)\b[^\n]{0,20}REVISION: ?(\d+(?:\.\d+)?)|l4t[ :-]{0,3}r?(3\d)\.(\d+(?:\.\d+)?)")
-        return (int(found[1] or found[3]), found[2] or found[4]) if found else None
+        if found:
+            return int(found[1] or found[3]), found[2] or found[4]
+        named = self.finds(r"\bjetpack\W{0,3}(?:sdk |v(?:ersion)?\W{1,2})?([56])\.(\d)")
+        return (30 + int(named[1]), "3" if named[0].endswith("6.0") else "4") if named else None
 
     @cached_property
     def python(self) -> str:

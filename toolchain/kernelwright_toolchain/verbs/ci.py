@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT
+"""`kwt ci`: writes a workflow that builds wheels twice, compares and publishes them, and a script that installs one."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+from kernelwright_toolchain.errors import RequestError
+from kernelwright_toolchain.project import project
+from kernelwright_toolchain.request import find_target
+from kernelwright_toolchain.settings import Settings
+from kernelwright_toolchain.targets import Table, load
+from kernelwright_toolchain.verbs import lock
+from kernelwright_toolchain.verbs._project import add_project, opened
+from kernelwright_toolchain.version import VERSION
+from kernelwright_toolchain.workflows import render
+
+WORKFLOW, SCRIPT = Path(".github/workflows/wheels.yml"), Path("install.sh")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_project(parser)
+    parser.add_argument("--branch", default="main", metavar="NAME", help="whose pushes are built; default: main")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="default: the project")
+    parser.add_argument("--force", action="store_true", help="write over files that are others")
+
+
+def _targets(settings: Settings, table: Table, machine: str) -> list[str]:
+    """Those that this kind of runner can build; RequestError for one that it cannot."""
+    names = list(settings.targets) or [find_target(table, machine=machine).name]
+    for name in names:
+        row = find_target(table, name)
+        if not settings.kernels and row.machine != machine:
+            raise RequestError(
+                f"targets names {name}, which is {row.machine}: a project's own build is compiled on its own kind of "
+                f"machine, and the workflow's runners are {machine}. Leave it out, or make a device-only package"
+            )
+    return names
+
+
+def _values(settings: Settings, root: Path, branch: str) -> dict[str, str]:
+    pinned = render.pins()
+    runner = pinned["runner"]["x86_64"]
+    config = f"--config {os.path.relpath(settings.config, root)} " if settings.config else ""
+    if config and ".." in config:
+        raise RequestError(f"{settings.config} lies outside {root}: a runner has the project alone; move it inside")
+    return {
+        **{name: f"{name}@{pin['commit']} # {pin['version']}" for name, pin in pinned["action"].items()},
+        "runner": runner["label"], "version": VERSION, "branch": json.dumps(branch), "config": config,
+        "targets": json.dumps(_targets(settings, load(), "x86_64")), "name": settings.name,
+    }  # fmt: skip
+
+
+def run(given: argparse.Namespace) -> int:
+    with opened(given) as settings:
+        root = project().root
+        values = _values(settings, root, given.branch)
+        out = (given.out or root).resolve()
+        texts = {
+            path: render.fill((render.TEMPLATES / "project" / f"{path.name}.in").read_text("utf-8"), values, path.name)
+            for path in (WORKFLOW, SCRIPT)
+        }
+        for path, text in texts.items():
+            if (out / path).is_file() and (out / path).read_text("utf-8") != text and not given.force:
+                raise RequestError(f"{out / path} is there already and another; --force writes over it")
+        for path, text in texts.items():
+            (out / path).parent.mkdir(parents=True, exist_ok=True)
+            (out / path).write_text(text, encoding="utf-8")
+            print(out / path)
+        if missing := lock.missing(settings):
+            print(f"Run kwt lock: without {' and '.join(missing)} wheels are labelled, and the job ends there")
+        return 0
