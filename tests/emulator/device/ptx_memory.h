@@ -110,6 +110,10 @@ inline void createpolicy_fractional_b64(u64& policy, double) { policy = 0; }
 inline void cvta_to_shared_u64(u64& to, u64 from) { to = emulated_shared_address(reinterpret_cast<const void*>(from)); }
 inline void mapa_shared_cluster_u32(u32& to, u32 address, u32 rank) { to = emulated_address_in_cluster(address, rank); }
 
+inline void red_global_add_v4_f32(u64 to, const Several<float, 4>& values) {
+  for (int i = 0; i < 4; ++i) red_global_add_f32(to + 4 * i, *values.at[i]);
+}
+
 inline void cp_async_shared_global(u32 to, u64 from, u32 bytes, u32 given) {
   emulated_copy_async(to, from, bytes, given);
 }
