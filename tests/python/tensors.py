@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import math
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,8 +39,19 @@ def target(op: Any, overload: str) -> Any:
 
 def in_python(op: Any, overload: str) -> Any:
     """The operator of the overload's kernels in Python, where those in C are the ones that calls come to; else None."""
-    ops.register()
-    return getattr(getattr(torch.ops._kernelwright, op.name, None), overload, None)
+    found = getattr(getattr(torch.ops._kernelwright, op.name, None), overload, None)
+    texts = [i for i, a in enumerate(target(op, overload)._schema.arguments) if str(a.type) == "str"]
+    return found and _with_addresses(found, texts)
+
+
+def _with_addresses(call: Any, texts: list[int]) -> Any:
+    """A call that the library makes with the addresses of these texts."""
+
+    def run(*args: Any) -> Any:
+        held = {i: ctypes.create_string_buffer(args[i].encode()) for i in texts if i < len(args)}
+        return call(*(ctypes.addressof(held[i]) if i in held else a for i, a in enumerate(args)))
+
+    return run if texts else call
 
 
 def generator(seed: int, device: str) -> torch.Generator:

@@ -80,7 +80,7 @@ def quantized(model: Any, name: str, weight: torch.Tensor) -> Any:
     return old._with(_experts.upright(weight, bool(module.is_transposed))).to(weight.device)  # noqa: SLF001
 
 
-def _paths(model: Any) -> set[str]:
+def paths(model: Any) -> set[str]:
     """The last names of 4-bit weights of experts, as many as tell them from those of dense layers."""
     found = set()
     for path, module in model.named_modules():
@@ -89,18 +89,18 @@ def _paths(model: Any) -> set[str]:
     return found
 
 
-def converters(model: Any, quantizer: Any) -> list[Any]:
+def converters(paths: Iterable[str], quantizer: Any) -> list[Any]:
     """How the parts of a saved weight become one parameter."""
     return [
         WeightConverter([*(f"{path}.{part}" for part in _PARTS), path], path, [_Deserialize(quantizer)])
-        for path in sorted(_paths(model))
+        for path in sorted(paths)
     ]
 
 
 def keep_names(model: Any) -> None:
     """transformers would save experts one by one, as most checkpoints have them; it cannot take codes apart. What was
     quantized when it was loaded is saved as it was, too."""
-    ends = tuple(path.partition(".")[2] for path in _paths(model))
+    ends = tuple(path.partition(".")[2] for path in paths(model))
     if getattr(model, "_weight_conversions", None) is not None:
         model._weight_conversions = [  # noqa: SLF001 - what save_pretrained() reverses
             conversion

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers.core_model_loading import ConversionOps
@@ -20,9 +20,14 @@ from kernelwright.nn.linear_4bit import Linear4bit
 from kernelwright.nn.params_4bit import Params4bit
 from kernelwright.nn.quantize import dequantize_
 
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
 
 class Quantizer(Bnb4BitHfQuantizer):
     """transformers' quantizer for bitsandbytes in 4 bits, with each part that names bitsandbytes replaced."""
+
+    expert_paths: Collection[str] = ()
 
     @property
     def is_compileable(self) -> bool:
@@ -58,6 +63,7 @@ class Quantizer(Bnb4BitHfQuantizer):
             stay = [*stay, *(name for name, place in device_map.items() if place in ("cpu", "disk"))]
         self.modules_to_not_convert = stay
         replaced = self._replace_experts(model, stay, checkpoint_files)
+        self.expert_paths = experts.paths(model)
         for name, module in list(model.named_modules()):
             if should_convert_module(name, stay) and (type(module) is torch.nn.Linear or isinstance(module, Conv1D)):
                 model.set_submodule(name, self._layer(module))
@@ -122,9 +128,10 @@ class Quantizer(Bnb4BitHfQuantizer):
             ]
         return found
 
-    def update_weight_conversions(self, weight_conversions: Any, model: Any) -> list[Any]:
-        found: list[Any] = super().update_weight_conversions(weight_conversions, model)
-        return [*found, *experts.converters(model, self)] if self.pre_quantized else found
+    def update_weight_conversions(self, weight_conversions: Any, *model: Any) -> list[Any]:
+        """Earlier releases of 5 do not hand over the model."""
+        found: list[Any] = super().update_weight_conversions(weight_conversions, *model)
+        return [*found, *experts.converters(self.expert_paths, self)] if self.pre_quantized else found
 
     def get_load_operations(self) -> dict[str, type[ConversionOps]]:
         return {"deserialize": _Deserialize}

@@ -276,6 +276,7 @@ OP = Op(
             backward=Backward(_save, _gradients_of_transposed),
             terms=definition.terms_of_transposed,
             fixed=("packed", "absmax", "ends"),
+            reads_on_host=True,
             in_python="the gradient of x: torch's products, with each expert's weight dequantized",
         ),
     ),
