@@ -23,10 +23,11 @@ thread_local bool refused;
 
 // Replaces the strings of a call by the addresses of their characters, which Python's operators take as numbers:
 // torch's dispatcher, called from C, copies each string that it is given and never frees the copy (2.10 to 2.13).
+// One that may be left out stays as it is: no schema here has any.
 int lend_strings(const Schema& schema, Value* stack, Handle* strings) {
   int count = 0;
   for (int i = 0; i < schema.count; ++i) {
-    if (schema.arguments[i].kind != Kind::kString) continue;
+    if (schema.arguments[i].kind != Kind::kString || schema.arguments[i].optional) continue;
     const char* characters = "";
     strings[count] = reinterpret_cast<Handle>(stack[i]);
     shim().string(strings[count++], &characters);

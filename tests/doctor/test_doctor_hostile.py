@@ -96,7 +96,7 @@ def odd(draw, value):
 
 @pytest.mark.parametrize("part", range(5))
 def test_machines_that_nobody_would_build(tmp_path, seed, part, monkeypatch):
-    monkeypatch.setattr("kernelwright.doctor.report.facts.on_cpu", list)  # they know nothing of the machine
+    monkeypatch.setattr("kernelwright.doctor.report.facts._on_cpu", list)  # they know nothing of the machine
     for number in range(MACHINES // 5):
         draw = random.Random(f"{seed}-{part}-{number}")
         made, root = draw.choice(BASES), tmp_path / str(number)

@@ -136,6 +136,6 @@ EXPORT int32_t torch_call_dispatcher(const char* name, const char* overload, uin
   return 1;
 }
 
-EXPORT int32_t aoti_torch_library_init_def(void) { return 1; }
+EXPORT int32_t aoti_torch_library_init_fragment(void) { return 1; }
 EXPORT int32_t aoti_torch_library_def(void) { return 1; }
 EXPORT void aoti_torch_check(void) { abort(); }

@@ -169,7 +169,7 @@ BENCHMARKS = tuple(
         "bfloat16",
         {"experts": 8, "n": n, "blocksize": 64, "quant_type": "nf4", "spread": "even"},
     )
-    for n, k in ((28672, 4096), (4096, 14336))
+    for n, k in ((1536, 2048), (28672, 4096), (4096, 14336))
     for rows in (2, 32, 1024)
 )
 
