@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What a call of a device-only package costs beside torch.empty_like, on this machine's GPU.
 
-    kwt build --project examples/device_only --out /tmp/two && pip install /tmp/two/*.whl
+    kwt build --project examples/device_only --out dist/two && pip install dist/two/*.whl
     python benchmarks/launch.py --out launch.json
 
 Host time of a call that is not waited for, of tensors so small that the GPU is never behind: rounds in turns, the
