@@ -111,7 +111,8 @@ def _terms(q: Tensor, d_v: int, largest: Any, lse: Tensor) -> tuple[Tensor, Tens
 
 
 def _largest(*tensors: Tensor) -> Any:
-    return max((t.abs().max() for t in tensors if t.numel()), default=0.0)
+    """Of what is a number: what is none makes the results that it reaches none, and says nothing of the others."""
+    return max((t.abs().nan_to_num(nan=0.0, posinf=0.0).max() for t in tensors if t.numel()), default=0.0)
 
 
 def terms(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, ...]:
