@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -85,7 +86,9 @@ def _no_digits(call: Call, arguments: list[Any]) -> bool:
     most = {
         name: float(t.double().abs().max()) for name, t in given.items() if isinstance(t, torch.Tensor) and t.numel()
     }
-    keys = max(most.get("k", 0), most.get("k_new", 0))
+    keys, rows = (most.get(name, 0.0) + most.get(f"{name}_new", 0.0) for name in "kv")
+    if call.entry.op.name == "attention_decode" and not math.isfinite(rows):
+        return True  # rows that no query sees are not read; the definition multiplies them by zero
     products = abs(given["scale"]) * most.get("q", 0) * keys * given["q"].shape[-1]
     return not products + most.get("bias", 0) < 2**10
 
@@ -129,11 +132,11 @@ def differentiable(call: Call, overload: str, arguments: list[Any], found: Any) 
 
 
 def _converted(value: Any, argument: Any) -> Any:
-    """As torch hands it on: True for a whole number is 1, and 2 for a flag is True."""
+    """As torch hands it on: True for a whole number is 1, and 2 or 0.5 for a flag is True."""
     kind = None if argument is None else str(argument.type)
     if isinstance(value, bool) and kind in ("int", "SymInt"):
         return int(value)
-    return bool(value) if isinstance(value, int) and kind == "bool" else value
+    return bool(value) if isinstance(value, (int, float)) and kind == "bool" else value
 
 
 def _fake_agrees(call: Call, error: Exception | None, found: Any) -> None:

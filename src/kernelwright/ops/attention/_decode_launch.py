@@ -219,7 +219,9 @@ def bind_append(library: Library, key: str) -> Callable[..., tuple[Tensor, Tenso
         check_append(*given)
         refuse_freed(NAME, q=q, k=k, v=v, k_new=k_new, v_new=v_new, lengths=lengths, cos=cos, sin=sin, sinks=sinks)
         q, k_new, v_new = _apart((k, v), (q, k_new, v_new))
-        given = q, k, v, k_new, v_new, *given[5:]
+        if cos is not None and sin is not None:
+            cos, sin = _apart((k, v), (cos, sin))
+        given = q, k, v, k_new, v_new, lengths, block_table, batch_index, cos, sin, *given[10:]
         caches = dense.adjacent(k), dense.adjacent(v)
         fresh = dense.adjacent(k_new), dense.adjacent(v_new)
         others = [*fresh, *map(_contiguous, (lengths, block_table, batch_index, cos, sin))]
