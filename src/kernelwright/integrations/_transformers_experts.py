@@ -16,7 +16,7 @@ from transformers.quantizers.quantizers_utils import get_module_from_name, shoul
 
 from kernelwright.errors import InvalidArgument
 from kernelwright.nn import _experts
-from kernelwright.nn._layer_4bit import _PARTS
+from kernelwright.nn._layer_4bit import PARTS
 from kernelwright.nn.experts_4bit import Experts4bit
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def paths(model: Any) -> set[str]:
 def converters(paths: Iterable[str], quantizer: Any) -> list[Any]:
     """How the parts of a saved weight become one parameter."""
     return [
-        WeightConverter([*(f"{path}.{part}" for part in _PARTS), path], path, [_Deserialize(quantizer)])
+        WeightConverter([*(f"{path}.{part}" for part in PARTS), path], path, [_Deserialize(quantizer)])
         for path in sorted(paths)
     ]
 

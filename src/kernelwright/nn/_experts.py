@@ -13,7 +13,7 @@ import torch
 
 from kernelwright.errors import InvalidArgument
 from kernelwright.nn import _four_bit
-from kernelwright.nn._layer_4bit import _PARTS, _held
+from kernelwright.nn._layer_4bit import PARTS, following, held
 from kernelwright.nn.params_4bit import Params4bit
 from kernelwright.nn.quant_state import QuantState
 from kernelwright.ops.four_bit import _shared as four_bit
@@ -90,14 +90,8 @@ class Held4bit(torch.nn.Module):
         for name in self.names:
             weight = getattr(self, name)
             state = getattr(weight, "quant_state", None)
-            if state is None:
-                continue
-            if state.absmax.is_meta and not weight.is_meta:  # to_empty(): the state is to be loaded too
-                weight.quant_state = state.copy()._change(  # noqa: SLF001
-                    lambda t, to=weight.device: torch.empty_like(t, device=to)
-                )
-            elif state.absmax.device != weight.device:
-                weight.quant_state = state.copy().to(weight.device)
+            if state is not None:
+                weight.quant_state = following(weight, state)
         return result
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
@@ -123,7 +117,7 @@ class Held4bit(torch.nn.Module):
         assign, done = bool(local_metadata.get("assign_to_params_buffers", False)), set()
         for name in self.names:
             key = f"{prefix}{name}"
-            parts = {part: state_dict[f"{key}.{part}"] for part in _PARTS if f"{key}.{part}" in state_dict}
+            parts = {part: state_dict[f"{key}.{part}"] for part in PARTS if f"{key}.{part}" in state_dict}
             if not isinstance(state_dict.get(key), torch.Tensor):
                 continue
             done |= {key, *(f"{key}.{part}" for part in parts)}
@@ -141,9 +135,9 @@ class Held4bit(torch.nn.Module):
         old = getattr(self, name)
         shape = tuple(old.quant_state.shape if old.quant_state else old.shape)
         device = weight.device if assign or old.is_meta else old.device
-        weight = _held(weight, assign)
+        weight = held(weight, assign)
         if parts:
-            state = {part: _held(value, assign) for part, value in parts.items()}
+            state = {part: held(value, assign) for part, value in parts.items()}
             made = self.from_parts(weight, state, device)
             found = tuple(made.quant_state.shape or ()) if made.quant_state else ()
         else:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 # The keys of a state dict that belong to a quantized weight, after "<layer>.weight.".
-_PARTS = ("absmax", "quant_map", "nested_absmax", "nested_quant_map", f"{PACKED}nf4", f"{PACKED}fp4")
+PARTS = ("absmax", "quant_map", "nested_absmax", "nested_quant_map", f"{PACKED}nf4", f"{PACKED}fp4")
 
 
 def _beside(weight: Any, state: QuantState | None) -> QuantState | None:
@@ -32,11 +32,19 @@ def _beside(weight: Any, state: QuantState | None) -> QuantState | None:
     return state.copy().to(weight.device)
 
 
-def _held(value: Any, assign: bool) -> Any:
+def held(value: Any, assign: bool) -> Any:
     """A part of a checkpoint as a layer may keep it: with a history of its own, and unless assigned its own memory."""
     if not isinstance(value, torch.Tensor):
         return value  # QuantState says what it should be
     return value.detach() if assign else value.detach().clone()
+
+
+def following(weight: Any, state: QuantState) -> QuantState:
+    """The state of a weight that torch has moved: where the weight is now."""
+    device = weight.device
+    if state.absmax.is_meta and not weight.is_meta:  # to_empty(): the state is to be loaded too
+        return state.copy()._change(lambda t: torch.empty_like(t, device=device))  # noqa: SLF001
+    return state.copy().to(device) if state.absmax.device != device else state
 
 
 class Layer4bit(torch.nn.Module):
@@ -85,11 +93,7 @@ class Layer4bit(torch.nn.Module):
         _fsdp.gather_bytes(self.weight)
         state = self._known_state()
         if state is not None:
-            device = self.weight.device
-            if state.absmax.is_meta and not self.weight.is_meta:  # to_empty(): the state is to be loaded too
-                state = state.copy()._change(lambda t: torch.empty_like(t, device=device))  # noqa: SLF001
-            elif state.absmax.device != device:
-                state = state.copy().to(device)
+            state = following(self.weight, state)
             if isinstance(self.weight, Params4bit):
                 self.weight.quant_state = state
             self.quant_state = state
@@ -121,7 +125,7 @@ class Layer4bit(torch.nn.Module):
         error_msgs: list[str],
     ) -> None:
         key = f"{prefix}weight"
-        parts = {name: state_dict[f"{key}.{name}"] for name in _PARTS if f"{key}.{name}" in state_dict}
+        parts = {name: state_dict[f"{key}.{name}"] for name in PARTS if f"{key}.{name}" in state_dict}
         taken = False
         if isinstance(state_dict.get(key), torch.Tensor):
             assign = bool(local_metadata.get("assign_to_params_buffers", False))
@@ -149,7 +153,7 @@ class Layer4bit(torch.nn.Module):
             self.quant_state = self._checked(QuantState.from_dict(parts, device=old.device)) if parts else state
             return False
         if parts:
-            weight, parts = _held(weight, assign), {name: _held(value, assign) for name, value in parts.items()}
+            weight, parts = held(weight, assign), {name: held(value, assign) for name, value in parts.items()}
             made = Params4bit.from_prequantized(weight, parts, device=device)
             self._checked(made.quant_state)
             self.quant_storage = made.quant_storage

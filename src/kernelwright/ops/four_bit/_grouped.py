@@ -68,23 +68,10 @@ def product(
     return settled(_product(x.to(_wide(x)), weights.transpose(1, 2), ends), x.dtype)
 
 
-def grouped(x: Tensor, packed: Tensor, absmax: Tensor, ends: Tensor, n: int, blocksize: int, quant_type: str) -> Tensor:
-    return product(x, packed, (absmax,), ends, n, blocksize, quant_type)
-
-
-def grouped_nested(
-    x: Tensor,
-    packed: Tensor,
-    codes: Tensor,
-    absmax2: Tensor,
-    map: Tensor,  # noqa: A002 - the schema's
-    offset: Tensor,
-    ends: Tensor,
-    n: int,
-    blocksize: int,
-    quant_type: str,
-) -> Tensor:
-    return product(x, packed, (codes, absmax2, map, offset), ends, n, blocksize, quant_type)
+def grouped(*arguments: Any) -> Tensor:
+    """Of one tensor of scales, or of the four of scales that are quantized."""
+    x, packed, *scales, ends, n, blocksize, quant_type = arguments
+    return product(x, packed, scales, ends, n, blocksize, quant_type)
 
 
 def transposed(
@@ -104,15 +91,6 @@ def terms_of_transposed(*arguments: Any) -> tuple[Tensor]:
     x, packed, absmax, ends, k, blocksize, quant_type = arguments
     weights = _weights(packed, (absmax,), ends, (x.shape[-1], k), blocksize, quant_type, x.dtype)
     return (_product(x.abs(), weights.abs(), ends),)
-
-
-def plain_scales(scales: Sequence[Tensor]) -> Tensor:
-    """One float32 a block, of scales that may be quantized."""
-    if len(scales) == 1:
-        return scales[0]
-    codes, absmax2, table, offset = (part.reshape(-1) for part in scales)
-    each = absmax2.repeat_interleave(four_bit.SCALES_A_BLOCK)[: codes.numel()]
-    return table[codes.int()] * each + offset
 
 
 # --- cases ----------------------------------------------------------------------------

@@ -77,7 +77,8 @@ def quantize_absmax(absmax: Tensor, offset: Tensor, map: Tensor) -> tuple[Tensor
     return settled(place.view(absmax.shape), torch.uint8), absmax2
 
 
-def _scales(scales: Sequence[Tensor]) -> Tensor:
+def plain_scales(scales: Sequence[Tensor]) -> Tensor:
+    """One float32 a block, of scales that may be quantized."""
     if len(scales) == 1:
         return scales[0].reshape(-1).float()
     codes, absmax2, table, offset = (t.reshape(-1) for t in scales)
@@ -96,7 +97,7 @@ def weight(
     pairs = packed.reshape(-1).long()
     codes = torch.stack((pairs >> 4, pairs & 15), 1).view(-1)[:count]
     values = _constants(four_bit.VALUES[quant_type], packed.device)[codes].to(wide)
-    each = _scales(scales).to(wide).repeat_interleave(blocksize)[:count]
+    each = plain_scales(scales).to(wide).repeat_interleave(blocksize)[:count]
     return settled((values * each).view(tuple(shape)), dtype)
 
 

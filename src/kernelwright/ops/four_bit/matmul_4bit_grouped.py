@@ -14,6 +14,7 @@ from kernelwright.ops._scratch import scratch, scratch_bytes
 from kernelwright.ops._tensors import dtype_codes, placement, refuse_freed, require_dtype, rows, without_autocast
 from kernelwright.ops.four_bit import _cases as cases
 from kernelwright.ops.four_bit import _grouped as definition
+from kernelwright.ops.four_bit import _reference as reference
 from kernelwright.ops.four_bit import _selfcheck as selfcheck
 from kernelwright.ops.four_bit import _shared as four_bit
 
@@ -90,31 +91,13 @@ def _require(x: Tensor, name: str, size: Any) -> None:
         raise InvalidArgument(f"{_NAME}: {name} is {size}, but must not be negative")
 
 
-def _fake_any(
-    x: Tensor, packed: Tensor, scales: Sequence[Tensor], ends: Tensor, n: Any, blocksize: int, quant_type: str
-) -> Tensor:
+def _fake(*arguments: Any) -> Tensor:
+    """Of one tensor of scales, or of the four of scales that are quantized."""
+    x, packed, *scales, ends, n, blocksize, quant_type = arguments
     _require(x, "n", n)
     _check(x, packed, scales, ends, (n, x.shape[-1]), blocksize, quant_type)
-    return x.new_empty((*x.shape[:-1], n))
-
-
-def _fake(x: Tensor, packed: Tensor, absmax: Tensor, ends: Tensor, n: Any, blocksize: int, quant_type: str) -> Tensor:
-    return _fake_any(x, packed, (absmax,), ends, n, blocksize, quant_type)
-
-
-def _fake_nested(
-    x: Tensor,
-    packed: Tensor,
-    codes: Tensor,
-    absmax2: Tensor,
-    map: Tensor,  # noqa: A002 - the schema's
-    offset: Tensor,
-    ends: Tensor,
-    n: Any,
-    blocksize: int,
-    quant_type: str,
-) -> Tensor:
-    return _fake_any(x, packed, (codes, absmax2, map, offset), ends, n, blocksize, quant_type)
+    result: Tensor = x.new_empty((*x.shape[:-1], n))
+    return result
 
 
 def _fake_transposed(
@@ -159,7 +142,7 @@ def _bind(library: Library, key: str) -> Callable[..., Tensor]:
 
     def run(x: Tensor, packed: Tensor, *rest: Any) -> Tensor:
         *scales, ends, n, blocksize, quant_type = rest
-        _fake_any(x, packed, scales, ends, n, blocksize, quant_type)
+        _fake(x, packed, *rest)
         refuse_freed(_NAME, x=x, packed=packed, **four_bit.named_scales(scales), ends=ends)
         if x.dtype == four_bit.dtypes(("float64",))[0]:
             return definition.product(x, packed, scales, ends, n, blocksize, quant_type)
@@ -229,7 +212,7 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG0
 def _gradients(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     packed, ends, *scales = ctx.saved_tensors
     op = calls.matmul_4bit_grouped.transposed
-    by_x = op(grad, packed, definition.plain_scales(scales), ends, *ctx.rest) if ctx.needs_input_grad[0] else None
+    by_x = op(grad, packed, reference.plain_scales(scales), ends, *ctx.rest) if ctx.needs_input_grad[0] else None
     return (by_x, None, *(None for _ in scales), None, None, None, None)
 
 
@@ -260,8 +243,8 @@ OP = Op(
             schema="(Tensor x, Tensor packed, Tensor codes, Tensor absmax2, Tensor map, Tensor offset, Tensor ends,"
             " SymInt n, int blocksize, str quant_type) -> Tensor",
             bind=_bind,
-            fake=_fake_nested,
-            reference=definition.grouped_nested,
+            fake=_fake,
+            reference=definition.grouped,
             backward=Backward(_save, _gradients),
             terms=definition.terms,
             fixed=("packed", "codes", "absmax2", "map", "offset", "ends"),
