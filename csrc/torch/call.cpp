@@ -108,6 +108,13 @@ kw_status Call::allocate(int64_t dims, const int64_t* sizes, int32_t dtype, Made
   return kElsewhere;
 }
 
+kw_status Call::make_rows(const kw_tensor& x, int64_t cols, int32_t dtype, const kw_tensor** result) {
+  int64_t sizes[kMostDims];
+  for (int64_t i = 0; i < x.dims; ++i) sizes[i] = x.sizes[i];
+  sizes[x.dims - 1] = cols;
+  return make(x.dims, sizes, dtype, result);
+}
+
 kw_status Call::make(int64_t dims, const int64_t* sizes, int32_t dtype, const kw_tensor** result) {
   if (results_ == kMostResults) return kElsewhere;
   Made& made = made_[results_];

@@ -40,6 +40,8 @@ class Call {
 
   // Makes the next result: without gaps, where the first tensor is.
   kw_status make(int64_t dims, const int64_t* sizes, int32_t dtype, const kw_tensor** result);
+  // As many rows as x has, of another length: what a product gives.
+  kw_status make_rows(const kw_tensor& x, int64_t cols, int32_t dtype, const kw_tensor** result);
   kw_status make_like(const kw_tensor& other, const kw_tensor** result) {
     return make(other.dims, other.sizes, other.dtype, result);
   }

@@ -48,11 +48,8 @@ kw_status matmul(Call& call, bool nested) {
     KW_TRY(kw_matmul_4bit_workspace(x.device, rows.count, n, rows.cols, blocksize, x.dtype, &bytes));
     if (many(x, rows, n, bytes)) return kElsewhere;
   }
-  int64_t sizes[kMostDims];
-  for (int64_t i = 0; i < x.dims; ++i) sizes[i] = x.sizes[i];
-  sizes[x.dims - 1] = n;
   void* workspace = nullptr;
-  KW_TRY(call.make(x.dims, sizes, x.dtype, &y));
+  KW_TRY(call.make_rows(x, n, x.dtype, &y));
   KW_TRY(call.scratch(bytes, &workspace));
   return kw_matmul_4bit_tensors(call.stream(), y, &x, w.packed, w.absmax, w.codes, w.absmax2, w.map, w.offset,
                                 call.tensor(w.rest), workspace, bytes, blocksize, kind);

@@ -29,11 +29,8 @@ kw_status grouped(Call& call, bool nested) {
   int64_t bytes = 0;
   if (x.device == KW_CPU && rows.count > 0 && n > 0)
     KW_TRY(kw_matmul_4bit_workspace(KW_CPU, rows.count, n, rows.cols, blocksize, x.dtype, &bytes));
-  int64_t sizes[kMostDims];
-  for (int64_t i = 0; i < x.dims; ++i) sizes[i] = x.sizes[i];
-  sizes[x.dims - 1] = n;
   void* workspace = nullptr;
-  KW_TRY(call.make(x.dims, sizes, x.dtype, &y));
+  KW_TRY(call.make_rows(x, n, x.dtype, &y));
   KW_TRY(call.scratch(bytes, &workspace));
   return kw_matmul_4bit_grouped_tensors(call.stream(), y, &x, w.packed, w.absmax, w.codes, w.absmax2, w.map, w.offset,
                                         &ends, workspace, bytes, blocksize, kind);

@@ -49,10 +49,7 @@ kw_status matmul_int8(Call& call) {
   if (weight_scale != nullptr) KW_TRY(check_column("weight_scale", *weight_scale, x, columns.count, KW_FLOAT32));
   if (bias != nullptr && (bias->dtype < KW_FLOAT32 || bias->dtype > KW_BFLOAT16)) return kElsewhere;
   if (bias != nullptr) KW_TRY(check_column("bias", *bias, x, columns.count, bias->dtype));
-  int64_t sizes[kMostDims];
-  for (int64_t i = 0; i < x.dims; ++i) sizes[i] = x.sizes[i];
-  sizes[x.dims - 1] = columns.count;
-  KW_TRY(call.make(x.dims, sizes, dtype, &y));
+  KW_TRY(call.make_rows(x, columns.count, dtype, &y));
   return kw_matmul_int8(x.device, call.stream(), y->data, columns.count, data_of<int8_t>(&x), rows.stride,
                         data_of<int8_t>(&weight), columns.stride, data_of<float>(x_scale), data_of<float>(weight_scale),
                         data_of<void>(bias), rows.count, columns.count, rows.cols, dtype,

@@ -34,10 +34,7 @@ kw_status linear_or_elsewhere(Call& call, const char* name, int64_t parts, int l
   KW_TRY(fits(x.device, rows.count, n, rows.cols, together % linear_plan::kAlignment != 0 ? 1 : linear_plan::kAlignment,
               x.dtype, &yes));
   if (yes == 0) return kElsewhere;
-  int64_t sizes[kMostDims];
-  for (int64_t i = 0; i < x.dims; ++i) sizes[i] = x.sizes[i];
-  sizes[x.dims - 1] = n;
-  KW_TRY(call.make(x.dims, sizes, x.dtype, &y));
+  KW_TRY(call.make_rows(x, n, x.dtype, &y));
   return run(call.stream(), y, &x, &weight, call.tensor(2), activation);
 }
 

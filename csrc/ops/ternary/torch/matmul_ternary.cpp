@@ -25,10 +25,7 @@ kw_status matmul_ternary(Call& call) {
   if (absmax != nullptr) KW_TRY(check_flat(kName, "absmax", *absmax, x, KW_FLOAT32, rows.count, true));
   if (bias != nullptr && bias->dims != 1) return kElsewhere;
   if (bias != nullptr) KW_TRY(check_flat(kName, "bias", *bias, x, dtype, n, true));
-  int64_t sizes[kMostDims];
-  for (int64_t i = 0; i < x.dims; ++i) sizes[i] = x.sizes[i];
-  sizes[x.dims - 1] = n;
-  KW_TRY(call.make(x.dims, sizes, dtype, &y));
+  KW_TRY(call.make_rows(x, n, dtype, &y));
   if (rows.count == 0 || n == 0) return KW_OK;
   return kw_matmul_ternary(x.device, call.stream(), y->data, n, static_cast<const int8_t*>(x.data), rows.stride,
                            static_cast<const uint8_t*>(packed.data),
