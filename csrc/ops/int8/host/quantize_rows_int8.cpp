@@ -34,6 +34,8 @@ kw_status check_numbers(const char* name, const QuantizeRows& a) {
   if (a.threshold > 0.0f && (a.sums != nullptr || a.eps >= 0.0f))
     return fail(KW_ERROR_INVALID_ARGUMENT, "%s: a threshold cannot be combined with %s; leave one of them out", name,
                 a.sums != nullptr ? "sums" : "a norm (eps)");
+  if (a.cols == 0 && a.eps >= 0.0f)
+    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: cols is 0; rows of no elements have no norm", name);
   if (a.weight != nullptr && a.eps < 0.0f)
     return fail(KW_ERROR_INVALID_ARGUMENT, "%s: weight is that of the norm, but eps is %g: no norm", name,
                 (double)a.eps);
@@ -52,10 +54,7 @@ kw_status check(const char* name, int32_t device, const QuantizeRows& a) {
   if (a.rows == 0) return KW_OK;
   KW_TRY(check_pointer(name, "absmax", a.absmax, 4));
   if (a.sums != nullptr) KW_TRY(check_pointer(name, "sums", a.sums, 4));
-  if (a.cols == 0) {
-    if (a.eps < 0.0f) return KW_OK;
-    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: cols is 0; rows of no elements have no norm", name);
-  }
+  if (a.cols == 0) return KW_OK;
   KW_TRY(check_pointer(name, "codes", a.codes, 1));
   KW_TRY(check_apart(name, "codes", a.codes_stride, a.rows, a.cols));
   if (a.weight != nullptr) KW_TRY(check_pointer(name, "weight", a.weight, size_of(a.weight_dtype)));

@@ -68,10 +68,23 @@ def product(
     return settled(_product(x.to(_wide(x)), weights.transpose(1, 2), ends), x.dtype)
 
 
-def grouped(*arguments: Any) -> Tensor:
-    """Of one tensor of scales, or of the four of scales that are quantized."""
-    x, packed, *scales, ends, n, blocksize, quant_type = arguments
-    return product(x, packed, scales, ends, n, blocksize, quant_type)
+def grouped(x: Tensor, packed: Tensor, absmax: Tensor, ends: Tensor, n: int, blocksize: int, quant_type: str) -> Tensor:
+    return product(x, packed, (absmax,), ends, n, blocksize, quant_type)
+
+
+def nested(
+    x: Tensor,
+    packed: Tensor,
+    codes: Tensor,
+    absmax2: Tensor,
+    map: Tensor,  # noqa: A002 - the schema's name
+    offset: Tensor,
+    ends: Tensor,
+    n: int,
+    blocksize: int,
+    quant_type: str,
+) -> Tensor:
+    return product(x, packed, (codes, absmax2, map, offset), ends, n, blocksize, quant_type)
 
 
 def transposed(

@@ -91,13 +91,29 @@ def _require(x: Tensor, name: str, size: Any) -> None:
         raise InvalidArgument(f"{_NAME}: {name} is {size}, but must not be negative")
 
 
-def _fake(*arguments: Any) -> Tensor:
-    """Of one tensor of scales, or of the four of scales that are quantized."""
-    x, packed, *scales, ends, n, blocksize, quant_type = arguments
+def _made(x: Tensor, packed: Tensor, scales: Sequence[Tensor], ends: Tensor, n: Any, *how: Any) -> Tensor:
     _require(x, "n", n)
-    _check(x, packed, scales, ends, (n, x.shape[-1]), blocksize, quant_type)
-    result: Tensor = x.new_empty((*x.shape[:-1], n))
-    return result
+    _check(x, packed, scales, ends, (n, x.shape[-1]), *how)
+    return x.new_empty((*x.shape[:-1], n))
+
+
+def _fake(x: Tensor, packed: Tensor, absmax: Tensor, ends: Tensor, n: Any, blocksize: int, quant_type: str) -> Tensor:
+    return _made(x, packed, (absmax,), ends, n, blocksize, quant_type)
+
+
+def _fake_nested(
+    x: Tensor,
+    packed: Tensor,
+    codes: Tensor,
+    absmax2: Tensor,
+    map: Tensor,  # noqa: A002 - the schema's name
+    offset: Tensor,
+    ends: Tensor,
+    n: Any,
+    blocksize: int,
+    quant_type: str,
+) -> Tensor:
+    return _made(x, packed, (codes, absmax2, map, offset), ends, n, blocksize, quant_type)
 
 
 def _fake_transposed(
@@ -142,7 +158,7 @@ def _bind(library: Library, key: str) -> Callable[..., Tensor]:
 
     def run(x: Tensor, packed: Tensor, *rest: Any) -> Tensor:
         *scales, ends, n, blocksize, quant_type = rest
-        _fake(x, packed, *rest)
+        _made(x, packed, scales, ends, n, blocksize, quant_type)
         refuse_freed(_NAME, x=x, packed=packed, **four_bit.named_scales(scales), ends=ends)
         if x.dtype == four_bit.dtypes(("float64",))[0]:
             return definition.product(x, packed, scales, ends, n, blocksize, quant_type)
@@ -243,8 +259,8 @@ OP = Op(
             schema="(Tensor x, Tensor packed, Tensor codes, Tensor absmax2, Tensor map, Tensor offset, Tensor ends,"
             " SymInt n, int blocksize, str quant_type) -> Tensor",
             bind=_bind,
-            fake=_fake,
-            reference=definition.grouped,
+            fake=_fake_nested,
+            reference=definition.nested,
             backward=Backward(_save, _gradients),
             terms=definition.terms,
             fixed=("packed", "codes", "absmax2", "map", "offset", "ends"),
