@@ -47,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--calls", type=int, default=10_000, help="odd calls that tests/python/test_hostile.py makes, of each kind"
     )
-    group.addoption("--calls-seed", type=int, help="the seed of an earlier run of them; without: a new one")
+    group.addoption("--calls-seed", type=int, help="the seed of other ones; --long draws it")
     group.addoption(
         "--bitsandbytes", metavar="PATH", help="tests/ of a checkout of bitsandbytes, to run with kernelwright"
     )
