@@ -33,34 +33,34 @@ enum : unsigned {
   kSumsPadding = 4,            // floats, to the same end
   kSumsCols = 8,               // columns that are summed over the warps at once
 
-  // --- matmul_4bit of few rows (matmul_rows.cuh)
-  kRowsWarpsLog2 = 3,
-  kRowsThreads = 32 << kRowsWarpsLog2,  // a block: one for each entry of the table
+  // --- matmul_4bit of few rows (matmul_gemv.cuh)
+  kGemvWarpsLog2 = 3,
+  kGemvThreads = 32 << kGemvWarpsLog2,  // a block: one for each entry of the table
   kEntryBytes = 256,
   kMapAt = 128,                            // in an entry
-  kOffsetAt = kRowsThreads * kEntryBytes,  // of quantized scales
+  kOffsetAt = kGemvThreads * kEntryBytes,  // of quantized scales
   kTableBytes = kOffsetAt + 16,
   kSharedScales = 256,  // bytes of those that a warp's lanes make for each other, of a half of its units
 
-  // --- matmul_4bit by warpgroups (matmul_panel.cuh): a slice is 64 of k, a step four slices, a stage two or four
-  kPanelWarps = 16,
-  kOwnWarps = kPanelWarps - 4,                        // of a block with a neighbour, those with rows of their own
-  kPanelWarpRows = 16,                                // of the weight
-  kPanelRows = kPanelWarps * kPanelWarpRows,          // of a block
-  kSidesRows = (kOwnWarps * 2 + 4) * kPanelWarpRows,  // of two side by side
-  kPanelSlice = 64,
-  kSliceBytes = kPanelSlice * 2,  // of a row of x
+  // --- matmul_4bit by warpgroups (matmul_narrow.cuh): a slice is 64 of k, a step four slices, a stage two or four
+  kNarrowWarps = 16,
+  kOwnWarps = kNarrowWarps - 4,                        // of a block with a neighbour, those with rows of their own
+  kNarrowWarpRows = 16,                                // of the weight
+  kNarrowRows = kNarrowWarps * kNarrowWarpRows,        // of a block
+  kSidesRows = (kOwnWarps * 2 + 4) * kNarrowWarpRows,  // of two side by side
+  kNarrowSlice = 64,
+  kSliceBytes = kNarrowSlice * 2,  // of a row of x
   kStepSlices = 4,
-  kStepBytes = 16 * 128,   // of a warp's codes
-  kStepSlots = 3,          // for these: all but one are on their way; with a fourth it is slower
-  kPairPitch = 256,        // bytes of the table for a byte of codes: its place is then part of an address
-  kPairBytes = 128,        // of these, for a pair of each lane
-  kScalesBox = 8 * 16,     // bytes of a step's scales of 8 rows: what such a line leaves
-  kPanelAlignment = 1024,  // of the table, and of what follows it
-  kPanelStages = 4,        // of x
-  kPanelXThreads = 128,
-  kPanelXUnits = 8,  // of a slice of a row, a thread each
-  kPanelSumThreads = 256,
+  kStepBytes = 16 * 128,    // of a warp's codes
+  kStepSlots = 3,           // for these: all but one are on their way; with a fourth it is slower
+  kPairPitch = 256,         // bytes of the table for a byte of codes: its place is then part of an address
+  kPairBytes = 128,         // of these, for a pair of each lane
+  kScalesBox = 8 * 16,      // bytes of a step's scales of 8 rows: what such a line leaves
+  kNarrowAlignment = 1024,  // of the table, and of what follows it
+  kNarrowStages = 4,        // of x
+  kNarrowXThreads = 128,
+  kNarrowXUnits = 8,  // of a slice of a row, a thread each
+  kNarrowSumThreads = 256,
 
   // --- matmul_4bit of many rows (matmul_wide.cuh): a step is 64 of k
   kWideThreads = 384,             // a warpgroup that copies, two that multiply
@@ -84,17 +84,17 @@ constexpr unsigned wide_stage_bytes(unsigned cols) { return cols * kWideDepth * 
 
 // Stages of a kernel for so many rows of x: what there is room for.
 constexpr unsigned wide_stages(unsigned cols) {
-  const unsigned room = kWideShared - kPanelAlignment - kWideTable - kWideWarps * kWideEnd - 512;
+  const unsigned room = kWideShared - kNarrowAlignment - kWideTable - kWideWarps * kWideEnd - 512;
   const unsigned stages = room / wide_stage_bytes(cols);
   return stages < kWideMostStages ? stages : unsigned{kWideMostStages};
 }
 
 // What such a block takes.
 constexpr unsigned wide_block_bytes(unsigned cols) {
-  return kPanelAlignment + kWideTable + wide_stages(cols) * wide_stage_bytes(cols) + kWideWarps * kWideEnd + 512;
+  return kNarrowAlignment + kWideTable + wide_stages(cols) * wide_stage_bytes(cols) + kWideWarps * kWideEnd + 512;
 }
 
 // Slices of a stage of a kernel for so many rows of x: with four each warp waits half as often.
-constexpr unsigned panel_stage_slices(unsigned cols) { return cols <= 16 ? 4 : 2; }
+constexpr unsigned narrow_stage_slices(unsigned cols) { return cols <= 16 ? 4 : 2; }
 
 }  // namespace kw

@@ -5,20 +5,20 @@
 //   rows   float16 and bfloat16 on tensor cores, for 1, 2 and up to 4, 8, 16 rows of x: k a multiple of 128, scales of
 //          64 elements or more, whole vectors
 //   tile   the same for up to 32 or 64 rows: k a multiple of 32
-//   panel  the same by warpgroups, for any number of rows in groups of up to 8, 16, 32 or 64: k a multiple of 64, on
+//   narrow  the same by warpgroups, for any number of rows in groups of up to 8, 16, 32 or 64: k a multiple of 64, on
 //          Hopper;
-//          panel_x brings x into its order, panel_sum adds up what clusters have of pieces of k
+//          narrow_x brings x into its order, narrow_sum adds up what clusters have of pieces of k
 //   wide   the same of more rows, in tiles of up to 96, 128, 160, 192 or 256: k a multiple of 32; wide_begin before it
 //          where blocks share tiles
 //   words  float32, for 1 and up to 4 rows of x at once, where eight codes of a row are a whole word
 //   any    everything else
 #include "ops/four_bit/device/matmul_any.cuh"
 #ifdef KW_HAS_WGMMA
-#include "ops/four_bit/device/matmul_panel.cuh"
-#include "ops/four_bit/device/matmul_panel_sum.cuh"
+#include "ops/four_bit/device/matmul_narrow.cuh"
+#include "ops/four_bit/device/matmul_narrow_sum.cuh"
 #include "ops/four_bit/device/matmul_wide.cuh"
 #endif
-#include "ops/four_bit/device/matmul_rows.cuh"
+#include "ops/four_bit/device/matmul_gemv.cuh"
 #include "ops/four_bit/device/matmul_tile.cuh"
 #include "ops/four_bit/device/matmul_words.cuh"
 #include "ops/four_bit/matmul_tuning.h"
@@ -34,25 +34,25 @@
       matmul_4bit_words##rows##_float32(const KwMatmul4bitParams p) {              \
     kw::Words4bit<rows>(p).run();                                                  \
   }
-#define KW_ROWS(cols, ranges, type, T)                                             \
-  extern "C" __global__ void __launch_bounds__(kw::kRowsThreads, cols > 8 ? 1 : 2) \
-      matmul_4bit_rows##cols##_##type(const KwMatmul4bitParams p) {                \
-    kw::Rows4bit<kw::T, cols, ranges>(p).run();                                    \
+#define KW_GEMV(cols, ranges, type, T)                                             \
+  extern "C" __global__ void __launch_bounds__(kw::kGemvThreads, cols > 8 ? 1 : 2) \
+      matmul_4bit_gemv##cols##_##type(const KwMatmul4bitParams p) {                \
+    kw::Gemv4bit<kw::T, cols, ranges>(p).run();                                    \
   }
 #define KW_TILE(cols, tiles, type, T)                                         \
   extern "C" __global__ void __launch_bounds__(KW_TILE##cols##_WARPS * 32, 1) \
       matmul_4bit_tile##cols##_##type(const KwMatmul4bitParams p) {           \
     kw::Tile4bit<kw::T, cols, tiles>(p).run();                                \
   }
-#define KW_PANEL(cols, type, T)                                                             \
-  extern "C" __global__ void __launch_bounds__(kw::kPanelWarps* kw::kWarp, 1)               \
-      matmul_4bit_panel##cols##_##type(const __grid_constant__ KwMatmul4bitPanelParams p) { \
-    kw::Panel4bit<kw::T, cols>(p).run();                                                    \
+#define KW_NARROW(cols, type, T)                                                              \
+  extern "C" __global__ void __launch_bounds__(kw::kNarrowWarps* kw::kWarp, 1)                \
+      matmul_4bit_narrow##cols##_##type(const __grid_constant__ KwMatmul4bitNarrowParams p) { \
+    kw::Narrow4bit<kw::T, cols>(p).run();                                                     \
   }
-#define KW_PANEL_SUM(type, T)                                            \
-  extern "C" __global__ void __launch_bounds__(kw::kPanelSumThreads)     \
-      matmul_4bit_panel_sum_##type(const KwMatmul4bitPanelSumParams p) { \
-    kw::matmul_4bit_panel_sum<kw::T>(p);                                 \
+#define KW_NARROW_SUM(type, T)                                             \
+  extern "C" __global__ void __launch_bounds__(kw::kNarrowSumThreads)      \
+      matmul_4bit_narrow_sum_##type(const KwMatmul4bitNarrowSumParams p) { \
+    kw::matmul_4bit_narrow_sum<kw::T>(p);                                  \
   }
 #define KW_WIDE(cols, type, T)                                                            \
   extern "C" __global__ void __launch_bounds__(kw::kWideThreads, 1)                       \
@@ -60,11 +60,11 @@
     kw::Wide4bit<kw::T, cols>(p).run();                                                   \
   }
 #define KW_TENSOR(type, T) \
-  KW_ROWS(1, 4, type, T)   \
-  KW_ROWS(2, 2, type, T)   \
-  KW_ROWS(4, 1, type, T)   \
-  KW_ROWS(8, 0, type, T)   \
-  KW_ROWS(16, 0, type, T)  \
+  KW_GEMV(1, 4, type, T)   \
+  KW_GEMV(2, 2, type, T)   \
+  KW_GEMV(4, 1, type, T)   \
+  KW_GEMV(8, 0, type, T)   \
+  KW_GEMV(16, 0, type, T)  \
   KW_TILE(32, 2, type, T)  \
   KW_TILE(64, 4, type, T)
 
@@ -78,19 +78,20 @@ KW_TENSOR(float16, Float16)
 KW_TENSOR(bfloat16, BFloat16)
 #endif
 #ifdef KW_HAS_WGMMA
-extern "C" __global__ void __launch_bounds__(kw::kPanelXThreads) matmul_4bit_panel_x(const KwMatmul4bitPanelXParams p) {
-  kw::matmul_4bit_panel_x(p);
+extern "C" __global__ void __launch_bounds__(kw::kNarrowXThreads)
+    matmul_4bit_narrow_x(const KwMatmul4bitNarrowXParams p) {
+  kw::matmul_4bit_narrow_x(p);
 }
-KW_PANEL_SUM(float16, Float16)
-KW_PANEL_SUM(bfloat16, BFloat16)
-KW_PANEL(8, float16, Float16)
-KW_PANEL(16, float16, Float16)
-KW_PANEL(32, float16, Float16)
-KW_PANEL(64, float16, Float16)
-KW_PANEL(8, bfloat16, BFloat16)
-KW_PANEL(16, bfloat16, BFloat16)
-KW_PANEL(32, bfloat16, BFloat16)
-KW_PANEL(64, bfloat16, BFloat16)
+KW_NARROW_SUM(float16, Float16)
+KW_NARROW_SUM(bfloat16, BFloat16)
+KW_NARROW(8, float16, Float16)
+KW_NARROW(16, float16, Float16)
+KW_NARROW(32, float16, Float16)
+KW_NARROW(64, float16, Float16)
+KW_NARROW(8, bfloat16, BFloat16)
+KW_NARROW(16, bfloat16, BFloat16)
+KW_NARROW(32, bfloat16, BFloat16)
+KW_NARROW(64, bfloat16, BFloat16)
 extern "C" __global__ void __launch_bounds__(kw::kWideBeginThreads)
     matmul_4bit_wide_begin(const KwMatmul4bitWideBeginParams p) {
   kw::matmul_4bit_wide_begin(p);

@@ -15,6 +15,6 @@
  * By warpgroups: up to how many rows of x of a group the product begins before the kernel that orders x has waited, and
  * waits for it before it sends for weights. With more it sends for weights as soon as that one has waited.
  */
-#define KW_PANEL_EARLY_COLS 16
+#define KW_NARROW_EARLY_COLS 16
 
 #endif

@@ -69,7 +69,7 @@ struct KwMatmul4bitParams {
   unsigned row_warps;    /* warps side by side along the rows of a tile */
   unsigned k_warps_log2; /* and along k, each of which takes four chunks of a step */
   unsigned stages;       /* of the pipeline: 2, 3 or 4 */
-  /* Those for few rows of x: csrc/ops/four_bit/device/matmul_rows.cuh */
+  /* Those for few rows of x: csrc/ops/four_bit/device/matmul_gemv.cuh */
   unsigned row_blocks;  /* 64 of k, a row; `steps` and `k_warps_log2` as above */
   unsigned last_block;  /* of two, of the weight's, counted through */
   unsigned block_units; /* a block, of rows of the weight */
@@ -79,8 +79,8 @@ struct KwMatmul4bitParams {
   int vectors; /* x and its pitch are for 16 bytes */
 };
 
-/* x of m rows as csrc/ops/four_bit/device/matmul_panel_x.cuh has it. */
-struct KwMatmul4bitPanelXParams {
+/* x of m rows as csrc/ops/four_bit/device/matmul_narrow_x.cuh has it. */
+struct KwMatmul4bitNarrowXParams {
   char* to;
   const char* x;
   long long x_pitch;
@@ -92,8 +92,8 @@ struct KwMatmul4bitPanelXParams {
   int early;       /* whether the product may begin before this kernel has waited: it waits for all of it then */
 };
 
-/* The product by warpgroups: csrc/ops/four_bit/device/matmul_panel.cuh */
-struct KwMatmul4bitPanelParams {
+/* The product by warpgroups: csrc/ops/four_bit/device/matmul_narrow.cuh */
+struct KwMatmul4bitNarrowParams {
   struct KwTensorMap codes;        /* bytes, boxes of a warp's step */
   struct KwTensorMap float_scales; /* boxes of half of a warp's rows, for which there are two */
   int boxed_scales;                /* whether there are these; else each scale is made of these two and `scales` */
@@ -116,8 +116,8 @@ struct KwMatmul4bitPanelParams {
   float by;
 };
 
-/* y of the pieces' sums: csrc/ops/four_bit/device/matmul_panel_sum.cuh */
-struct KwMatmul4bitPanelSumParams {
+/* y of the pieces' sums: csrc/ops/four_bit/device/matmul_narrow_sum.cuh */
+struct KwMatmul4bitNarrowSumParams {
   char* y;
   const char* sums;
   const char* bias; /* null: none */

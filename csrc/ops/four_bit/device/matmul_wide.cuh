@@ -16,8 +16,8 @@
 #include "device/ptx/wgmma_bf16_registers.cuh"
 #include "device/ptx/wgmma_f16_registers.cuh"
 #include "device/ptx/wgmma_wait.cuh"
-#include "ops/four_bit/device/matmul_wide_end.cuh"
-#include "ops/four_bit/device/matmul_wide_feed.cuh"
+#include "ops/four_bit/device/matmul_wide_epilogue.cuh"
+#include "ops/four_bit/device/matmul_wide_producer.cuh"
 
 namespace kw {
 
@@ -27,12 +27,12 @@ struct alignas(8) Pair4bit {
 
 template <class T, u32 kCols>
 struct Wide4bit {
-  using Place = WidePlace4bit<kCols>;
-  using End = WideEnd4bit<T, kCols>;
+  using Shared = WideShared4bit<kCols>;
+  using End = WideEpilogue4bit<T, kCols>;
   using Sums = typename End::Sums;
   using Left = u32[4][4];
   const KwMatmul4bitWideParams& p;
-  const Place place;
+  const Shared shared;
   u32 rank;  // in the cluster
 
   __device__ __forceinline__ explicit Wide4bit(const KwMatmul4bitWideParams& p)
@@ -43,26 +43,26 @@ struct Wide4bit {
     for (u32 i = threadIdx.x; i < 256 * 8; i += kWideThreads) {
       const u32 byte = i / 8, first = bits_of_float(p.values[byte >> 4]), second = bits_of_float(p.values[byte & 15]);
       const u32 word[4] = {first, second, first, second};
-      store_shared<16>(place.table + byte * kPairPitch + i % 8 * 16, word);
+      store_shared<16>(shared.table + byte * kPairPitch + i % 8 * 16, word);
     }
   }
 
   __device__ __forceinline__ void copy() const {
     constexpr u32 kShare = kCols / kWideCluster;
-    typename Place::X::Stage stage;
-    WideWalk4bit walk(p);
+    typename Shared::X::Stage stage;
+    WideScheduler4bit scheduler(p);
     WidePiece4bit piece;
 #pragma unroll 1
-    while (walk.next(piece)) {
+    while (scheduler.next(piece)) {
       const u32 first = piece.tile.row * kCols + rank * kShare;
       const u32 row = (piece.tile.column * kWideCluster + rank) * kWideRows;
 #pragma unroll 1
       for (u32 step = 0; step < piece.count; ++step, stage.advance()) {
-        place.x.acquire(stage, Place::kStageBytes);
-        const u32 k = (piece.first + step) * kWideDepth, to = place.x.at(stage), full = place.x.full(stage);
+        shared.x.acquire(stage, Shared::kStageBytes);
+        const u32 k = (piece.first + step) * kWideDepth, to = shared.x.at(stage), full = shared.x.full(stage);
         const u32 of_x[2] = {k, first}, of_codes[2] = {k / 2, row};
-        tma_load_multicast(to + rank * (Place::kXBytes / kWideCluster), &p.x, of_x, full, (1u << kWideCluster) - 1);
-        tma_load(to + Place::kXBytes, &p.codes, of_codes, full);
+        tma_load_multicast(to + rank * (Shared::kXBytes / kWideCluster), &p.x, of_x, full, (1u << kWideCluster) - 1);
+        tma_load(to + Shared::kXBytes, &p.codes, of_codes, full);
       }
     }
   }
@@ -76,20 +76,20 @@ struct Wide4bit {
   // What a warp that multiplies has at hand: of the lane, where its codes and scales are in a slot.
   struct Worker {
     u32 warp, lane_pairs, codes, scales;
-    typename Place::X::Stage stage, before;
-    typename Place::Codes::Stage slot;
+    typename Shared::X::Stage stage, before;
+    typename Shared::Codes::Stage slot;
   };
 
   // The left matrices of a step.
   __device__ __forceinline__ void look_up(Worker& w, Left& left) const {
     u32 codes[4], scales[2][2];
-    const u32 at = place.slot(w.slot);
-    place.codes.wait(w.slot);
+    const u32 at = shared.slot(w.slot);
+    shared.codes.wait(w.slot);
     load_shared<16>(at + w.codes, codes);
     load_shared<8>(at + w.scales, scales[0]);
     load_shared<8>(at + w.scales + 8 * 8, scales[1]);
     __syncwarp();
-    place.codes.template leave<1>(w.slot);
+    shared.codes.template leave<1>(w.slot);
     w.slot.advance();
 #pragma unroll
     for (u32 i = 0; i < 16; ++i) {
@@ -116,11 +116,11 @@ struct Wide4bit {
   // products have been issued, and the registers of the step before are free then.
   __device__ __forceinline__ void add_step(Sums& d, Worker& w, const Left& left, Left& next, u32 step,
                                            u32 count) const {
-    place.x.wait(w.stage);
-    multiply(d, left, smem_matrix(place.x.at(w.stage)));
+    shared.x.wait(w.stage);
+    multiply(d, left, smem_matrix(shared.x.at(w.stage)));
     if (step > 0) {
       wgmma_wait<1>();
-      place.x.template leave<kWideCluster>(w.before);
+      shared.x.template leave<kWideCluster>(w.before);
     }
     w.before = w.stage;
     w.stage.advance();
@@ -138,7 +138,7 @@ struct Wide4bit {
       if (step + 1 < count) add_step(d, w, left[1], left[0], step + 1, count);
     }
     wgmma_wait<0>(d);
-    place.x.template leave<kWideCluster>(w.before);
+    shared.x.template leave<kWideCluster>(w.before);
   }
 
   __device__ __forceinline__ void consume() const {
@@ -146,16 +146,16 @@ struct Wide4bit {
     w.warp = same_in_warp(threadIdx.x / kWarp) - 4;
     w.lane_pairs = computed_once(threadIdx.x % 16 * 8);
     const u32 lane = threadIdx.x % kWarp;
-    w.codes = computed_once(w.warp * Place::kUnits + Place::unit(lane / 4, lane % 4));
-    w.scales = computed_once(Place::scales(w.warp * 16 + lane / 4));
-    const End end{p, rank, w.warp, place.results + w.warp * kWideEnd};
-    WideWalk4bit walk(p);
+    w.codes = computed_once(w.warp * Shared::kUnits + Shared::unit(lane / 4, lane % 4));
+    w.scales = computed_once(Shared::scales(w.warp * 16 + lane / 4));
+    const End end{p, rank, w.warp, shared.results + w.warp * kWideEnd};
+    WideScheduler4bit scheduler(p);
     WidePiece4bit piece;
 #pragma unroll 1
-    while (walk.next(piece)) {
+    while (scheduler.next(piece)) {
       Sums d;
       add_steps(d, w, piece.count);
-      end.run(d, walk, piece);
+      end.run(d, scheduler, piece);
     }
   }
 
@@ -168,14 +168,14 @@ struct Wide4bit {
   __device__ __forceinline__ void run() const {
     allow_next_kernel();
     fill_table();
-    if (threadIdx.x == 0) place.init();
+    if (threadIdx.x == 0) shared.init();
     meet();
     wait_for_previous_kernel();
     if (threadIdx.x < 128) {
       release_registers<72>();
       const u32 warp = same_in_warp(threadIdx.x / kWarp);
       if (warp > 0) {
-        WideFeed4bit<kCols>(p, rank, warp - 1).run();
+        WideProducer4bit<kCols>(p, rank, warp - 1).run();
       } else if (one_lane()) {
         copy();
       }

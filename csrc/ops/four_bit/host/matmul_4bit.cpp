@@ -5,10 +5,10 @@
 
 #include "core/tensor_map.h"
 #include "ops/four_bit/host/checks.h"
-#include "ops/four_bit/host/matmul_panel_plan.h"
+#include "ops/four_bit/host/matmul_gemv_plan.h"
+#include "ops/four_bit/host/matmul_narrow_plan.h"
 #include "ops/four_bit/host/matmul_params.h"
 #include "ops/four_bit/host/matmul_plan.h"
-#include "ops/four_bit/host/matmul_rows_plan.h"
 #include "ops/four_bit/host/matmul_wide.h"
 #include "ops/four_bit/host/matmul_wide_plan.h"
 #include "ops/four_bit/host/tensors.h"
@@ -20,16 +20,16 @@ using namespace four_bit_checks;
 
 using namespace matmul_4bit_plan;
 
-#define KW_ROWS(cols) {{"matmul_4bit_rows" cols "_float16"}, {"matmul_4bit_rows" cols "_bfloat16"}}
-#define KW_PANEL(cols) {{"matmul_4bit_panel" cols "_float16"}, {"matmul_4bit_panel" cols "_bfloat16"}}
+#define KW_GEMV(cols) {{"matmul_4bit_gemv" cols "_float16"}, {"matmul_4bit_gemv" cols "_bfloat16"}}
+#define KW_NARROW(cols) {{"matmul_4bit_narrow" cols "_float16"}, {"matmul_4bit_narrow" cols "_bfloat16"}}
 
 Module module{"matmul_4bit"};
-Kernel rows_kernels[][2] = {KW_ROWS("1"), KW_ROWS("2"), KW_ROWS("4"), KW_ROWS("8"), KW_ROWS("16")};
+Kernel gemv_kernels[][2] = {KW_GEMV("1"), KW_GEMV("2"), KW_GEMV("4"), KW_GEMV("8"), KW_GEMV("16")};
 Kernel tile_kernels[kKinds][2] = {{{"matmul_4bit_tile32_float16"}, {"matmul_4bit_tile32_bfloat16"}},
                                   {{"matmul_4bit_tile64_float16"}, {"matmul_4bit_tile64_bfloat16"}}};
-Kernel panel_kernels[kPanelKinds][2] = {KW_PANEL("8"), KW_PANEL("16"), KW_PANEL("32"), KW_PANEL("64")};
-Kernel panel_sum_kernels[2] = {{"matmul_4bit_panel_sum_float16"}, {"matmul_4bit_panel_sum_bfloat16"}};
-Kernel panel_x_kernel{"matmul_4bit_panel_x"};
+Kernel narrow_kernels[kNarrowKinds][2] = {KW_NARROW("8"), KW_NARROW("16"), KW_NARROW("32"), KW_NARROW("64")};
+Kernel narrow_sum_kernels[2] = {{"matmul_4bit_narrow_sum_float16"}, {"matmul_4bit_narrow_sum_bfloat16"}};
+Kernel narrow_x_kernel{"matmul_4bit_narrow_x"};
 Kernel any_kernels[3] = {{"matmul_4bit_any_float32"}, {"matmul_4bit_any_float16"}, {"matmul_4bit_any_bfloat16"}};
 Kernel words_kernels[2] = {{"matmul_4bit_words1_float32"}, {"matmul_4bit_words4_float32"}};
 
@@ -42,20 +42,20 @@ Matmul4bit later(Matmul4bit a, int64_t row) {
   return a;
 }
 
-kw_status run_rows(const Context& context, void* stream, const Matmul4bit& a) {
-  const Rows plan = plan_rows(a, *context.device);
+kw_status run_gemv(const Context& context, void* stream, const Matmul4bit& a) {
+  const Rows plan = plan_gemv(a, *context.device);
   KwMatmul4bitParams p = chunked_params(a);
   p.steps = static_cast<unsigned>(plan.steps);
   p.k_warps_log2 = static_cast<unsigned>(plan.k_warps_log2);
-  p.row_blocks = static_cast<unsigned>(a.k / kRowsBlock);
+  p.row_blocks = static_cast<unsigned>(a.k / kGemvBlock);
   p.block_units = static_cast<unsigned>(plan.units / plan.grid);
-  p.last_block = static_cast<unsigned>(a.n * (a.k / kRowsBlock) - 2);
+  p.last_block = static_cast<unsigned>(a.n * (a.k / kGemvBlock) - 2);
   p.group_units = static_cast<unsigned>(plan.group);
   p.more_units = static_cast<unsigned>(plan.units % plan.grid);
-  Launch how{static_cast<uint32_t>(plan.grid), kRowsThreads};
+  Launch how{static_cast<uint32_t>(plan.grid), kGemvThreads};
   how.shared = static_cast<uint32_t>(plan.shared);
   how.overlap = true;
-  return launch(context, rows_kernels[plan.kind][a.dtype - KW_FLOAT16], how, stream, &p, sizeof p);
+  return launch(context, gemv_kernels[plan.kind][a.dtype - KW_FLOAT16], how, stream, &p, sizeof p);
 }
 
 // One launch, of at most the rows that a kernel can take.
@@ -79,26 +79,26 @@ kw_status run_tile(const Context& context, void* stream, const Matmul4bit& a) {
   return launch(context, tile_kernels[plan.kind][a.dtype - KW_FLOAT16], how, stream, &p, sizeof p);
 }
 
-kw_status run_panel_x(const Context& context, void* stream, const Matmul4bit& a, const Panel& plan) {
-  KwMatmul4bitPanelXParams p{};
+kw_status run_narrow_x(const Context& context, void* stream, const Matmul4bit& a, const Narrow& plan) {
+  KwMatmul4bitNarrowXParams p{};
   p.to = static_cast<char*>(a.workspace);
   p.x = static_cast<const char*>(a.x);
   p.x_pitch = a.x_stride * size_of(a.dtype);
   p.m = static_cast<unsigned>(a.m);
-  p.rows = static_cast<unsigned>(plan.groups * kPanelCols[plan.kind]);
-  p.group_log2 = static_cast<unsigned>(log2_of(kPanelCols[plan.kind]));
-  p.slices = static_cast<unsigned>(a.k / kPanelSlice);
+  p.rows = static_cast<unsigned>(plan.groups * kNarrowCols[plan.kind]);
+  p.group_log2 = static_cast<unsigned>(log2_of(kNarrowCols[plan.kind]));
+  p.slices = static_cast<unsigned>(a.k / kNarrowSlice);
   p.aligned = words_of_x(a);
-  p.early = kPanelCols[plan.kind] <= KW_PANEL_EARLY_COLS;
-  const int64_t units = int64_t{p.rows} * p.slices * kPanelXUnits;
-  Launch how{static_cast<uint32_t>(ratio_up(units, kPanelXThreads)), kPanelXThreads};
+  p.early = kNarrowCols[plan.kind] <= KW_NARROW_EARLY_COLS;
+  const int64_t units = int64_t{p.rows} * p.slices * kNarrowXUnits;
+  Launch how{static_cast<uint32_t>(ratio_up(units, kNarrowXThreads)), kNarrowXThreads};
   how.overlap = true;
-  return launch(context, panel_x_kernel, how, stream, &p, sizeof p);
+  return launch(context, narrow_x_kernel, how, stream, &p, sizeof p);
 }
 
-kw_status run_panel_sum(const Context& context, void* stream, const Matmul4bit& a, const KwMatmul4bitParams& common,
-                        const KwMatmul4bitPanelParams& of) {
-  KwMatmul4bitPanelSumParams p{};
+kw_status run_narrow_sum(const Context& context, void* stream, const Matmul4bit& a, const KwMatmul4bitParams& common,
+                         const KwMatmul4bitNarrowParams& of) {
+  KwMatmul4bitNarrowSumParams p{};
   p.y = common.y;
   p.sums = of.sums;
   p.bias = common.bias;
@@ -107,28 +107,28 @@ kw_status run_panel_sum(const Context& context, void* stream, const Matmul4bit& 
   p.n = of.n;
   p.pieces = of.pieces;
   p.by = common.by;
-  p.row_blocks = static_cast<unsigned>(ratio_up(a.n, kPanelSumThreads));
-  Launch how{p.row_blocks * p.m, kPanelSumThreads};
+  p.row_blocks = static_cast<unsigned>(ratio_up(a.n, kNarrowSumThreads));
+  Launch how{p.row_blocks * p.m, kNarrowSumThreads};
   how.overlap = true;
-  return launch(context, panel_sum_kernels[a.dtype - KW_FLOAT16], how, stream, &p, sizeof p);
+  return launch(context, narrow_sum_kernels[a.dtype - KW_FLOAT16], how, stream, &p, sizeof p);
 }
 
 // Boxes of a warp's step. Scales have some where each is for 64 elements and rows of them are whole vectors.
-kw_status describe_panel(const Context& context, const Matmul4bit& a, KwMatmul4bitPanelParams* p) {
+kw_status describe_narrow(const Context& context, const Matmul4bit& a, KwMatmul4bitNarrowParams* p) {
   const int64_t bytes = a.k / 2;
   KW_TRY(encode(context,
-                matrix_map(a.packed, KW_UINT8, a.n, bytes, bytes, kPanelWarpRows, kPanelStep / 2, Swizzle::k128),
+                matrix_map(a.packed, KW_UINT8, a.n, bytes, bytes, kNarrowWarpRows, kNarrowStep / 2, Swizzle::k128),
                 &p->codes));
-  const int64_t slices = a.k / kPanelSlice;
+  const int64_t slices = a.k / kNarrowSlice;
   const char* const absmax = p->scales.absmax;
   p->code_mask = 255;
   p->scales_log2 = static_cast<unsigned>(log2_of(kScalesABlock));
   if (absmax == nullptr) return KW_OK;
-  if (a.blocksize == int64_t{kPanelSlice} && aligned_to(absmax, kVectorBytes) && slices * 4 % kVectorBytes == 0) {
+  if (a.blocksize == int64_t{kNarrowSlice} && aligned_to(absmax, kVectorBytes) && slices * 4 % kVectorBytes == 0) {
     p->boxed_scales = 1;
     return encode(context,
-                  matrix_map(absmax, KW_FLOAT32, a.n, slices, slices * 4, kPanelWarpRows / 2, kPanelStep / kPanelSlice,
-                             Swizzle::kNone),
+                  matrix_map(absmax, KW_FLOAT32, a.n, slices, slices * 4, kNarrowWarpRows / 2,
+                             kNarrowStep / kNarrowSlice, Swizzle::kNone),
                   &p->float_scales);
   }
   p->scales.codes = p->scales.absmax2 = p->scales.map = p->scales.offset = absmax;
@@ -136,11 +136,11 @@ kw_status describe_panel(const Context& context, const Matmul4bit& a, KwMatmul4b
   return KW_OK;
 }
 
-kw_status run_panel(const Context& context, void* stream, const Matmul4bit& a) {
-  const Panel plan = plan_panel(a, *context.device);
+kw_status run_narrow(const Context& context, void* stream, const Matmul4bit& a) {
+  const Narrow plan = plan_narrow(a, *context.device);
   const KwMatmul4bitParams common = params_of(a, kFactors[a.dtype][a.quant_type]);
-  KW_TRY(run_panel_x(context, stream, a, plan));
-  KwMatmul4bitPanelParams p{};
+  KW_TRY(run_narrow_x(context, stream, a, plan));
+  KwMatmul4bitNarrowParams p{};
   p.y = common.y;
   p.x = static_cast<const char*>(a.workspace);
   p.packed = common.packed;
@@ -150,20 +150,20 @@ kw_status run_panel(const Context& context, void* stream, const Matmul4bit& a) {
   p.m = static_cast<unsigned>(a.m);
   p.n = static_cast<unsigned>(a.n);
   p.pieces = static_cast<unsigned>(plan.pieces);
-  if (plan.pieces > 1) p.sums = static_cast<char*>(a.workspace) + panel_x_bytes(a.m, a.k);
-  p.slices = static_cast<unsigned>(a.k / kPanelSlice);
+  if (plan.pieces > 1) p.sums = static_cast<char*>(a.workspace) + narrow_x_bytes(a.m, a.k);
+  p.slices = static_cast<unsigned>(a.k / kNarrowSlice);
   p.groups = static_cast<unsigned>(plan.groups);
   p.split = static_cast<unsigned>(plan.split);
   p.sides = static_cast<unsigned>(plan.sides);
   memcpy(p.values, common.values, sizeof p.values);
   p.by = common.by;
-  KW_TRY(describe_panel(context, a, &p));
-  Launch how{static_cast<uint32_t>(plan.grid), kPanelThreads};
+  KW_TRY(describe_narrow(context, a, &p));
+  Launch how{static_cast<uint32_t>(plan.grid), kNarrowThreads};
   how.shared = static_cast<uint32_t>(plan.shared);
   how.cluster = static_cast<uint32_t>(plan.split * plan.sides);
   how.overlap = true;
-  KW_TRY(launch(context, panel_kernels[plan.kind][a.dtype - KW_FLOAT16], how, stream, &p, sizeof p));
-  return plan.pieces > 1 ? run_panel_sum(context, stream, a, common, p) : KW_OK;
+  KW_TRY(launch(context, narrow_kernels[plan.kind][a.dtype - KW_FLOAT16], how, stream, &p, sizeof p));
+  return plan.pieces > 1 ? run_narrow_sum(context, stream, a, common, p) : KW_OK;
 }
 
 kw_status run_any(const Context& context, void* stream, const Matmul4bit& a) {
@@ -210,9 +210,9 @@ kw_status run_words(const Context& context, void* stream, const Matmul4bit& a) {
 
 kw_status run_on_device(const Context& context, void* stream, const Matmul4bit& a) {
   if (can_wide(a, context.features)) {
-    if (places_for_wide(a)) return run_wide(context, stream, a);
+    if (fits_wide(a)) return run_wide(context, stream, a);
     // By groups of rows, for which there is a workspace.
-    constexpr int64_t kGroup = kPanelCols[kPanelKinds - 1];
+    constexpr int64_t kGroup = kNarrowCols[kNarrowKinds - 1];
     for (int64_t row = 0; row < a.m; row += kGroup) {
       Matmul4bit part = later(a, row);
       if (part.m > kGroup) part.m = kGroup;
@@ -220,15 +220,15 @@ kw_status run_on_device(const Context& context, void* stream, const Matmul4bit& 
     }
     return KW_OK;
   }
-  if (aligned_to(a.packed, kVectorBytes) && takes_panel(a, *context.device, context.features))
-    return run_panel(context, stream, a);
+  if (aligned_to(a.packed, kVectorBytes) && takes_narrow(a, *context.device, context.features))
+    return run_narrow(context, stream, a);
   if (whole_words(a)) return run_words(context, stream, a);
   if (!tiled(a, context.features)) return run_any(context, stream, a);
   constexpr int64_t kWidest = kCols[kKinds - 1];
   for (int64_t row = 0; row < a.m; row += kWidest) {
     Matmul4bit slice = later(a, row);
     if (slice.m > kWidest) slice.m = kWidest;
-    KW_TRY(few_rows(slice) ? run_rows(context, stream, slice) : run_tile(context, stream, slice));
+    KW_TRY(few_rows(slice) ? run_gemv(context, stream, slice) : run_tile(context, stream, slice));
   }
   return KW_OK;
 }
@@ -245,8 +245,8 @@ kw_status workspace_bytes(int32_t device, const Matmul4bit& a, int64_t* bytes) {
   KW_TRY(module_context(module, device, &context));
   if (can_wide(a, context.features)) {
     *bytes = wide_workspace(a, *context.device, context.features);
-  } else if (takes_panel(a, *context.device, context.features)) {
-    *bytes = panel_workspace(a, *context.device);
+  } else if (takes_narrow(a, *context.device, context.features)) {
+    *bytes = narrow_workspace(a, *context.device);
   }
   return KW_OK;
 }

@@ -7,7 +7,7 @@
 
 namespace kw {
 
-// Of what can_wide() and places_for_wide() say yes to.
+// Of what can_wide() and fits_wide() say yes to.
 kw_status run_wide(const Context& context, void* stream, const Matmul4bit& a);
 
 }  // namespace kw

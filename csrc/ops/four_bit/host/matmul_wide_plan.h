@@ -2,7 +2,7 @@
 // In what geometry the kernels for many rows of x (csrc/ops/four_bit/device/matmul_wide.cuh) run.
 #pragma once
 
-#include "ops/four_bit/host/matmul_panel_plan.h"
+#include "ops/four_bit/host/matmul_narrow_plan.h"
 
 namespace kw::matmul_4bit_plan {
 
@@ -35,7 +35,7 @@ inline bool can_wide(const Matmul4bit& a, uint32_t features) {
 }
 
 // Whether the addresses are for boxes of x and vectors of codes.
-inline bool places_for_wide(const Matmul4bit& a) {
+inline bool fits_wide(const Matmul4bit& a) {
   return aligned_to(a.packed, kVectorBytes) && vectors_of_x(a) && (a.m == 1 || a.x_stride >= a.k);
 }
 
@@ -106,12 +106,12 @@ inline int64_t wide_sums(const Wide& plan) { return wide_flags(plan) * kWideCols
 inline int64_t wide_workspace(const Matmul4bit& a, const Device& device, uint32_t features) {
   const Wide plan = plan_wide(a, device);
   int64_t bytes = wide_flags(plan) * 4 + wide_sums(plan);
-  const int64_t groups[] = {kPanelCols[kPanelKinds - 1], a.m % kPanelCols[kPanelKinds - 1]};
+  const int64_t groups[] = {kNarrowCols[kNarrowKinds - 1], a.m % kNarrowCols[kNarrowKinds - 1]};
   for (const int64_t rows : groups) {
     Matmul4bit part = a;
     part.m = rows;
-    if (rows == 0 || !can_panel(part, features)) continue;
-    const int64_t needed = panel_workspace(part, device);
+    if (rows == 0 || !can_narrow(part, features)) continue;
+    const int64_t needed = narrow_workspace(part, device);
     if (needed > bytes) bytes = needed;
   }
   return bytes > 0 ? bytes : kVectorBytes;

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: MIT
-// How x gets to where the tensor cores of matmul_panel.cuh read it: stages that some warps copy for all.
+// How x gets to where the tensor cores of matmul_narrow.cuh read it: stages that some warps copy for all.
 #pragma once
 
 #include "device/ptx/bulk.cuh"
 #include "device/ptx/wgmma.cuh"
-#include "ops/four_bit/device/matmul_panel_place.cuh"
+#include "ops/four_bit/device/matmul_narrow_shared.cuh"
 
 namespace kw {
 
 // Stages of x, in the order in which all warps read them.
 template <u32 kCols>
-struct PanelX4bit {
-  using Place = PanelPlace4bit<kCols>;
+struct NarrowX4bit {
+  using Shared = NarrowShared4bit<kCols>;
   static constexpr u32 kCopying = 8;  // warps that copy in turn, all of which have a part in every step
-  static constexpr u32 kStages = Place::kStages, kStageSlices = Place::kStageSlices;
+  static constexpr u32 kStages = Shared::kStages, kStageSlices = Shared::kStageSlices;
   static constexpr u32 kStepStages = kStepSlices / kStageSlices;
-  const Place place;
+  const Shared shared;
   const char* from;  // the block's first slice
   u32 slices;        // of the block; stages are counted from the first on
 
-  __device__ __forceinline__ PanelX4bit(const KwMatmul4bitPanelParams& p, const PanelPart4bit& part)
-      : from(p.x + (part.group * u64{p.slices} + part.step * kStepSlices) * Place::kSlice), slices(part.slices) {}
+  __device__ __forceinline__ NarrowX4bit(const KwMatmul4bitNarrowParams& p, const NarrowPart4bit& part)
+      : from(p.x + (part.group * u64{p.slices} + part.step * kStepSlices) * Shared::kSlice), slices(part.slices) {}
 
   // The warps with shared rows have no part in every other step, and its stages.
   __device__ __forceinline__ void init(u32 split, u32 sides, u32 side) const {
-    static_assert(kStages % (2 * kStepStages) == 0, "a place is for stages of odd steps, or of even ones");
+    static_assert(kStages % (2 * kStepStages) == 0, "a slot is for stages of odd steps, or of even ones");
 #pragma unroll 1
     for (u32 i = 0; i < kStages; ++i) {
-      barrier_init(place.full(i), 1);
-      barrier_init(place.empty(i), sides == 1 || i / kStepStages % 2 == side ? kPanelWarps : kOwnWarps);
+      barrier_init(shared.full(i), 1);
+      barrier_init(shared.empty(i), sides == 1 || i / kStepStages % 2 == side ? kNarrowWarps : kOwnWarps);
     }
-    barrier_init(place.sums_barrier(), split > 1 ? kPanelWarps : kPanelWarps - kOwnWarps);
+    barrier_init(shared.sums_barrier(), split > 1 ? kNarrowWarps : kNarrowWarps - kOwnWarps);
     barriers_are_there();
   }
 
@@ -38,10 +38,10 @@ struct PanelX4bit {
   __device__ __forceinline__ void copy(u32 wanted) const {
     const u32 first = wanted * kStageSlices, slot = wanted % kStages;
     if (first >= slices) return;
-    const u32 left = slices - first, bytes = (left < kStageSlices ? left : kStageSlices) * Place::kSlice;
-    if (wanted >= kStages) barrier_wait(place.empty(slot), (wanted / kStages - 1) & 1u);
-    barrier_expect(place.full(slot), bytes);
-    copy_bulk(place.x + slot * Place::kStage, from + first * u64{Place::kSlice}, bytes, place.full(slot));
+    const u32 left = slices - first, bytes = (left < kStageSlices ? left : kStageSlices) * Shared::kSlice;
+    if (wanted >= kStages) barrier_wait(shared.empty(slot), (wanted / kStages - 1) & 1u);
+    barrier_expect(shared.full(slot), bytes);
+    copy_bulk(shared.x + slot * Shared::kStage, from + first * u64{Shared::kSlice}, bytes, shared.full(slot));
   }
 
   __device__ __forceinline__ void begin() const {
@@ -52,14 +52,14 @@ struct PanelX4bit {
 
   // The right matrix that begins with the stage, now that it is there.
   __device__ __forceinline__ u32 wait(u32 stage) const {
-    barrier_wait(place.full(stage % kStages), stage / kStages & 1u);
-    return smem_matrix(place.x + stage % kStages * Place::kStage);
+    barrier_wait(shared.full(stage % kStages), stage / kStages & 1u);
+    return smem_matrix(shared.x + stage % kStages * Shared::kStage);
   }
 
   // The warp has read a stage. What it and the others have left before, and those have had time for, is copied to, by
   // some warps in turn.
   __device__ __forceinline__ void leave(u32 left) const {
-    if (threadIdx.x % kWarp == 0) barrier_arrive(place.empty(left % kStages));
+    if (threadIdx.x % kWarp == 0) barrier_arrive(shared.empty(left % kStages));
     if (threadIdx.x == left % kCopying * kWarp && left > 0) copy(left + kStages - 1);
     __syncwarp();
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Whether the kernels for few rows of x get a geometry that a device can run, in which each block has units and each
 // unit one block.
-#include "ops/four_bit/host/matmul_rows_plan.h"
+#include "ops/four_bit/host/matmul_gemv_plan.h"
 
 #include "../../../cpp/check.h"
 
@@ -15,16 +15,16 @@ static const kw::Device kDevices[] = {{0, 90, 132, 2048, 232448, 233472, 60 << 2
 static Rows plan(const kw::Device& device, int64_t m, int64_t n, int64_t k) {
   kw::Matmul4bit a{};
   a.m = m, a.n = n, a.k = k, a.blocksize = 64, a.dtype = KW_BFLOAT16;
-  return plan_rows(a, device);
+  return plan_gemv(a, device);
 }
 
 CASE(every_shape) {
   for (const auto& device : kDevices) {
-    for (int64_t m = 1; m <= kRowsMost; ++m) {
+    for (int64_t m = 1; m <= kGemvMost; ++m) {
       for (int64_t n = 1; n <= 30000; n += n < 3000 ? 1 : 997) {
         for (const int64_t k : {128, 4096, 28672}) {
           const Rows p = plan(device, m, n, k);
-          CHECK(kRowsKinds[p.kind].cols >= m && p.grid >= 1 && p.grid <= p.units && p.group >= 1 &&
+          CHECK(kGemvKinds[p.kind].cols >= m && p.grid >= 1 && p.grid <= p.units && p.group >= 1 &&
                     p.shared <= device.shared_per_block,
                 "m %lld, n %lld, k %lld on a device of %d multiprocessors", (long long)m, (long long)n, (long long)k,
                 device.multiprocessors);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The weight on its way to the warps of matmul_panel.cuh: codes and scales, which each warp copies for itself into
+// The weight on its way to the warps of matmul_narrow.cuh: codes and scales, which each warp copies for itself into
 // a ring of slots in shared memory. By tensor maps (TMA), issued by one lane: copies by all lanes (cp.async) go through
 // the pipe that looks codes up, line by line, and scales lie in as many lines as codes.
 #pragma once
@@ -7,15 +7,15 @@
 #include "device/ptx/bulk.cuh"
 #include "device/ptx/matrix.cuh"
 #include "device/ptx/tma.cuh"
-#include "ops/four_bit/device/matmul_panel_place.cuh"
+#include "ops/four_bit/device/matmul_narrow_shared.cuh"
 #include "ops/four_bit/device/scales.cuh"
 
 namespace kw {
 
 // Codes and scales of a warp's 16 rows. kBoxed: scales, too, are copied by TMA. Others are loaded and made.
 template <bool kBoxed>
-struct PanelCodes4bit {
-  const KwMatmul4bitPanelParams& p;
+struct NarrowCodes4bit {
+  const KwMatmul4bitNarrowParams& p;
   u32 first_row;  // of the warp, in the weight
   u32 barrier;    // of the warp's first slot
   u32 phase;      // of that of the slot that is read
@@ -28,21 +28,21 @@ struct PanelCodes4bit {
   float offset;
 
   template <u32 kCols>
-  __device__ __forceinline__ PanelCodes4bit(const KwMatmul4bitPanelParams& p, const PanelPlace4bit<kCols>& place,
-                                            const PanelPart4bit& part)
+  __device__ __forceinline__ NarrowCodes4bit(const KwMatmul4bitNarrowParams& p, const NarrowShared4bit<kCols>& shared,
+                                             const NarrowPart4bit& part)
       : p(p), phase(1), slot(0), stride(part.stride()) {
     const u32 warp = same_in_warp(threadIdx.x / kWarp), lane = threadIdx.x % kWarp;
     const u32 first = part.first_row < p.n ? part.first_row : p.n - 1, last = p.n - 1 - first;
     first_row = part.first_row + part.row;
-    barrier = place.codes_barrier(warp);
+    barrier = shared.codes_barrier(warp);
 #pragma unroll
     for (u32 i = 0; i < 2; ++i) {
       const u32 row = part.row + lane / 4 + i * 8;
       scaled[i] = computed_once((first + (row < last ? row : last)) * p.slices + lane % 4);
     }
-    codes_to = place.codes + warp * (kStepSlots * kStepBytes);
+    codes_to = shared.codes + warp * (kStepSlots * kStepBytes);
     codes_at = computed_once(codes_to + (lane & 15u) * 128 + ((lane / 16 ^ lane) & 7u) * 16);
-    boxes_to = place.table + warp * (2 * kStepSlots * kPairPitch) + kPairBytes;
+    boxes_to = shared.table + warp * (2 * kStepSlots * kPairPitch) + kPairBytes;
     scales_to = computed_once(boxes_to + lane * 4);
   }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// y where clusters of matmul_panel.cuh had pieces of k: what they have of an element is added up, always in the
+// y where clusters of matmul_narrow.cuh had pieces of k: what they have of an element is added up, always in the
 // same order.
 #pragma once
 
@@ -11,7 +11,7 @@
 namespace kw {
 
 template <class T>
-__device__ __forceinline__ void matmul_4bit_panel_sum(const KwMatmul4bitPanelSumParams& p) {
+__device__ __forceinline__ void matmul_4bit_narrow_sum(const KwMatmul4bitNarrowSumParams& p) {
   allow_next_kernel();
   wait_for_previous_kernel();
   const u32 m = blockIdx.x / p.row_blocks, n = (blockIdx.x - m * p.row_blocks) * blockDim.x + threadIdx.x;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The table of pairs that matmul_rows.cuh looks codes up in. What a byte of codes stands for begins at 256 times
+// The table of pairs that matmul_gemv.cuh looks codes up in. What a byte of codes stands for begins at 256 times
 // that byte, so that an address is one permutation of bytes: the lane's offset, the code. Of the 256 bytes the first
 // half is the pair, once for each lane so that no two want the same bank; where scales are quantized the second half is
 // the value of that byte as a scale's code, for each lane too.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Whether every shape that the kernels by warpgroups take gets a geometry that a device can run and that does each
 // product once.
-#include "ops/four_bit/host/matmul_panel_plan.h"
+#include "ops/four_bit/host/matmul_narrow_plan.h"
 
 #include "../../../cpp/check.h"
 
@@ -21,22 +21,22 @@ static kw::Matmul4bit product(int64_t m, int64_t n, int64_t k, int32_t blocksize
 }
 
 static bool takes(const kw::Matmul4bit& a, uint32_t features = kFeatures) {
-  return takes_panel(a, kDevices[0], features);
+  return takes_narrow(a, kDevices[0], features);
 }
 
 static void check(const kw::Device& device, int64_t m, int64_t n, int64_t k) {
   const kw::Matmul4bit a = product(m, n, k);
-  const Panel p = plan_panel(a, device);
-  const int64_t cols = kPanelCols[p.kind];
+  const Narrow p = plan_narrow(a, device);
+  const int64_t cols = kNarrowCols[p.kind];
 #define CHECK_PLAN(condition)                                                                              \
   CHECK(condition, "m %lld, n %lld, k %lld on a device of %d multiprocessors", (long long)m, (long long)n, \
         (long long)k, device.multiprocessors)
   CHECK_PLAN(p.groups * cols >= m && (p.groups - 1) * cols < m);
-  const int64_t rows = p.sides == 2 ? kw::kSidesRows : kw::kPanelRows, cluster = p.split * p.sides;
+  const int64_t rows = p.sides == 2 ? kw::kSidesRows : kw::kNarrowRows, cluster = p.split * p.sides;
   CHECK_PLAN(p.grid == kw::ratio_up(n, rows) * p.groups * cluster * p.pieces && p.grid <= kw::kMaxBlocks);
   CHECK_PLAN(p.split >= 1 && (p.sides == 1 || p.sides == 2) && cluster <= 8);
-  CHECK_PLAN(p.split * p.pieces <= kw::ratio_up(k, kPanelStep));  // no block without a step
-  CHECK_PLAN(p.pieces >= 1 && p.pieces <= kMostPieces && p.sums == (p.pieces > 1 ? p.pieces * m * n * kPanelSum : 0));
+  CHECK_PLAN(p.split * p.pieces <= kw::ratio_up(k, kNarrowStep));  // no block without a step
+  CHECK_PLAN(p.pieces >= 1 && p.pieces <= kMostPieces && p.sums == (p.pieces > 1 ? p.pieces * m * n * kNarrowSum : 0));
   CHECK_PLAN(p.pieces == 1 || p.grid <= device.multiprocessors);  // all at once
   CHECK_PLAN(cluster <= device.multiprocessors);
   // The table, stages of x of 256 of k or 128, each warp's three steps of codes, barriers: of x, of sums, of these
@@ -44,7 +44,7 @@ static void check(const kw::Device& device, int64_t m, int64_t n, int64_t k) {
   const int64_t stage = (cols <= 16 ? 256 : 128) * cols * 2, codes = 16 * 3 * (16 * 256 / 2);
   CHECK_PLAN(p.shared == 256 * 256 + 1023 + 1 + 4 * stage + codes + (9 + 16 * 3) * 8 &&
              p.shared <= device.shared_per_block);
-  CHECK_PLAN(panel_workspace(a, device) >= p.groups * cols * k * 2 + p.sums);
+  CHECK_PLAN(narrow_workspace(a, device) >= p.groups * cols * k * 2 + p.sums);
 }
 
 CASE(every_shape) {
@@ -52,7 +52,7 @@ CASE(every_shape) {
     for (int64_t m = 1; m <= 5000; m += m < 300 ? 1 : 97) {
       for (const int64_t n : {1, 255, 256, 257, 3584, 4096, 11008, 28672, 128256}) {
         for (const int64_t k : {64, 192, 256, 320, 4096, 18944, 28672}) {
-          if (can_panel(product(m, n, k), kFeatures)) check(device, m, n, k);
+          if (can_narrow(product(m, n, k), kFeatures)) check(device, m, n, k);
         }
       }
     }
@@ -78,7 +78,7 @@ CASE(what_they_take) {
 CASE(the_faster) {
   const struct {
     int64_t m, n, k;
-    double few, panel;
+    double few, narrow;
   } kTook[] = {{3, 2048, 8192, 11.63, 9.69},   {4, 1280, 8192, 11.56, 7.84},   {8, 5120, 5120, 16.74, 10.87},
                {16, 5120, 5120, 29.25, 12.01}, {16, 2560, 6912, 14.79, 11.0},  {9, 6912, 2560, 17.80, 10.62},
                {4, 8192, 8192, 18.54, 16.03},  {8, 14336, 4096, 17.91, 15.32}, {2, 5120, 13824, 21.32, 18.52},
@@ -89,12 +89,12 @@ CASE(the_faster) {
                {2, 2048, 8192, 7.43, 9.59},    {8, 7168, 2048, 7.82, 8.79},    {9, 9216, 2304, 14.59, 11.48},
                {3, 24576, 3072, 19.48, 18.20}};
   for (const auto& took : kTook) {
-    CHECK(takes(product(took.m, took.n, took.k)) == (took.panel < took.few), "m %lld, n %lld, k %lld",
+    CHECK(takes(product(took.m, took.n, took.k)) == (took.narrow < took.few), "m %lld, n %lld, k %lld",
           (long long)took.m, (long long)took.n, (long long)took.k);
   }
 }
 
-// As measured there (benchmarks/ops/four_bit/notes/matmul_4bit-panel-notes.md).
+// As measured there (benchmarks/ops/four_bit/notes/matmul_4bit-narrow-notes.md).
 CASE(pieces_of_k) {
   const struct {
     int64_t m, n, k, pieces, split;
@@ -106,7 +106,7 @@ CASE(pieces_of_k) {
                  {32, 5120, 13824, 1, 5, "the kernel that adds up would take what pieces gain"},
                  {64, 4096, 4096, 1, 4, "too few steps"}};
   for (const auto& shape : kShapes) {
-    const Panel p = plan_panel(product(shape.m, shape.n, shape.k), kDevices[0]);
+    const Narrow p = plan_narrow(product(shape.m, shape.n, shape.k), kDevices[0]);
     CHECK(p.pieces == shape.pieces && p.split == shape.split,
           "m %lld, n %lld, k %lld: %s, but %lld pieces of %lld blocks", (long long)shape.m, (long long)shape.n,
           (long long)shape.k, shape.why, (long long)p.pieces, (long long)p.split);

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT
-// How the warps of a block of matmul_rows.cuh add up what they have of the same units, always in the same order,
+// How the warps of a block of matmul_gemv.cuh add up what they have of the same units, always in the same order,
 // through shared memory after the table. A lane gives kSums sums a unit; where rows are shared by ranges of k, those of
 // one place in each group are of use.
 #pragma once
 
 #include "device/element.cuh"
-#include "ops/four_bit/device/matmul_rows_table.cuh"
+#include "ops/four_bit/device/matmul_gemv_table.cuh"
 #include "ops/four_bit/device/scales.cuh"
 #include "ops/four_bit/geometry.h"
 
 namespace kw {
 
 template <class T, u32 kRanges, u32 kSums>
-struct RowsSums4bit {
+struct GemvSums4bit {
   static constexpr u32 kSideBySide = kRanges > 0 ? kRanges : 1;
   static constexpr u32 kUnitRows = 16 / kSideBySide;
   static constexpr u32 kPlaces = 4 / kSideBySide;  // that differ by more than their range
   static constexpr u32 kRows = 8 / kSideBySide;    // of groups
-  static constexpr u32 kScalesBytes = kRanges == 4 ? 2 * kSharedScales << kRowsWarpsLog2 : 0;
+  static constexpr u32 kScalesBytes = kRanges == 4 ? 2 * kSharedScales << kGemvWarpsLog2 : 0;
   static constexpr u32 kUnitBytes = kSums * kPlaces * 32;  // of a warp
 
   // Whether the lane has sums to give, and where those of this number go: the table begins at `shared`, and of each of
@@ -56,7 +56,7 @@ struct RowsSums4bit {
     const u32 from = shared + kTableBytes + kScalesBytes + (unit << warps_log2) * kUnitBytes + place;
     float total = 0.0f;
     if constexpr (kRanges == 4) {
-      constexpr u32 kMost = 1u << kRowsWarpsLog2;
+      constexpr u32 kMost = 1u << kGemvWarpsLog2;
       u32 word[kMost][4];
 #pragma unroll
       for (u32 warp = 0; warp < kMost; ++warp)
@@ -80,7 +80,7 @@ struct RowsSums4bit {
   }
 
   static __device__ __forceinline__ void store_totals(const KwMatmul4bitParams& p, u32 shared, u32 unit, u32 units) {
-    for (u32 i = threadIdx.x; i < units * (kSums * kPlaces * kRows); i += kRowsThreads) {
+    for (u32 i = threadIdx.x; i < units * (kSums * kPlaces * kRows); i += kGemvThreads) {
       const u32 row = i % kRows, place = i / kRows % kPlaces, which = i / (kRows * kPlaces) % kSums;
       const u32 of_units = i / (kRows * kPlaces * kSums);
       const u32 column = kRanges > 0 ? place : which / 4 * 8 + place * 2 + which % 2;

@@ -3,7 +3,7 @@
 // model asks for. Memory decides, and what a multiprocessor's L1 and shared memory can look up; no warp waits for
 // another but to add up what they have.
 //
-// A unit is 16 rows of the weight or fewer, a step 128 of k or more (matmul_rows_weight.cuh). A warp goes through
+// A unit is 16 rows of the weight or fewer, a step 128 of k or more (matmul_gemv_weight.cuh). A warp goes through
 // four units at once: while it works on the codes of one half, those of the other half are on their way. The warps of a
 // block are side by side along units and along k.
 //
@@ -16,17 +16,17 @@
 
 #include "device/ptx/hints.cuh"
 #include "device/ptx/sync.cuh"
-#include "ops/four_bit/device/matmul_rows_sums.cuh"
-#include "ops/four_bit/device/matmul_rows_weight.cuh"
+#include "ops/four_bit/device/matmul_gemv_sums.cuh"
+#include "ops/four_bit/device/matmul_gemv_weight.cuh"
 
 namespace kw {
 
 // Which of a block's units and of the steps of k are the warp's.
-struct RowsShare4bit {
+struct GemvShare4bit {
   const u32 row_warps_log2, row_warp, k_warp, k_warps, steps;
 
-  __device__ __forceinline__ RowsShare4bit(const KwMatmul4bitParams& p, u32 warp)
-      : row_warps_log2(kRowsWarpsLog2 - p.k_warps_log2),
+  __device__ __forceinline__ GemvShare4bit(const KwMatmul4bitParams& p, u32 warp)
+      : row_warps_log2(kGemvWarpsLog2 - p.k_warps_log2),
         row_warp(warp & ((1u << row_warps_log2) - 1)),
         k_warp(warp >> row_warps_log2),
         k_warps(1u << p.k_warps_log2),
@@ -41,7 +41,7 @@ struct RowsShare4bit {
 
 // kCols: rows of x at most.
 template <class T, u32 kCols, u32 kRanges>
-struct Rows4bit {
+struct Gemv4bit {
   static constexpr bool kSpread = kRanges > 0;
   static constexpr u32 kParts = kSpread ? 1 : kCols / 8;
   static constexpr u32 kSums = kSpread ? 2 : kParts * 4;  // a lane and unit
@@ -57,22 +57,22 @@ struct Rows4bit {
   // Whether it is worked out where a warp's later units begin while the first are on their way, not when these are
   // there.
   static constexpr bool kAims = kRanges == 4;
-  using Weight = RowsWeight4bit<kRanges>;
-  using Sums = RowsSums4bit<T, kRanges, kSums>;
+  using Weight = GemvWeight4bit<kRanges>;
+  using Sums = GemvSums4bit<T, kRanges, kSums>;
   const KwMatmul4bitParams& p;
   Weight weight;
-  const RowsShare4bit share;
+  const GemvShare4bit share;
   u32 first_unit, slots;  // of those whose sums the block adds up at once: how many are the warp's
   u32 slot, step;         // where it is: the first of those that it has at once
   u32 row[kUnits][2];     // where the lane's rows of those begin whose codes are fetched
-  RowsSlot4bit half[2][2];
+  GemvSlot4bit half[2][2];
   u32 right[kParts][16];
   float sum[kUnits][kSums];
   const char* x[kParts];
   bool used[kParts];
-  RowsFrom4bit late;  // kAims: the second half's
+  GemvFrom4bit late;  // kAims: the second half's
 
-  __device__ __forceinline__ explicit Rows4bit(const KwMatmul4bitParams& p)
+  __device__ __forceinline__ explicit Gemv4bit(const KwMatmul4bitParams& p)
       : p(p), weight(p), share(p, bits_of_float(shuffle_from(float_of_bits(threadIdx.x / kWarp), 0))) {
     const u32 group = threadIdx.x % kWarp / 4, place = threadIdx.x % 4, last = static_cast<u32>(p.m) - 1;
 #pragma unroll
@@ -116,7 +116,7 @@ struct Rows4bit {
   }
 
   // Four products of 16 of k: the half of what a lane has of its rows.
-  __device__ __forceinline__ void multiply(const RowsSlot4bit& from, u32 half, float (&c)[kParts][4]) const {
+  __device__ __forceinline__ void multiply(const GemvSlot4bit& from, u32 half, float (&c)[kParts][4]) const {
 #pragma unroll
     for (u32 i = half * 4; i < half * 4 + 4; ++i) {
       u32 left[4];
@@ -128,7 +128,7 @@ struct Rows4bit {
     }
   }
 
-  __device__ __forceinline__ void add(const RowsSlot4bit& from, u32 step, float (&to)[kSums]) const {
+  __device__ __forceinline__ void add(const GemvSlot4bit& from, u32 step, float (&to)[kSums]) const {
     float c[kParts][4] = {}, by[2][2];
     weight.scales(from, step, by);
     multiply(from, 0, c);
@@ -172,12 +172,12 @@ struct Rows4bit {
   }
 
   __device__ __forceinline__ void give_sums() {
-    const u32 number = (slot << kRowsWarpsLog2) + share.row_warp * share.k_warps + share.k_warp;
+    const u32 number = (slot << kGemvWarpsLog2) + share.row_warp * share.k_warps + share.k_warp;
     const u32 to = Sums::lane_at(weight.shared, number);
     if (Sums::gives()) {
 #pragma unroll
       for (u32 i = 0; i < kUnits; ++i) {
-        if (slot + i < slots) Sums::give(sum[i], to + (i << kRowsWarpsLog2) * Sums::kUnitBytes);
+        if (slot + i < slots) Sums::give(sum[i], to + (i << kGemvWarpsLog2) * Sums::kUnitBytes);
       }
     }
     clear_sums();

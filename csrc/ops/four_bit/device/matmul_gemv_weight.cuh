@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a warp of matmul_rows.cuh reads of the weight: for a unit of rows and a step of k, codes straight into
+// What a warp of matmul_gemv.cuh reads of the weight: for a unit of rows and a step of k, codes straight into
 // registers, and the scales they need. A lane's group is lane / 4, its place in it lane % 4; a group reads 64
 // bytes, 128 of k, of one row, and as many of another one that is half a unit further.
 //
@@ -12,24 +12,24 @@
 #include "device/ptx/hints.cuh"
 #include "device/ptx/matrix.cuh"
 #include "device/ptx/memory.cuh"
-#include "ops/four_bit/device/matmul_rows_table.cuh"
+#include "ops/four_bit/device/matmul_gemv_table.cuh"
 #include "ops/four_bit/device/scales.cuh"
 
 namespace kw {
 
 // Of the lane's two rows of a unit: 32 codes each, and two scales as floats or, as they came, what those are made of.
-struct RowsSlot4bit {
+struct GemvSlot4bit {
   u32 codes[2][4];
   u32 scale[2][2];
 };
 
 // Where the loads of half of a warp's units begin: of two units, two rows each.
-struct RowsFrom4bit {
+struct GemvFrom4bit {
   const char *codes[4], *scales[4];
 };
 
 template <u32 kRanges>
-struct RowsWeight4bit {
+struct GemvWeight4bit {
   static constexpr u32 kSideBySide = kRanges > 0 ? kRanges : 1;
   static constexpr u32 kUnitRows = 16 / kSideBySide;
   static constexpr u32 kStepBlocks = 2 * kSideBySide;  // of 64 of k
@@ -45,7 +45,7 @@ struct RowsWeight4bit {
   const char* codes;
   const bool plain, narrow;  // scales are floats; a scale is for no more than 64
 
-  __device__ __forceinline__ explicit RowsWeight4bit(const KwMatmul4bitParams& p)
+  __device__ __forceinline__ explicit GemvWeight4bit(const KwMatmul4bitParams& p)
       : p(p),
         lane_offset(threadIdx.x % kWarp * 4),
         row_of_unit(threadIdx.x % kWarp / 4 / kSideBySide),
@@ -94,7 +94,7 @@ struct RowsWeight4bit {
   // Past the end of the weight something that is there, and not to be used.
   __device__ __forceinline__ u32 within(u32 at) const { return at < p.last_block ? at : p.last_block; }
 
-  __device__ __forceinline__ void fetch_codes(u32 at, u32 half, RowsSlot4bit& slot) const {
+  __device__ __forceinline__ void fetch_codes(u32 at, u32 half, GemvSlot4bit& slot) const {
     if constexpr (kSideBySide > 1) at = within(at);
     const char* from = codes + at * u64{32};
     if constexpr (kRanges > 0) {
@@ -106,7 +106,7 @@ struct RowsWeight4bit {
   }
 
   // Of kSteps steps, each place of a group those of one.
-  __device__ __forceinline__ void fetch_scales(u32 at, u32 half, RowsSlot4bit& slot) const {
+  __device__ __forceinline__ void fetch_scales(u32 at, u32 half, GemvSlot4bit& slot) const {
     fetch_pair(within(at + threadIdx.x % kSteps * kStepBlocks), slot.scale[half]);
   }
 
@@ -130,7 +130,7 @@ struct RowsWeight4bit {
 
   // Waits for what was fetched. That takes instructions that use it, before the next is sent for: a warp can wait for
   // six things, so that later on it would wait for the new loads with the old ones. And it takes them on every path.
-  __device__ __forceinline__ void arrive(bool with_scales, u32 zero, RowsSlot4bit& slot) const {
+  __device__ __forceinline__ void arrive(bool with_scales, u32 zero, GemvSlot4bit& slot) const {
 #pragma unroll
     for (u32 i = 0; i < 2; ++i) {
       slot.codes[i][0] = exclusive_or(slot.codes[i][0], zero);
@@ -143,7 +143,7 @@ struct RowsWeight4bit {
 
   // The same where scales are shared: of the two slots of a half those of the lane's first row are what it makes for
   // its group, of the row whose number is the lane's place.
-  __device__ __forceinline__ void arrive_shared(u32 which, u32 zero, RowsSlot4bit (&slots)[2]) const {
+  __device__ __forceinline__ void arrive_shared(u32 which, u32 zero, GemvSlot4bit (&slots)[2]) const {
     u32(&made)[2] = slots[0].scale[0];
     made[0] = exclusive_or(made[0], zero);
     made[1] = exclusive_or(made[1], zero);
@@ -164,7 +164,7 @@ struct RowsWeight4bit {
   }
 
   // Of a step, as floats: for each of the lane's rows two.
-  __device__ __forceinline__ void scales(const RowsSlot4bit& slot, u32 step, float (&by)[2][2]) const {
+  __device__ __forceinline__ void scales(const GemvSlot4bit& slot, u32 step, float (&by)[2][2]) const {
 #pragma unroll
     for (u32 i = 0; i < 4; ++i) {
       float& scale = by[i / 2][i % 2];

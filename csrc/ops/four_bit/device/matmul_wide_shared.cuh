@@ -19,7 +19,7 @@ __device__ __forceinline__ char* wide_shared() {
 }
 
 template <u32 kCols>
-struct WidePlace4bit {
+struct WideShared4bit {
   static constexpr u32 kStages = wide_stages(kCols), kXBytes = kCols * kWideDepth * 2;
   static constexpr u32 kStageBytes = wide_stage_bytes(kCols);  // x, then codes
   using X = Pipeline<kStages, kStageBytes>;
@@ -28,7 +28,7 @@ struct WidePlace4bit {
   Codes codes;
   u32 table, results;
 
-  __device__ __forceinline__ WidePlace4bit() {
+  __device__ __forceinline__ WideShared4bit() {
     table = shared_address(wide_shared());
     x.stages = (table + kWideTable + 1023) & ~1023u;
     results = x.stages + kStages * kStageBytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The end of matmul_panel.cuh: warps of several blocks that have the same rows of the weight add up what each has,
+// The end of matmul_narrow.cuh: warps of several blocks that have the same rows of the weight add up what each has,
 // always in the same order, and store it. A warp that has its rows alone waits for nobody.
 //
 // Eight columns are a part. The sharers of a warp's rows own its parts in turn; each sends what it has of a part to
@@ -11,28 +11,28 @@
 #include "device/ptx/bulk.cuh"
 #include "device/ptx/memory.cuh"
 #include "device/ptx/sync.cuh"
-#include "ops/four_bit/device/matmul_panel_place.cuh"
+#include "ops/four_bit/device/matmul_narrow_shared.cuh"
 
 namespace kw {
 
 template <class T, u32 kCols>
-struct PanelEnd4bit {
+struct NarrowEpilogue4bit {
   static constexpr u32 kParts = kCols / 8;
   static constexpr u32 kPartBytes = kWarp * 16;
   static_assert(kParts * kPartBytes <= kStepSlots * kStepBytes, "a warp's own sums lie where its codes were");
-  const KwMatmul4bitPanelParams& p;
-  const PanelPlace4bit<kCols> place;
-  const PanelPart4bit part;
+  const KwMatmul4bitNarrowParams& p;
+  const NarrowShared4bit<kCols> shared;
+  const NarrowPart4bit part;
   u32 warp, lane;
   u32 sums;  // where the first of the warp's parts of this block is kept, from its first sharer on
 
-  __device__ __forceinline__ explicit PanelEnd4bit(const KwMatmul4bitPanelParams& p)
+  __device__ __forceinline__ explicit NarrowEpilogue4bit(const KwMatmul4bitNarrowParams& p)
       : p(p), part(p, computed_here(blockIdx.x), computed_here(threadIdx.x)) {
     const u32 thread = computed_here(threadIdx.x), rounds = (kParts + part.sharers - 1) / part.sharers;
     warp = same_in_warp(thread / kWarp);
     lane = thread % kWarp;
-    sums = part.sharers > 1 ? place.x + warp * rounds * part.sharers * kPartBytes
-                            : place.codes + warp * (kStepSlots * kStepBytes);
+    sums = part.sharers > 1 ? shared.x + warp * rounds * part.sharers * kPartBytes
+                            : shared.codes + warp * (kStepSlots * kStepBytes);
   }
 
   // Returns how many bytes the others give to this block.
@@ -48,7 +48,7 @@ struct PanelEnd4bit {
         store_shared<16>(to, word);
         expected += (part.sharers - 1) * kPartBytes;
       } else {
-        store_async(to, place.sums_barrier(), part.block_of(owner, p.sides), word);
+        store_async(to, shared.sums_barrier(), part.block_of(owner, p.sides), word);
       }
       owner = owner + 1 < part.sharers ? owner + 1 : 0;
       turn = turn + 1 < part.sharers ? turn + 1 : 0;
@@ -115,8 +115,8 @@ struct PanelEnd4bit {
     const u32 expected = give(sum);
     __syncwarp();
     if (!alone) {
-      if (lane == 0) barrier_expect(place.sums_barrier(), expected);
-      barrier_wait(place.sums_barrier(), 0);
+      if (lane == 0) barrier_expect(shared.sums_barrier(), expected);
+      barrier_wait(shared.sums_barrier(), 0);
     }
     store_parts();
     __syncwarp();

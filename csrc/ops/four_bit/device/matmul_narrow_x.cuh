@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// x as the tensor cores of matmul_panel.cuh read it, made once a call: slices of 64 of k, each with all rows of a
+// x as the tensor cores of matmul_narrow.cuh read it, made once a call: slices of 64 of k, each with all rows of a
 // group of x, which are the columns of a right matrix in the layout of wgmma.cuh. So a slice is one copy.
 //
 // Within 32 of k the words, of two elements each, are in another order: word 4 i + j was word 4 j + i. Thus the pairs
@@ -28,9 +28,9 @@ __device__ __forceinline__ u32 load_pair(const char* from, int aligned) {
 
 // One thread has 16 bytes of what is made: where they lie is worked out, and L2 has brought x, before the wait for the
 // kernels ahead. Rows past the last one are zeros.
-__device__ __forceinline__ void matmul_4bit_panel_x(const KwMatmul4bitPanelXParams& p) {
+__device__ __forceinline__ void matmul_4bit_narrow_x(const KwMatmul4bitNarrowXParams& p) {
   const u32 index = blockIdx.x * blockDim.x + threadIdx.x;
-  const u32 unit = index % kPanelXUnits, half = unit >> 2, slices = index / kPanelXUnits;
+  const u32 unit = index % kNarrowXUnits, half = unit >> 2, slices = index / kNarrowXUnits;
   const u32 row = slices / p.slices, slice = slices - row * p.slices;
   const u32 group = row >> p.group_log2, column = row - (group << p.group_log2);
   const char* from = p.x + row * p.x_pitch + slice * u64{kSliceBytes} + half * 64 + (unit & 3u) * 4;

@@ -7,8 +7,8 @@
 #pragma once
 
 #include "device/ptx/memory.cuh"
-#include "ops/four_bit/device/matmul_wide_place.cuh"
-#include "ops/four_bit/device/matmul_wide_walk.cuh"
+#include "ops/four_bit/device/matmul_wide_scheduler.cuh"
+#include "ops/four_bit/device/matmul_wide_shared.cuh"
 #include "ops/four_bit/device/scales.cuh"
 
 namespace kw {
@@ -23,13 +23,13 @@ __device__ __forceinline__ void transpose_bytes(u32 (&word)[4]) {
 }
 
 template <u32 kCols>
-struct WideFeed4bit {
-  using Place = WidePlace4bit<kCols>;
-  using Slot = typename Place::Codes::Stage;
+struct WideProducer4bit {
+  using Shared = WideShared4bit<kCols>;
+  using Slot = typename Shared::Codes::Stage;
   static constexpr u32 kParts = kWideRows / 16, kRows = kWideRows / kWarp;  // of a step; of a lane
   const KwMatmul4bitWideParams& p;
-  const Place place;
-  WideWalk4bit walk;
+  const Shared shared;
+  WideScheduler4bit scheduler;
   WidePiece4bit piece;
   u32 skip;            // steps of the piece until the warp's next one
   u32 first_row, row;  // of the weight: the block's in a pair's tile, and of the step
@@ -39,20 +39,20 @@ struct WideFeed4bit {
   u32 codes_to[4], scales_to;  // of the lane, in a slot
   i64 first[kRows];            // chunks of these, counted through the weight; -1: there are none
 
-  __device__ __forceinline__ WideFeed4bit(const KwMatmul4bitWideParams& p, u32 rank, u32 warp)
-      : p(p), walk(p), piece{}, skip(warp), first_row(rank * kWideRows), offset(scales_offset(p.scales)) {
+  __device__ __forceinline__ WideProducer4bit(const KwMatmul4bitWideParams& p, u32 rank, u32 warp)
+      : p(p), scheduler(p), piece{}, skip(warp), first_row(rank * kWideRows), offset(scales_offset(p.scales)) {
     const u32 lane = threadIdx.x % kWarp, of = lane / 2;
 #pragma unroll
     for (u32 j = 0; j < 4; ++j) {
-      codes_to[j] = computed_once(Place::unit(of % 8, j) + of / 8 * 8 + (lane ^ of / 4) % 2 * 4);
+      codes_to[j] = computed_once(Shared::unit(of % 8, j) + of / 8 * 8 + (lane ^ of / 4) % 2 * 4);
     }
-    scales_to = computed_once(Place::scales(lane));
+    scales_to = computed_once(Shared::scales(lane));
   }
 
   __device__ __forceinline__ bool next() {
     while (skip >= piece.count) {
       skip -= piece.count;
-      if (!walk.next(piece)) return false;
+      if (!scheduler.next(piece)) return false;
     }
     row = piece.tile.column * (kWideRows * kWideCluster) + first_row;
     chunk = (piece.first + skip) * 2;
@@ -79,7 +79,7 @@ struct WideFeed4bit {
 
   // Zero where there are no elements.
   __device__ __forceinline__ void put_scales(const Slot& slot, bool both) const {
-    const u32 to = place.slot(slot) + scales_to;
+    const u32 to = shared.slot(slot) + scales_to;
 #pragma unroll
     for (u32 i = 0; i < kRows; ++i) {
       float by[2] = {};
@@ -92,7 +92,7 @@ struct WideFeed4bit {
 
   // A lane has of 16 rows a chunk of one; in the boxes of TMA the two of a row are exchanged in every other four rows.
   __device__ __forceinline__ void put_codes(const Slot& slot, u32 from) const {
-    const u32 begin = place.slot(slot), mine = from + threadIdx.x % kWarp * 16;
+    const u32 begin = shared.slot(slot), mine = from + threadIdx.x % kWarp * 16;
     const u32 to[4] = {begin + codes_to[0], begin + codes_to[1], begin + codes_to[2], begin + codes_to[3]};
 #pragma unroll
     for (u32 i = 0; i < kParts; ++i) {
@@ -100,29 +100,29 @@ struct WideFeed4bit {
       load_shared<16>(mine + i * (16 * kWideDepth / 2), word);
       transpose_bytes(word);
 #pragma unroll
-      for (u32 j = 0; j < 4; ++j) store_shared<4>(to[j] + i * Place::kUnits, &word[j]);
+      for (u32 j = 0; j < 4; ++j) store_shared<4>(to[j] + i * Shared::kUnits, &word[j]);
     }
   }
 
   __device__ __forceinline__ void run() {
     Slot slot;
-    typename Place::X::Stage stage;
+    typename Shared::X::Stage stage;
     slot.skip(skip);
     stage.skip(skip);
     bool more = next();
     if (more) fetch_scales();
 #pragma unroll 1
     while (more) {
-      barrier_wait(place.codes.empty(slot), slot.phase ^ 1);
+      barrier_wait(shared.codes.empty(slot), slot.phase ^ 1);
       put_scales(slot, chunk + 1 < p.chunks);
       more = next();
       if (more) fetch_scales();
-      place.x.wait(stage);
-      put_codes(slot, place.x.at(stage) + Place::kXBytes);
+      shared.x.wait(stage);
+      put_codes(slot, shared.x.at(stage) + Shared::kXBytes);
       __syncwarp();
       if (threadIdx.x % kWarp == 0) {
-        barrier_arrive(place.codes.full(slot));
-        barrier_arrive(place.x.empty(stage));
+        barrier_arrive(shared.codes.full(slot));
+        barrier_arrive(shared.x.empty(stage));
       }
       slot.skip(kWideFeeders);
       stage.skip(kWideFeeders);

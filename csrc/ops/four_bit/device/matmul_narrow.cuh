@@ -3,10 +3,10 @@
 //
 // The weight is the left matrix, in registers: a byte of two codes is looked up as the pair of their values, rounded to
 // the type of x. The sums of 64 products are float32 and are scaled then, so that a scale is never rounded. x is the
-// right matrix, in shared memory (matmul_panel_x.cuh).
+// right matrix, in shared memory (matmul_narrow_x.cuh).
 //
 // A block has 16 warps of 16 rows of the weight, so that a slice of x serves all of them. Blocks of a cluster share k,
-// or some rows (matmul_panel_place.cuh); each adds up what all have of its part of the sums, always in the same
+// or some rows (matmul_narrow_shared.cuh); each adds up what all have of its part of the sums, always in the same
 // order.
 #pragma once
 
@@ -16,17 +16,17 @@
 #include "device/ptx/wgmma_f16_registers.cuh"
 #include "device/ptx/wgmma_wait.cuh"
 #include "device/reduce.cuh"
-#include "ops/four_bit/device/matmul_panel_codes.cuh"
-#include "ops/four_bit/device/matmul_panel_copy.cuh"
-#include "ops/four_bit/device/matmul_panel_end.cuh"
+#include "ops/four_bit/device/matmul_narrow_codes.cuh"
+#include "ops/four_bit/device/matmul_narrow_copy.cuh"
+#include "ops/four_bit/device/matmul_narrow_epilogue.cuh"
 #include "ops/four_bit/matmul_tuning.h"
 
 namespace kw {
 
 template <class T>
-__device__ __forceinline__ void fill_panel_pairs(const KwMatmul4bitPanelParams& p) {
-  const u32 table = shared_address(panel_shared());
-  for (u32 i = threadIdx.x; i < 256 * 8; i += kPanelWarps * kWarp) {
+__device__ __forceinline__ void fill_narrow_pairs(const KwMatmul4bitNarrowParams& p) {
+  const u32 table = shared_address(narrow_shared());
+  for (u32 i = threadIdx.x; i < 256 * 8; i += kNarrowWarps * kWarp) {
     const u32 byte = i / 8, pair = T::pack(p.values[byte >> 4], p.values[byte & 15]);
     const u32 word[4] = {pair, pair, pair, pair};
     store_shared<16>(table + byte * kPairPitch + i % 8 * 16, word);
@@ -34,19 +34,19 @@ __device__ __forceinline__ void fill_panel_pairs(const KwMatmul4bitPanelParams& 
 }
 
 template <class T, u32 kCols>
-struct Panel4bit {
-  static constexpr u32 kStageSlices = PanelPlace4bit<kCols>::kStageSlices, kStepStages = kStepSlices / kStageSlices;
+struct Narrow4bit {
+  static constexpr u32 kStageSlices = NarrowShared4bit<kCols>::kStageSlices, kStepStages = kStepSlices / kStageSlices;
   static constexpr u32 kRegisters = kCols / 2;
   static constexpr u32 kProducts = kCols <= 16 ? 2 : 1;  // a second one costs registers; wider ones last long enough
-  static constexpr bool kEarly = kCols <= KW_PANEL_EARLY_COLS;
-  const KwMatmul4bitPanelParams& p;
-  const PanelPart4bit part;
-  PanelX4bit<kCols> x;
+  static constexpr bool kEarly = kCols <= KW_NARROW_EARLY_COLS;
+  const KwMatmul4bitNarrowParams& p;
+  const NarrowPart4bit part;
+  NarrowX4bit<kCols> x;
   u32 lane_pairs;  // of the lane in each row of the table
   float sum[kRegisters];
   float product[kProducts][kRegisters];  // of slices, on their way in turn
 
-  __device__ __forceinline__ explicit Panel4bit(const KwMatmul4bitPanelParams& p)
+  __device__ __forceinline__ explicit Narrow4bit(const KwMatmul4bitNarrowParams& p)
       : p(p), part(p, blockIdx.x, threadIdx.x), x(p, part) {
     lane_pairs = computed_once(threadIdx.x % kWarp * 4);
 #pragma unroll
@@ -56,7 +56,7 @@ struct Panel4bit {
   }
 
   __device__ __forceinline__ u32 pair_of(u32 four, u32 which) const {
-    return *reinterpret_cast<const u32*>(panel_shared() + byte_permute(lane_pairs, four, 0x1140 + which * 16));
+    return *reinterpret_cast<const u32*>(narrow_shared() + byte_permute(lane_pairs, four, 0x1140 + which * 16));
   }
 
   // Sets out for the products of a slice.
@@ -107,7 +107,7 @@ struct Panel4bit {
     for (u32 slice = 0; slice < kStepSlices; ++slice) {
       const u32 now = slice % kProducts, before = (slice + 1) % kProducts;
       if (slice % kStageSlices == 0) right = x.wait(stage + slice / kStageSlices);
-      begin(now, left[slice % 2], right + slice % kStageSlices * (PanelPlace4bit<kCols>::kSlice / 16));
+      begin(now, left[slice % 2], right + slice % kStageSlices * (NarrowShared4bit<kCols>::kSlice / 16));
       if (kProducts > 1 && slice > 0) end<1>(before, by[slice - 1]);
       if (kProducts > 1 && slice == kStageSlices) x.leave(stage);
       if (kProducts == 1) codes.load_scales(slice, by[slice]);
@@ -137,7 +137,7 @@ struct Panel4bit {
       codes.load_scales(slice, by);
       begin(0, left, right);
       end<0>(0, by);
-      right += PanelPlace4bit<kCols>::kSlice / 16;
+      right += NarrowShared4bit<kCols>::kSlice / 16;
     }
   }
 
@@ -146,10 +146,10 @@ struct Panel4bit {
   // before the wait, which somebody may write until then.
   template <bool kBoxed>
   __device__ __forceinline__ void add_steps() {
-    PanelCodes4bit<kBoxed> codes(p, x.place, part);
+    NarrowCodes4bit<kBoxed> codes(p, x.shared, part);
     codes.init();
     if constexpr (!kEarly) codes.begin(part.first_step(), part.steps);
-    fill_panel_pairs<T>(p);
+    fill_narrow_pairs<T>(p);
     if (threadIdx.x == 0) x.init(p.split, p.sides, part.side);
     __syncthreads();
     if constexpr (kEarly) codes.prefetch(part.first_step());
@@ -177,7 +177,7 @@ struct Panel4bit {
     } else {
       add_steps<false>();
     }
-    PanelEnd4bit<T, kCols>(p).run(sum);
+    NarrowEpilogue4bit<T, kCols>(p).run(sum);
   }
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a block of matmul_panel.cuh has in shared memory, and which part of the product it has. In shared memory
+// What a block of matmul_narrow.cuh has in shared memory, and which part of the product it has. In shared memory
 // lie one after the other: the table of pairs, and between its lines the scales of each warp's steps; a ring of stages
 // of x; for each warp a ring of slots for steps of codes; barriers. Sums come later, to where x and codes were.
 //
@@ -10,31 +10,31 @@
 #include "device/ptx/hints.cuh"
 #include "device/ptx/shared.cuh"
 #include "device/reduce.cuh"
-#include "ops/four_bit/device/matmul_panel_x.cuh"
+#include "ops/four_bit/device/matmul_narrow_x.cuh"
 #include "ops/four_bit/geometry.h"
 #include "ops/four_bit/params.h"
 
 namespace kw {
 
 // Aligned for the boxes of scales that lie between the lines of the table, which begins it.
-__device__ __forceinline__ char* panel_shared() {
-  extern __shared__ __align__(1024) char matmul_4bit_panel_shared[];
-  return matmul_4bit_panel_shared;
+__device__ __forceinline__ char* narrow_shared() {
+  extern __shared__ __align__(1024) char matmul_4bit_narrow_shared[];
+  return matmul_4bit_narrow_shared;
 }
 
 template <u32 kCols>
-struct PanelPlace4bit {
+struct NarrowShared4bit {
   static constexpr u32 kSlice = kCols * kSliceBytes;
-  static constexpr u32 kStageSlices = panel_stage_slices(kCols);
+  static constexpr u32 kStageSlices = narrow_stage_slices(kCols);
   static constexpr u32 kStage = kStageSlices * kSlice;
-  static constexpr u32 kStages = kPanelStages;  // of x
+  static constexpr u32 kStages = kNarrowStages;  // of x
   u32 table, x, codes, barriers;
 
-  __device__ __forceinline__ PanelPlace4bit() {
-    table = shared_address(panel_shared());
+  __device__ __forceinline__ NarrowShared4bit() {
+    table = shared_address(narrow_shared());
     x = (table + 256 * kPairPitch + 1023) & ~1023u;
     codes = x + kStages * kStage;
-    barriers = codes + kPanelWarps * kStepSlots * kStepBytes;
+    barriers = codes + kNarrowWarps * kStepSlots * kStepBytes;
   }
 
   __device__ __forceinline__ u32 full(u32 stage) const { return barriers + stage * 8; }
@@ -50,7 +50,7 @@ struct PanelPlace4bit {
 //
 // Two sides have 448 rows: each 192 of its own, and both the last 64, of which the last four warps of each side have
 // every other step. So 28672 rows keep 128 multiprocessors busy with 224 rows each instead of 112 with 256.
-struct PanelPart4bit {
+struct NarrowPart4bit {
   u32 group;        // of the rows of x
   u32 first_row;    // of the weight, of the block
   u32 row;          // of the warp's 16, the first, from there on
@@ -61,14 +61,14 @@ struct PanelPart4bit {
   bool shared;          // the warp's rows are those that both sides have
   u32 sharer, sharers;  // of the blocks that have the warp's rows, which one this is
 
-  __device__ __forceinline__ PanelPart4bit(const KwMatmul4bitPanelParams& p, u32 block, u32 thread) {
+  __device__ __forceinline__ NarrowPart4bit(const KwMatmul4bitNarrowParams& p, u32 block, u32 thread) {
     const u32 warp = same_in_warp(thread / kWarp), blocks = p.split * p.sides;
     const u32 cluster = block / blocks, rank = block - cluster * blocks, part = rank / p.sides;
     const u32 whole = cluster / p.pieces, tile = whole / p.groups;
     piece = cluster - whole * p.pieces;
     group = whole - tile * p.groups;
     side = rank - part * p.sides;
-    first_row = tile * kPanelRows;
+    first_row = tile * kNarrowRows;
     row = warp * 16;
     shared = p.sides > 1 && warp >= kOwnWarps;
     if (p.sides > 1) first_row = tile * kSidesRows + side * (kOwnWarps * 16);

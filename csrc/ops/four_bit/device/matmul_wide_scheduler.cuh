@@ -20,13 +20,13 @@ struct WidePiece4bit {
   u32 first, count;
 };
 
-struct WideWalk4bit {
+struct WideScheduler4bit {
   const KwMatmul4bitWideParams& p;
   const u32 pairs, pair;
   u32 next_whole;
   u32 at, end;  // of the shared steps
 
-  __device__ __forceinline__ explicit WideWalk4bit(const KwMatmul4bitWideParams& p)
+  __device__ __forceinline__ explicit WideScheduler4bit(const KwMatmul4bitWideParams& p)
       : p(p), pairs(gridDim.x / kWideCluster), pair(blockIdx.x / kWideCluster), next_whole(pair) {
     at = share(pairs - 1 - pair);
     end = share(pairs - pair);

@@ -8,14 +8,14 @@
 #include "device/ptx/flag.cuh"
 #include "device/ptx/memory.cuh"
 #include "device/ptx/stmatrix.cuh"
-#include "ops/four_bit/device/matmul_wide_place.cuh"
-#include "ops/four_bit/device/matmul_wide_walk.cuh"
+#include "ops/four_bit/device/matmul_wide_scheduler.cuh"
+#include "ops/four_bit/device/matmul_wide_shared.cuh"
 #include "ops/four_bit/device/scales.cuh"
 
 namespace kw {
 
 template <class T, u32 kCols>
-struct WideEnd4bit {
+struct WideEpilogue4bit {
   static constexpr u32 kUnits = kCols / 8;  // of 16 bytes, the sums of a lane
   using Sums = float[kCols / 2];
   const KwMatmul4bitWideParams& p;
@@ -59,12 +59,12 @@ struct WideEnd4bit {
   }
 
   // What the pairs of smaller numbers have of the rest of the tile.
-  __device__ __forceinline__ void take_all(Sums& d, const WideWalk4bit& walk, u32 rest) const {
-    u32 pair = walk.pair;
+  __device__ __forceinline__ void take_all(Sums& d, const WideScheduler4bit& scheduler, u32 rest) const {
+    u32 pair = scheduler.pair;
 #pragma unroll 1
     while (rest > 0) {
-      const u32 order = walk.pairs - pair;  // of the pair before
-      const u32 count = walk.share(order + 1) - walk.share(order);
+      const u32 order = scheduler.pairs - pair;  // of the pair before
+      const u32 count = scheduler.share(order + 1) - scheduler.share(order);
       --pair;
       if (count > 0) take(d, pair);
       rest -= count < rest ? count : rest;
@@ -120,9 +120,9 @@ struct WideEnd4bit {
     }
   }
 
-  __device__ __forceinline__ void run(Sums& d, const WideWalk4bit& walk, const WidePiece4bit& piece) const {
-    if (piece.first > 0) return give(d, walk.pair);
-    if (piece.count < p.steps) take_all(d, walk, p.steps - piece.count);
+  __device__ __forceinline__ void run(Sums& d, const WideScheduler4bit& scheduler, const WidePiece4bit& piece) const {
+    if (piece.first > 0) return give(d, scheduler.pair);
+    if (piece.count < p.steps) take_all(d, scheduler, p.steps - piece.count);
     store_all(d, piece.tile);
   }
 };
