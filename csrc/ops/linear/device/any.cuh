@@ -22,7 +22,8 @@ __device__ __forceinline__ float linear_element(const char* from) {
 
 template <class T, bool kGated>
 struct LinearAny {
-  static constexpr u32 kTile = 64, kDepth = 16, kThreads = 256, kEach = 4;  // a thread has 4 rows and 4 columns
+  static constexpr u32 kTile = KW_LINEAR_ANY_TILE, kDepth = 16, kThreads = KW_LINEAR_ANY_THREADS,
+                       kEach = 4;  // a thread has 4 rows and 4 columns
   using Stage = float[kDepth][kTile + 1];
   const KwLinearAnyParams& p;
   i64 first_row, first_column;

@@ -14,7 +14,7 @@ namespace {
 
 using namespace linear_plan;
 
-constexpr int64_t kAnyTile = 64, kAnyThreads = 256, kMaxBlocks = 0x7fffffff;
+constexpr int64_t kMaxBlocks = 0x7fffffff;
 
 static_assert(KW_NO_ACTIVATION == int{KW_ACTIVATION_NONE} && KW_RELU == int{KW_ACTIVATION_RELU} &&
                   KW_SQUARED_RELU == int{KW_ACTIVATION_SQUARED_RELU} && KW_SILU == int{KW_ACTIVATION_SILU} &&
@@ -129,13 +129,14 @@ kw_status run_warps(const Context& context, void* stream, const Linear& a) {
 
 // A launch counts its blocks in 31 bits; of more, each half of the rows is a launch.
 kw_status run_any(const char* name, const Context& context, void* stream, const Linear& a) {
-  const int64_t size = size_of(a.dtype), columns = ratio_up(a.n, kAnyTile), blocks = ratio_up(a.m, kAnyTile) * columns;
+  const int64_t size = size_of(a.dtype), columns = ratio_up(a.n, KW_LINEAR_ANY_TILE),
+                blocks = ratio_up(a.m, KW_LINEAR_ANY_TILE) * columns;
   if (columns > kMaxBlocks)
     return fail(KW_ERROR_UNSUPPORTED, "%s: n is %lld; a GPU is given at most %lld columns at once", name,
-                (long long)a.n, (long long)(kMaxBlocks * kAnyTile));
+                (long long)a.n, (long long)(kMaxBlocks * KW_LINEAR_ANY_TILE));
   if (blocks > kMaxBlocks) {
     Linear first = a, second = a;
-    first.m = ratio_up(a.m / 2, kAnyTile) * kAnyTile;
+    first.m = ratio_up(a.m / 2, KW_LINEAR_ANY_TILE) * KW_LINEAR_ANY_TILE;
     second.m = a.m - first.m;
     second.x = static_cast<const char*>(a.x) + first.m * a.x_stride * size;
     second.y = static_cast<char*>(a.y) + first.m * a.y_stride * size;
@@ -144,7 +145,7 @@ kw_status run_any(const char* name, const Context& context, void* stream, const 
   }
   KwLinearAnyParams p = params_of(a);
   p.columns = static_cast<unsigned>(columns);
-  const Launch how{static_cast<uint32_t>(blocks), static_cast<uint32_t>(kAnyThreads)};
+  const Launch how{static_cast<uint32_t>(blocks), static_cast<uint32_t>(KW_LINEAR_ANY_THREADS)};
   return launch(context, any_kernels[a.gated][a.dtype], how, stream, &p, sizeof p);
 }
 
