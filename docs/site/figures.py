@@ -80,13 +80,13 @@ def _split(op: str, case: str, entry: dict[str, Any]) -> tuple[str, str]:
     """(what it is, which case of it)."""
     overload = str(entry.get("overload", ""))
     if overload:
-        return (op if overload == "default" else f"{op}, {overload.replace('_', ' ')}"), _words(
+        return (op if overload == "default" else f"{op}.{overload}"), _words(
             case.removeprefix(f"{overload}-")
         )
     if "/" in case:  # swiglu/packed-64x4096-float16
         name, _, rest = case.partition("/")
         first, _, rest = rest.partition("-")
-        return (name if first == "default" else f"{name}, {first.replace('_', ' ')}"), _words(rest)
+        return (name if first == "default" else f"{name}.{first}"), _words(rest)
     kind, _, rest = case.partition(" ")
     word = rest.partition(" ")[0]
     known = word if word in ("quantize", "dequantize") else "product"
@@ -118,7 +118,7 @@ def _optimizers(data: dict[str, Any]) -> list[Figures]:
                 op, _, case = name.partition(" ")
                 overload, _, rest = case.partition("-")
                 values = _numbers({key: entry[key] for key in ("bitsandbytes", "copy") if key in entry})
-                title = op if overload == "default" else f"{op}, {overload.replace('_', ' ')}"
+                title = op if overload == "default" else f"{op}.{overload}"
                 yield title, name, Row(_words(rest), {OURS: float(entry["ours"]), **values})
 
     return _grouped(rows(), "µs")

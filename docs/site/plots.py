@@ -37,7 +37,8 @@ def _cells(row: Row, who: list[str], better: bool) -> Iterator[str]:
 
 
 def _row(row: Row, number: int, figures: Figures, record: Record, limits: bool) -> str:
-    name = _slug(Path(record.path).stem, figures.title, str(number))
+    place = record.figures.index(figures)  # titles that differ by an underscore are one slug
+    name = _slug(Path(record.path).stem, str(place), str(number))
     cells = "".join(_cells(row, figures.who(), figures.more_is_better))
     if limits:
         data = "" if row.limit is None else f' data-value="{row.limit:.4g}"'
