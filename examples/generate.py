@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Text from a transformers model with everything of ours: 4-bit weights, attention, norms, gated MLPs. CPU or GPU.
 
-    pip install transformers accelerate     # beside torch and kernelwright
-    python examples/generate.py
+pip install transformers accelerate     # beside torch and kernelwright
+python examples/generate.py
 """
 
 from __future__ import annotations

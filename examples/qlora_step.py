@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """QLoRA: an adapter of peft's trains on a model in 4 bits, with 8-bit Adam. CPU or GPU.
 
-    pip install transformers accelerate peft     # beside torch and kernelwright
-    python examples/qlora_step.py
+pip install transformers accelerate peft     # beside torch and kernelwright
+python examples/qlora_step.py
 """
 
 from __future__ import annotations

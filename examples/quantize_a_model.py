@@ -4,7 +4,7 @@
     pip install transformers accelerate     # beside torch and kernelwright
     python examples/quantize_a_model.py
 
-The model has a Llama's layers and random weights, so that nothing is fetched; give `from_pretrained` a name for a real one.
+The model has a Llama's layers and random weights, so that nothing is fetched; `from_pretrained` takes a real one.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def main() -> None:
 
         model.save_pretrained(small)
         again = transformers.AutoModelForCausalLM.from_pretrained(small, device_map=DEVICE)
-        print(f"saved and loaded: {'the same bits' if torch.equal(again(ids).logits, model(ids).logits) else 'OTHER bits'}")
+        print(
+            f"saved and loaded: {'the same bits' if torch.equal(again(ids).logits, model(ids).logits) else 'OTHER bits'}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Where will this CUDA wheel run? Asked of a wheel, a library or a folder; neither torch nor a GPU is needed.
 
-    python examples/xray_a_wheel.py [FILE]     # without one: the kernelwright that is installed
+python examples/xray_a_wheel.py [FILE]     # without one: the kernelwright that is installed
 """
 
 from __future__ import annotations

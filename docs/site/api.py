@@ -89,7 +89,10 @@ def _operator(op: Any) -> str:
 
 def operators_page(root: Path) -> str:
     """Every operator, by family."""
-    parts = ["# Operators", "From the records in `src/kernelwright/ops`. [Use](../use.md) says what all have in common."]
+    parts = [
+        "# Operators",
+        "From the records in `src/kernelwright/ops`. [Use](../use.md) says what all have in common.",
+    ]
     for family, ops in records(root).items():
         parts.append(f"## {FAMILIES.get(family, family)}")
         parts += [_operator(op) for op in ops]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The docstrings of this project as Markdown: paragraphs, tables of names with their meaning, lines of an interpreter."""
+"""The docstrings of this project as Markdown: paragraphs, names with their meaning, lines of an interpreter."""
 
 from __future__ import annotations
 

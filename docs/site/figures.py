@@ -18,7 +18,17 @@ NOT_DRAWN = {
     "benchmarks/results/two-h100.json": "steps that passed, of two GPUs",
 }
 # Facts of a record that its page names, in this order.
-FACTS = ("device", "instructions", "threads", "driver", "torch", "python", "kernelwright", "transformers", "bitsandbytes")
+FACTS = (
+    "device",
+    "instructions",
+    "threads",
+    "driver",
+    "torch",
+    "python",
+    "kernelwright",
+    "transformers",
+    "bitsandbytes",
+)
 
 
 @dataclass(frozen=True)
@@ -80,9 +90,7 @@ def _split(op: str, case: str, entry: dict[str, Any]) -> tuple[str, str]:
     """(what it is, which case of it)."""
     overload = str(entry.get("overload", ""))
     if overload:
-        return (op if overload == "default" else f"{op}.{overload}"), _words(
-            case.removeprefix(f"{overload}-")
-        )
+        return (op if overload == "default" else f"{op}.{overload}"), _words(case.removeprefix(f"{overload}-"))
     if "/" in case:  # swiglu/packed-64x4096-float16
         name, _, rest = case.partition("/")
         first, _, rest = rest.partition("-")

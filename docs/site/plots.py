@@ -71,7 +71,9 @@ def _source(record: Record, staging: Staging, commits: str) -> str:
     """Where the figures of a record come from: file, commit, command, machine."""
     file = f"../{staging.file(record.path)}"
     commit = html.escape(record.commit)
-    linked = f'<a href="{html.escape(commits)}/{commit}"><code>{commit}</code></a>' if commits else f"<code>{commit}</code>"
+    linked = (
+        f'<a href="{html.escape(commits)}/{commit}"><code>{commit}</code></a>' if commits else f"<code>{commit}</code>"
+    )
     commands = "<br>".join(f"<code>{html.escape(command)}</code>" for command in record.commands) or "not recorded"
     facts = "; ".join(f"{key} {html.escape(value)}" for key, value in record.facts.items())
     return (
@@ -93,7 +95,9 @@ def family_page(name: str, records: list[Record], staging: Staging, commits: str
         "A bar leads to its figure in the table, and from there to record, commit and command."
     )
     for record in records:
-        parts += [f"## {Path(record.path).stem}", escaped(record.what)] if record.what else [f"## {Path(record.path).stem}"]
+        parts += (
+            [f"## {Path(record.path).stem}", escaped(record.what)] if record.what else [f"## {Path(record.path).stem}"]
+        )
         parts.append(_raw(_source(record, staging, commits)))
         for figures in record.figures:
             parts += [f"### {escaped(figures.title)}", _raw(table(figures, record))]
@@ -106,7 +110,12 @@ def stage(staging: Staging, commits: str) -> None:
     names = sorted(found, key=lambda name: (name == MODELS, name))
     for name in names:
         write(staging.out / "results" / f"{name}.md", family_page(name, found[name], staging, commits))
-    lines = ["# Results", "", "What was timed, on which machine, at which commit; [evidence](../evidence.md) says what it shows.", ""]
+    lines = [
+        "# Results",
+        "",
+        "What was timed, on which machine, at which commit; [evidence](../evidence.md) says what it shows.",
+        "",
+    ]
     for name in names:
         devices = ", ".join(dict.fromkeys(record.facts["device"] for record in found[name]))
         lines.append(f"* [{TITLES.get(name, name)}]({name}.md): {devices}")

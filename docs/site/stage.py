@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`python -m docs.site.stage OUT`: the site's pages as Sphinx is to find them; that needs no Sphinx, and is tested so."""
+"""`python -m docs.site.stage OUT`: the site's pages as Sphinx is to find them; this needs no Sphinx itself."""
 
 from __future__ import annotations
 

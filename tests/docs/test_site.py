@@ -106,7 +106,9 @@ def test_docstrings_become_markdown():
         >>> add(x)
         """
     )
-    assert said == "Adds `a_b` to \\*x.\n\n`x`\n: a tensor, of any shape\n\n`eps`\n: added\n\n\n```pycon\n>>> add(x)\n```"
+    assert (
+        said == "Adds `a_b` to \\*x.\n\n`x`\n: a tensor, of any shape\n\n`eps`\n: added\n\n\n```pycon\n>>> add(x)\n```"
+    )
     assert escaped("a|b <c> `d|e`") == "a\\|b \\<c\\> `d|e`"
 
 
@@ -116,7 +118,10 @@ def test_every_operator_is_in_the_api_with_its_schemas(staged):
     assert len(names) > 20
     for name in names:
         assert f"{{py:function}} kernelwright.{name}(" in page, name
-    assert "| `rms_norm.residual_` | `(Tensor x, Tensor(a!) residual, Tensor? weight=None, float eps=1e-6) -> Tensor` |" in page
+    assert (
+        "| `rms_norm.residual_` | `(Tensor x, Tensor(a!) residual, Tensor? weight=None, float eps=1e-6) -> Tensor` |"
+        in page
+    )
 
 
 @pytest.mark.torch

@@ -49,7 +49,10 @@ def _card(package: str, version: str, wheels: Sequence[Path]) -> str:
 
 
 def make(wheels: Sequence[Path], out: Path, package: str) -> str:
-    """Fills `out`, which must be empty or not there; returns the version. RequestError where wheels do not go together."""
+    """Fills `out`, which must be empty or not there; returns the version.
+
+    RequestError where the wheels do not go together.
+    """
     if out.exists() and any(out.iterdir()):
         raise RequestError(f"{out} is not empty: give a folder that is, or a name that is free")
     variant, versions = out / VARIANT, {}
