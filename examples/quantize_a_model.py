@@ -51,13 +51,13 @@ def main() -> None:
         )
         print(f"weights: {megabytes(wide):.2f} MB in bfloat16, {megabytes(model):.2f} MB in NF4")
         expected, found = wide(ids).logits.float(), model(ids).logits.float()
-        print(f"logits differ by {(found - expected).norm() / expected.norm():.3f} of their size, by quantization")
+        far = (found - expected).norm() / expected.norm()
+        print(f"logits differ by {far:.3f} of their size, by quantization")
 
         model.save_pretrained(small)
         again = transformers.AutoModelForCausalLM.from_pretrained(small, device_map=DEVICE)
-        print(
-            f"saved and loaded: {'the same bits' if torch.equal(again(ids).logits, model(ids).logits) else 'OTHER bits'}"
-        )
+        same = torch.equal(again(ids).logits, model(ids).logits)
+        print(f"saved and loaded: {'the same bits' if same else 'OTHER bits'}")
 
 
 if __name__ == "__main__":

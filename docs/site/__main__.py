@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`python -m docs.site OUT`: the site, from this tree alone; `./kw docs` runs it with the packages of locks/docs.txt."""
+"""`python -m docs.site OUT`: the site, from this tree alone; `./kw docs` runs it with what locks/docs.txt lists."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def _names(tree: ast.Module) -> list[str] | None:
     for node in tree.body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             values = node.value.elts if isinstance(node.value, ast.List) else []
-            return [value.value for value in values if isinstance(value, ast.Constant)]
+            return [str(value.value) for value in values if isinstance(value, ast.Constant)]
     return None
 
 
