@@ -10,8 +10,8 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
+from kernelwright_toolchain.building.stamp import digest_of
 from kernelwright_toolchain.errors import RequestError
-from kernelwright_toolchain.files import digest_of
 
 VARIANT = "build/torch-universal"
 DOOR = Path(__file__).resolve().parent / "door.py"
@@ -39,7 +39,7 @@ def _members(wheel: Path, package: str) -> Iterator[tuple[str, bytes]]:
 
 def _card(package: str, version: str, wheels: Sequence[Path]) -> str:
     """README.md, whose head the hub reads."""
-    sums = "\n".join(f"    {digest_of([wheel])}  {wheel.name}" for wheel in wheels)
+    sums = "\n".join(f"    {digest_of(wheel)}  {wheel.name}" for wheel in wheels)
     return (
         f"---\nlicense: mit\ntags:\n- kernels\n---\n\n# {package} {version}\n\n"
         "CUDA kernels for PyTorch, each also for the CPU. One variant: it has no code that depends on the version of "
