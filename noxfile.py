@@ -75,6 +75,12 @@ def lint(session: nox.Session) -> None:
 
 
 @nox.session
+def docs(session: nox.Session) -> None:
+    """Build the documentation as a site into build/docs, from docs/, the sources and the recorded results."""
+    toolchain(session, "docs")
+
+
+@nox.session
 def provision(session: nox.Session) -> None:
     """Fetch the locked compilers and tools into .kw/ and do nothing else."""
     toolchain(session, "provision")

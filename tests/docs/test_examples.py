@@ -19,7 +19,9 @@ def block(page: str, language: str, holding: str) -> str:
     """The one code block of this language on the page that holds these words."""
     text = (ROOT / page).read_text(encoding="utf-8")
     found = [
-        code for code in re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE) if holding in code
+        code
+        for code in re.findall(rf"^```{language}\b[^\n]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+        if holding in code
     ]
     assert len(found) == 1, f"{page} has {len(found)} {language} blocks with {holding!r}"
     return found[0]

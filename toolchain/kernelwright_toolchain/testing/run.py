@@ -59,6 +59,17 @@ def run_bench(wheel: Path, torch: Torch, rest: Sequence[str]) -> int:
     )
 
 
+def run_docs(out: Path, version: str, commits: str) -> int:
+    """Sphinx's exit code; where it is 0 the site lies in `out`."""
+    python = environment.ready("docs")
+    words = [str(out), "--version", version, "--commits", commits]
+    command = start.command(python, project().root, "docs.site", *words)
+    code = subprocess.run(command, cwd=project().root, env=clean.environment(), check=False).returncode
+    if code == 0:
+        print(f"{project().shown(out / 'index.html')}")
+    return code
+
+
 def native_sources() -> list[str]:
     """Every C++ and CUDA file, relative to the root."""
     found = [

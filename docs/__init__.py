@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""The pages, and in `site` what makes them a site."""
