@@ -92,7 +92,7 @@ def test_what_is_there_stays_and_is_named(plain, capsys):
         assert (plain / name).read_text() == "mine\n"
         assert f"{plain / name}: is there already, and is left as it is" in said
     assert (plain / "pyproject.toml").read_text().startswith(own + "\n[tool.kernelwright]\n")
-    assert '[build-system] is left as it is. For `pip install .` to build the same wheel:\n\n[build-system]\n' in said
+    assert "[build-system] is left as it is. For `pip install .` to build the same wheel:\n\n[build-system]\n" in said
     (plain / "flake.nix").unlink()
     assert kwt("init", "--project", plain) == 0  # what is missing later
     assert f"{plain / 'pyproject.toml'}: has [tool.kernelwright] already" in capsys.readouterr().out
@@ -103,7 +103,9 @@ def test_the_conda_environment_has_the_projects_toolkit_and_every_library_that_i
     kwt("init", "--project", plain)
     text, kit = (plain / conda.ENVIRONMENT).read_text(), toolkit.row_of(None, TABLE)
     wanted = re.findall(r"^  - (\S+)", text.partition("dependencies:\n")[2], re.MULTILINE)
-    assert {kit.conda, f"cuda-nvcc={kit.components['nvcc']}", f"cuda-cudart-dev={kit.components['cudart']}"} <= set(wanted)
+    assert {kit.conda, f"cuda-nvcc={kit.components['nvcc']}", f"cuda-cudart-dev={kit.components['cudart']}"} <= set(
+        wanted
+    )
     assert {"libcublas-dev", "libcurand-dev", "libcusolver-dev", "cuda-nvrtc-dev"} <= set(wanted)
     assert "libcusparse-dev" not in wanted
     assert text.splitlines()[2] == f"name: {plain.name.lower()}"
@@ -160,7 +162,9 @@ def test_a_device_only_package_gets_a_wheel_by_nix_where_its_compilers_are():
     assert "buildWheel" not in environments.flake_text(Settings(ROOT, "mine", "1", backend="a"), TABLE)
 
 
-@pytest.mark.skipif(not shutil.which("nix-instantiate"), reason="Nix is not installed; its reader is what is asked here")
+@pytest.mark.skipif(
+    not shutil.which("nix-instantiate"), reason="Nix is not installed; its reader is what is asked here"
+)
 def test_nix_evaluates_the_flake_with_a_stand_in_for_kernelwright(plain, tmp_path):
     kwt("init", "--project", plain)
     ask = (

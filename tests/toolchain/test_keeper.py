@@ -120,25 +120,32 @@ READS = "import sys; held = bytearray(b'x') * 120_000_000; assert len(sys.stdin.
 
 
 def test_one_that_waits_for_a_stopped_one_does_not_stand_still_with_it():
-    with subprocess.Popen([sys.executable, "-S", "-c", PIPE, WRITES, READS]) as process:
-        with keeper.kept(process.pid, 100 * MB, 100 * MB) as own:
-            assert process.wait(60) == 0
+    words = [sys.executable, "-S", "-c", PIPE, WRITES, READS]
+    with subprocess.Popen(words) as process, keeper.kept(process.pid, 100 * MB, 100 * MB) as own:
+        assert process.wait(60) == 0
     assert own.stops > 0
 
 
+def interrupted(root: int) -> None:
+    """A build that ends by an error after something was stopped."""
+    with keeper.kept(root, 60 * MB, 60 * MB) as own:
+        ends = time.monotonic() + 30
+        while not own.stops and time.monotonic() < ends:
+            time.sleep(0.05)
+        if own.stops:
+            raise KeyboardInterrupt
+
+
 def test_nothing_is_left_standing():
-    words = [sys.executable, "-S", "-c", MAKES, "import time; held = bytearray(b'x') * 50_000_000; time.sleep(60)", "1", "3"]
+    holds = "import time; held = bytearray(b'x') * 50_000_000; time.sleep(60)"
+    words = [sys.executable, "-S", "-c", MAKES, holds, "1", "3"]
     with subprocess.Popen(words, start_new_session=True) as process:
         try:
-            with pytest.raises(KeyboardInterrupt), keeper.kept(process.pid, 60 * MB, 60 * MB) as own:
-                ends = time.monotonic() + 30
-                while not own.stops and time.monotonic() < ends:
-                    time.sleep(0.05)
-                assert own.stops
-                raise KeyboardInterrupt
-            states = [Path(f"/proc/{one.number}/stat").read_text().rpartition(")")[2].split()[0] for one in keeper.tree(process.pid)]
-            assert len(states) >= 4
-            assert "T" not in states
+            with pytest.raises(KeyboardInterrupt):
+                interrupted(process.pid)
+            stats = [Path(f"/proc/{one.number}/stat").read_text() for one in keeper.tree(process.pid)]
+            assert len(stats) >= 4
+            assert "T" not in {text.rpartition(")")[2].split()[0] for text in stats}
         finally:
             os.killpg(process.pid, signal.SIGKILL)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Keeps a build within its memory, whatever starts its compilers: make, ninja, setuptools, or this toolchain itself.
 
-As many run as are started, until what they hold would leave less room than one of them may need. Then all but the biggest are
-stopped (SIGSTOP), and go on once it has ended: it can always end, and what the others hold fits beside it.
+As many run as are started, until what they hold would leave less room than one of them may need. Then all but the
+biggest are stopped (SIGSTOP), and go on once it has ended: it can always end, and what the others hold fits beside it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def tree(root: int, proc: Path = PROC) -> Iterator[Process]:
 
 
 class Keeper:
-    """One look after the other at a tree of processes; `peak` is the most that it held, `stops` how often it was too much."""
+    """Looks at a tree of processes. `peak` is the most that it held, `stops` how often one of them had to wait."""
 
     def __init__(self, root: int, budget: int, most: int = MOST) -> None:
         self.root, self.budget, self.room = root, budget, max(0, budget - most)

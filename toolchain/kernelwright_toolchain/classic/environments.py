@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What `kwt init` writes of Nix and conda: a shell and an environment with the toolkit and the libraries of a project."""
+"""What `kwt init` writes of Nix and conda: a shell and an environment with a project's toolkit and libraries."""
 
 from __future__ import annotations
 

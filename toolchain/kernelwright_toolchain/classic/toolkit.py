@@ -86,7 +86,9 @@ def row_of(toolkit: Toolkit | None, table: Table) -> Toolkit:
 def libraries_of(table: Table, names: tuple[str, ...]) -> tuple[Library, ...]:
     """The rows of what a project links with; RequestError for a name that has none."""
     if odd := [name for name in names if name not in table.libraries]:
-        raise RequestError(f"libraries names {odd[0]!r}, of which nothing is known; there are {', '.join(table.libraries)}")
+        raise RequestError(
+            f"libraries names {odd[0]!r}, of which nothing is known; there are {', '.join(table.libraries)}"
+        )
     return tuple(table.libraries[name] for name in names)
 
 

@@ -145,8 +145,8 @@ def _not_here(settings: Settings) -> None:
     if not (settings.locks / "flake.lock").exists():
         what = "is on PATH" if shutil.which("nix") else "is not here"
         print(
-            f"{settings.locks / 'flake.lock'}: not written: Nix {what}; {environments.FLAKE} was not evaluated. Put the "
-            "owner of kernelwright's repository into it, then: nix flake lock"
+            f"{settings.locks / 'flake.lock'}: not written: Nix {what}; {environments.FLAKE} was not evaluated. Put "
+            "the owner of kernelwright's repository into it, then: nix flake lock"
         )
 
 

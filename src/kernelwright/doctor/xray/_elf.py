@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """64-bit little-endian ELF, of libraries and cubins: sections, segments, what a library asks of the system, symbols.
 
-The toolchain reads by this file too, under a name of its own (toolchain/kernelwright_toolchain/elf.py): of kernelwright it may
-import what lies beside it alone, and by its relative name.
+The toolchain reads by this file too, under a name of its own (toolchain/kernelwright_toolchain/elf.py): of kernelwright
+it may import what lies beside it alone, and by its relative name.
 """
 
 from __future__ import annotations
