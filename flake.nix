@@ -87,8 +87,8 @@
       namesOf = system: builtins.attrNames table.targetsOf.${system};
     in
     {
-      # For other projects' flakes: a shell with a target's compilers, kwt and CUDA libraries to link with; a wheel by the
-      # release's compilers.
+      # For other projects' flakes: a shell with a target's compilers, kwt and CUDA libraries to link with; a wheel by
+      # the release's compilers.
       lib.mkKernelShell =
         {
           system,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # `nix develop .#<target>`: the target's compilers, nox, and the driver of the machine it runs on. `more` packages are a
-# caller's, and `kwt` says that a project that is not this one is to have the command; with `tests`, modules that pip brings
-# find the C++ library that PyPI's torch is linked with.
+# caller's, and with `kwt` the command is there, for a project that is not this one; with `tests`, modules that pip
+# brings find the C++ library that PyPI's torch is linked with.
 {
   more ? [ ],
   kwt ? false,

@@ -41,7 +41,16 @@ let
         src.url = "https://nvidia.invalid/redist/${name}/${archives}/${name}-${answers.nvcc}-archive.tar.xz";
       }
     );
-  nvidiaNames = [ "cuda_nvcc" "cuda_cudart" "cuda_cccl" "cuda_nvrtc" "cuda_cuobjdump" "cuda_nvdisasm" "libcublas" "libcusparse" ];
+  nvidiaNames = [
+    "cuda_nvcc"
+    "cuda_cudart"
+    "cuda_cccl"
+    "cuda_nvrtc"
+    "cuda_cuobjdump"
+    "cuda_nvdisasm"
+    "libcublas"
+    "libcusparse"
+  ];
 
   kinds = [ "packages" "nativeBuildInputs" "buildInputs" ];
   # What becomes of attributes: lists of packages and functions are no environment variables.

@@ -41,7 +41,8 @@ def flake_text(settings: Settings, table: Table) -> str:
         "name": re.sub(r'["\\$]', "", settings.name), "outputs": "\n".join(f"      {line}" for line in lines),
         "toolkit": reference.name, "release": str(reference.release),
     }  # fmt: skip
-    return fill(_TEMPLATE.read_text(encoding="utf-8"), values, FLAKE)
+    text = _TEMPLATE.read_text(encoding="utf-8").partition("\n")[2]  # whose licence it is, its author says
+    return fill(text, values, FLAKE)
 
 
 def kit_of(settings: Settings, table: Table) -> Toolkit:
