@@ -15,7 +15,18 @@
       perTarget =
         make: builtins.mapAttrs (system: targets: builtins.mapAttrs (_: make system) targets) table.targetsOf;
 
-      toolchain = system: target: import ./nix/toolchain.nix { inherit nixpkgs table system target; };
+      toolchain = system: target: toolchainWith system target [ ];
+      toolchainWith =
+        system: target: libraries:
+        import ./nix/toolchain.nix {
+          inherit
+            nixpkgs
+            table
+            system
+            target
+            libraries
+            ;
+        };
       shell = system: target: asked: import ./nix/shell.nix asked (toolchain system target);
       shells = builtins.mapAttrs (
         system: targets:
@@ -76,14 +87,19 @@
       namesOf = system: builtins.attrNames table.targetsOf.${system};
     in
     {
-      # For other projects' flakes: a shell with a target's compilers, a wheel by the release's.
+      # For other projects' flakes: a shell with a target's compilers, kwt and CUDA libraries to link with; a wheel by
+      # the release's compilers.
       lib.mkKernelShell =
         {
           system,
           target ? table.defaultOf.${system},
           packages ? [ ],
+          libraries ? [ ],
         }:
-        shell system (rowOf system target) { more = packages; };
+        import ./nix/shell.nix {
+          more = packages;
+          kwt = true;
+        } (toolchainWith system (rowOf system target) libraries);
       lib.buildWheel =
         {
           system,

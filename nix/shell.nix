@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 # `nix develop .#<target>`: the target's compilers, nox, and the driver of the machine it runs on. `more` packages are a
-# caller's; with `tests`, modules that pip brings find the C++ library that PyPI's torch is linked with.
+# caller's, and with `kwt` the command is there, for a project that is not this one; with `tests`, modules that pip
+# brings find the C++ library that PyPI's torch is linked with.
 {
   more ? [ ],
+  kwt ? false,
   tests ? false,
 }:
 {
@@ -13,11 +15,17 @@
   programs,
   variables,
 }:
+let
+  tree = import ./source.nix [ ];
+  command = pkgs.writeShellScriptBin "kwt" ''
+    exec python3 -I ${tree}/toolchain/kernelwright_toolchain/start.py "$PWD" kernelwright_toolchain.verbs "$@"
+  '';
+in
 pkgs.mkShell.override { inherit stdenv; } (
   variables
   // {
     name = "kernelwright-${target.name}${if tests then "-tests" else ""}";
-    packages = programs ++ more;
+    packages = programs ++ more ++ (if kwt then [ command ] else [ ]);
     buildInputs = libraries;
     shellHook = ''
       # Another toolkit that a person's own shell names is not this shell's.

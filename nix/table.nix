@@ -111,7 +111,7 @@ let
     );
 in
 {
-  inherit (table) gcc;
+  inherit (table) gcc library;
   inherit pinOf;
 
   # { <system> = { <target> = its row, resolved; }; }

@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: MIT
 # The compilers and tools of one target, out of nixpkgs, checked at evaluation against targets.toml: nothing is
-# built, and no shell is entered, with an nvcc, a GCC or an archive that the table does not name.
+# built, and no shell is entered, with an nvcc, a GCC or an archive that the table does not name. `libraries` are rows
+# of the table that another project links with.
 {
   nixpkgs,
   table,
   system,
   target,
+  libraries ? [ ],
 }:
 let
-  nvidia = [
+  linked = map (
+    name:
+    (table.library.${name}
+      or (throw "no CUDA library ${name} in targets.toml; there are ${toString (builtins.attrNames table.library)}")
+    ).nix
+  ) libraries;
+  nvidia = linked ++ [
     "cuda_nvcc"
     "cuda_cudart"
     "cuda_cccl"
@@ -96,7 +104,8 @@ checked {
     cuda.cuda_cudart
     cuda.cuda_cccl
     cuda.cuda_nvrtc
-  ];
+  ]
+  ++ map (name: cuda.${name} or (throw "nixpkgs' ${target.toolkit.nix} has no ${name}")) linked;
   programs = [
     nvcc
     cuda.cuda_cuobjdump

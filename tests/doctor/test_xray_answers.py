@@ -23,7 +23,7 @@ LIBC = (("libc.so.6", ("GLIBC_2.17",)),)
         ("GeForce RTX 3060", (8, 6)), ("rtx 5090", (12, 0)), ("RTX 2080 Ti", (7, 5)), ("gtx 1080 ti", (6, 1)), ("GTX 1660", (7, 5)),
         ("gtx 970", (5, 2)), ("orin", (8, 7)), ("Jetson Orin Nano", (8, 7)), ("thor", (11, 0)), ("xavier", (7, 2)), ("b200", (10, 0)),
         ("gb300", (10, 3)), ("v100", (7, 0)), ("p100", (6, 0)), ("k80", (3, 7)), ("9.0", (9, 0)), ("sm_90a", (9, 0)), ("120", (12, 0)),
-        ("spark", (12, 1)), ("rtx a6000", (8, 6)), ("rtx 6000 ada", (8, 9)),
+        ("thor (cuda 12)", (10, 1)), ("Jetson AGX Thor", (11, 0)), ("spark", (12, 1)), ("rtx a6000", (8, 6)), ("rtx 6000 ada", (8, 9)),
     ],
 )  # fmt: skip
 def test_gpus_by_the_names_people_use(name, capability):

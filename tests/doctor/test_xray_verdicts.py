@@ -44,6 +44,11 @@ def _entry(image):
         (sass("90a"), (10, 0), None, "fails", None),
         (sass("100f"), (10, 3), None, "runs", "sm_100f"),
         (sass("100a"), (10, 3), None, "fails", None),
+        (sass("101"), (10, 1), (12, 8), "runs", "sm_101"),  # Thor, as it is called before and from CUDA 13 on
+        (sass("101"), (11, 0), (13, 0), "fails", None),
+        (sass("110"), (10, 1), (12, 8), "fails", None),
+        (sass("100"), (10, 1), (12, 8), "fails", None),
+        ([ptx("90", (8, 2))], (10, 1), (12, 8), "compiles", "compute_90"),
         (sass("60"), (6, 1), None, "runs", "sm_60"),
         (sass("61"), (6, 0), None, "fails", None),
         ([ptx("80", (8, 2))], (9, 0), (12, 2), "compiles", "compute_80"),

@@ -327,6 +327,27 @@ def test_other_flakes_get_a_shell_and_a_wheel_of_their_own(flake):
     assert "no target l4t-r36 is built on x86_64-linux; there are linux-x86_64" in done.stderr
 
 
+def test_another_projects_shell_has_kwt_and_the_libraries_that_it_links(changed):
+    start = Path("toolchain/kernelwright_toolchain/start.py")
+    (changed.tree / start).parent.mkdir(parents=True)
+    shutil.copy(ROOT / start, changed.tree / start)
+    ask = """lib: let shell = lib.mkKernelShell { system = "x86_64-linux"; libraries = [ LIBRARIES ]; };
+      in map (one: one.name) shell.packages ++ map (one: one.text or "") shell.packages"""
+    found = changed.evaluate("lib", ask.replace("LIBRARIES", '"cublas" "nvrtc" "cusparse"'))
+    toolkit = TABLE.toolkits[TABLE.targets["linux-x86_64"].toolkit]
+    for library in ("libcublas", "libcusparse"):
+        assert any(name.startswith(f"{library}-{toolkit.components['nvcc'].rpartition('.')[0]}") for name in found)
+    assert not any("libcublas" in name for name in changed.evaluate("lib", ask.replace("LIBRARIES", "")))
+    (script,) = [text for text in found if text.lstrip().startswith("exec python3")]
+    place = Path(re.search(r"\S+/toolchain/\S+\.py", script)[0])
+    assert place.read_text() == (ROOT / start).read_text()
+    for wrong, words in (('"cudnn"', "no CUDA library cudnn in targets.toml"), ('"npp"', "has no libnpp")):
+        apply = ask.replace("LIBRARIES", wrong)
+        words_of = ["--json", f"path:{changed.tree}#lib", "--apply", apply]
+        done = changed.against_the_stand_in("eval", words=words_of)
+        assert words in done.stderr
+
+
 def test_python_with_packages_takes_the_released_wheel(flake):
     system, name = next(row for row in RELEASED if row[1] == "release-linux-x86_64")
     program = flake.evaluate(f"apps.{system}.default.program")

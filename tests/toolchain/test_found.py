@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What `kwt init` finds in a project's own files, and what it writes of it."""
+"""What `kwt init` finds in a project's own files."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright_toolchain.__main__ import VERBS, main
 from kernelwright_toolchain.classic import found, toolkit
 from kernelwright_toolchain.errors import RequestError
-from kernelwright_toolchain.settings import read
 from kernelwright_toolchain.targets import load
 
 TABLE = load()
@@ -75,16 +73,10 @@ def test_a_setup_py_that_is_no_python_is_refused(tmp_path):
         found.look(tree(tmp_path, setup__py="print 'x'\n"), TABLE, KIT)
 
 
-def test_all_of_it_is_written_and_read_again(tmp_path, capsys):
-    tree(tmp_path, setup__py=SETUP, versions__py="", CMakeLists__txt=CMAKE)
-    config = tmp_path / "kernelwright.toml"
-    assert main(["init", "--project", str(tmp_path), "--config", str(config)], VERBS) == 0
-    assert f"kwt build --config {config}" in capsys.readouterr().out
-    settings = read(tmp_path, config)
-    assert settings.defines == {"COMPUTE_CAPABILITY": "{archs}", "GPU_BACKEND": "cuda", "WITH_CUDA": "ON"}
-    assert settings.libraries == ("cublas", "curand", "cusolver", "nvrtc")
-    assert settings.requires == ("packaging", "wheel")
-    assert settings.locks == tmp_path
-    assert not (tmp_path / "pyproject.toml").exists()
-    assert main(["init", "--project", str(tmp_path), "--config", str(config)], VERBS) == RequestError.exit_code
-    assert "already; nothing was written" in capsys.readouterr().err
+def test_each_name_that_is_linked_belongs_to_one_library():
+    names = [name for row in TABLE.libraries.values() for name in row.links]
+    assert len(names) == len(set(names))
+    cmake = "target_link_libraries(a CUDA::nppig_static CUDA::cublasLt CUDA::nvJitLink CUDA::cudart)"
+    assert found.libraries(cmake, 'libraries=["nvjpeg", "cuda"], extra_link_args=["-lcufft"]', TABLE) == (
+        "cublas", "cufft", "npp", "nvjitlink", "nvjpeg",
+    )  # fmt: skip

@@ -190,7 +190,7 @@ def test_ci_writes_a_workflow_of_whole_pins_and_a_script(mine, capsys):
     text = (mine / ".github" / "workflows" / "wheels.yml").read_text()
     assert "<<" not in text + (mine / "install.sh").read_text()
     assert 'branches: ["trunk"]' in text
-    assert 'target: ["linux-x86_64"]' in text
+    assert "TARGETS: linux-x86_64\n" in text
     assert "kernelwright-toolchain==" in text
     assert "sudo" in text
     assert "--require-exact" in text

@@ -56,6 +56,10 @@ def test_default_sets_leave_out_what_the_toolkit_cannot_make():
     assert names("linux-x86_64", "cu130")[4:] == ["sm_100", "sm_103", "sm_120", "compute_90"]
     assert names("linux-aarch64", "cu122") == ["sm_80", "sm_87", "sm_89", "sm_90a", "compute_90"]
     assert "sm_110" in names("linux-aarch64", "cu130")
+    # Thor's code of CUDA 12 would be gone from CUDA 13's set: whoever wants it asks for it.
+    assert not any("sm_101" in names("linux-aarch64", toolkit) for toolkit in TABLE.toolkits)
+    kits = [name for name, kit in TABLE.toolkits.items() if TABLE.codes["sm_101"].toolkits.knows(kit.release)]
+    assert kits == ["cu128"]
     assert names("l4t-r36", "cu122") == ["sm_87"]
 
 

@@ -127,6 +127,7 @@ def test_gpus_block_says_how_each_gpu_is_served():
     assert rows["sm_70"][2:] == ["none", "nothing", "`--archs 70`"]
     assert rows["sm_100"][2:] == ["none", "`compute_90`", "`--toolkit cu128`"]
     assert rows["sm_110"][2:] == ["none", "`compute_90`", "`--toolkit cu130`"]
+    assert rows["sm_101"][2:] == ["none", "`compute_90`", "`--toolkit cu128 --archs 101`"]
 
 
 def test_a_gpu_that_needs_a_newer_toolkit_and_stands_in_no_set():

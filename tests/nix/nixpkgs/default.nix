@@ -41,7 +41,16 @@ let
         src.url = "https://nvidia.invalid/redist/${name}/${archives}/${name}-${answers.nvcc}-archive.tar.xz";
       }
     );
-  nvidiaNames = [ "cuda_nvcc" "cuda_cudart" "cuda_cccl" "cuda_nvrtc" "cuda_cuobjdump" "cuda_nvdisasm" ];
+  nvidiaNames = [
+    "cuda_nvcc"
+    "cuda_cudart"
+    "cuda_cccl"
+    "cuda_nvrtc"
+    "cuda_cuobjdump"
+    "cuda_nvdisasm"
+    "libcublas"
+    "libcusparse"
+  ];
 
   kinds = [ "packages" "nativeBuildInputs" "buildInputs" ];
   # What becomes of attributes: lists of packages and functions are no environment variables.
@@ -127,6 +136,7 @@ let
   };
   cmake = package "cmake" "3.30" { };
   ninja = package "ninja" "1.12" { };
+  writeShellScriptBin = name: text: package name "0" { inherit text; };
   libdeflate = package "libdeflate" "1.22" { };
   nixfmt-rfc-style = package "nixfmt" "0" { };
   runCommand =

@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from kernelwright_toolchain import measured, start
+from kernelwright_toolchain import keeper, measured, start
 from kernelwright_toolchain.building.stamp import Step
 from kernelwright_toolchain.device.progress import CACHED
 from kernelwright_toolchain.errors import CompileError, KwError
@@ -71,6 +71,7 @@ def build_wheel(
             text=True,
             start_new_session=True,  # a group of its own: ended as one
         ) as child,
+        keeper.kept(child.pid),
     ):
         try:
             for line in child.stdout or ():

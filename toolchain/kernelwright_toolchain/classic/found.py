@@ -13,11 +13,6 @@ from kernelwright_toolchain.errors import RequestError
 from kernelwright_toolchain.targets import Table, Toolkit
 from kernelwright_toolchain.targets.read import toml
 
-# How CMake, -l and setup.py name CUDA's libraries; the second is what the toolkit's package calls it.
-_LINKED = {
-    "cublas": "cublas", "cublasLt": "cublas", "cusparse": "cusparse", "curand": "curand", "cufft": "cufft",
-    "cusolver": "cusolver", "nvrtc": "nvrtc", "nvJitLink": "nvjitlink", "npp": "npp", "nvjpeg": "nvjpeg",
-}  # fmt: skip
 _OFFERS_CUDA = re.compile(
     r"set_property\(\s*CACHE\s+(\w+)\s+PROPERTY\s+STRINGS\s+([^)]*\bcuda\b[^)]*)\)", re.IGNORECASE
 )
@@ -51,6 +46,13 @@ def archs(cmake: str, setup: str, table: Table, kit: Toolkit) -> str | None:
     known = {code.number for code in table.codes.values() if code.kind == "cubin" and code.toolkits.knows(kit.release)}
     taken = [number for number in dict.fromkeys(numbers) if number in known]
     return ";".join(taken) + "+ptx" * bool(found) if taken else None
+
+
+def libraries(cmake: str, setup: str, table: Table) -> tuple[str, ...]:
+    """The rows of CUDA's libraries that the files link with."""
+    said = re.findall(r"CUDA::(\w+?)(?:_static)?\b|-l(\w+)|[\"']((?:cu|nv|npp)\w+)[\"']", cmake + setup)
+    linked = {name for three in said for name in three}
+    return tuple(sorted(row.name for row in table.libraries.values() if linked & set(row.links)))
 
 
 def _defines(cmake: str) -> dict[str, str]:
@@ -93,15 +95,13 @@ def look(root: Path, table: Table, kit: Toolkit) -> Found:
             "A plain CMake build runs under `kwt exec -- cmake …`; `kwt new NAME` begins a device-only package"
         )
     cmake = re.sub(r"(?m)#.*$", "", _text(root, "CMakeLists.txt", "*/CMakeLists.txt", "cmake/*.cmake"))
-    linked = re.findall(r"CUDA::(\w+?)(?:_static)?\b|-l(\w+)|[\"'](cu\w+|nvrtc|nvJitLink)[\"']", cmake + setup)
-    libraries = {_LINKED[name] for three in linked for name in three if name in _LINKED}
     torch = re.search(r"torch\.utils\.cpp_extension|find_package\(\s*Torch", cmake + setup) is not None
     said = "build-system" in whole and "requires" in whole["build-system"]
     return Found(
         backend=backend,
         archs=archs(cmake, setup, table, kit),
         torch=torch,
-        libraries=tuple(sorted(libraries)),
+        libraries=libraries(cmake, setup, table),
         defines=_defines(cmake),
         requires=() if said else _imports(root, setup),
     )

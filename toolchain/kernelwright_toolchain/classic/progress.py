@@ -10,6 +10,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from kernelwright_toolchain import keeper
+
 # ninja's and CMake's steps, scikit-build-core's stages, what setuptools prints before it compiles a file
 _STEP = re.compile(r"^(\[\s*\d+(?:/\d+|%)\] .+|\*\*\* .+|building '.+' extension)$")
 _SHOWN = 100
@@ -24,6 +26,7 @@ def logged(command: Sequence[str], place: str | None, env: Mapping[str, str], lo
         subprocess.Popen(
             command, cwd=place, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
         ) as process,
+        keeper.kept(process.pid) as memory,
     ):
         try:
             for line in process.stdout or ():
@@ -37,6 +40,9 @@ def logged(command: Sequence[str], place: str | None, env: Mapping[str, str], lo
         finally:
             if live:
                 print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        file.write(f"{memory}\n")
+    if memory.stops:
+        print(memory, file=sys.stderr, flush=True)
     return process.returncode
 
 

@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kernelwright_toolchain import keeper
 from kernelwright_toolchain.classic import gcc, inside, progress
 from kernelwright_toolchain.classic.gcc import Gcc
 from kernelwright_toolchain.classic.toolkit import Home
-from kernelwright_toolchain.device.memory import available
+from kernelwright_toolchain.device.environment import job_limit
 from kernelwright_toolchain.errors import ToolMissing
 from kernelwright_toolchain.files import write_if_changed
 from kernelwright_toolchain.project import project
@@ -24,7 +25,6 @@ from kernelwright_toolchain.project import project
 SITE = "shims"  # what lies over nvcc, and what a Python under `kwt exec` imports first
 HERE = Path(__file__).resolve().parent
 EPOCH = "315532800"
-PROCESS = 2_000_000_000  # bytes that one compiler may take, where nothing is known of it
 # What would change what a compiler makes, unseen; and what one library takes for its own idea of a toolkit.
 UNWANTED = (
     "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "CC",
@@ -84,14 +84,9 @@ def _shims() -> Path:
     return place
 
 
-def jobs() -> int:
-    """How many compilers at a time: one a CPU, as far as memory goes."""
-    return max(1, min(len(os.sched_getaffinity(0)), available().size // PROCESS))
-
-
 def environment(ground: Ground, count: int | None) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(UNWANTED)}
-    cuda, number = ground.at("cuda"), str(count or jobs())
+    cuda, number = ground.at("cuda"), str(job_limit(count).count)
     programs = [f"{cuda}/bin", *([f"{gcc.PLACE}/{gcc.PROGRAMS}"] if ground.gcc else [])]
     for place, tools in enumerate(ground.tools):
         programs += [
@@ -156,7 +151,8 @@ def run(ground: Ground, command: Sequence[str], *, cwd: str, count: int | None =
         else:
             place = cwd
         if log is None:
-            return subprocess.run(words, cwd=place, env=env, check=False).returncode
+            with subprocess.Popen(words, cwd=place, env=env) as process, keeper.kept(process.pid):
+                return process.wait()
         code = progress.logged(words, place, env, log)
     if code == inside.REFUSED and ground.exact:
         raise ToolMissing(f"the namespaces of the build could not be made: see {log}")

@@ -14,7 +14,7 @@ from kernelwright_toolchain.errors import ProvisionError, RequestError
 from kernelwright_toolchain.files import write_if_changed
 from kernelwright_toolchain.project import project
 from kernelwright_toolchain.providers import pip, system
-from kernelwright_toolchain.targets import Table, Toolkit
+from kernelwright_toolchain.targets import Library, Table, Toolkit
 
 EPOCH = 315_532_800
 
@@ -83,6 +83,15 @@ def row_of(toolkit: Toolkit | None, table: Table) -> Toolkit:
     return toolkit or [row for row in table.toolkits.values() if row.nvcc][-1]
 
 
+def libraries_of(table: Table, names: tuple[str, ...]) -> tuple[Library, ...]:
+    """The rows of what a project links with; RequestError for a name that has none."""
+    if odd := [name for name in names if name not in table.libraries]:
+        raise RequestError(
+            f"libraries names {odd[0]!r}, of which nothing is known; there are {', '.join(table.libraries)}"
+        )
+    return tuple(table.libraries[name] for name in names)
+
+
 def _of_system(toolkit: Toolkit | None, table: Table, names: tuple[str, ...]) -> tuple[Toolkit, Home]:
     nvcc = system.require_nvcc()
     row = system.toolkit_of(nvcc, table)
@@ -91,12 +100,11 @@ def _of_system(toolkit: Toolkit | None, table: Table, names: tuple[str, ...]) ->
             f"{nvcc.path} is CUDA {nvcc.version}; asked for is {toolkit.name if toolkit else 'a row of the table'}"
         )
     home = nvcc.path.resolve().parents[1]
-    for name in names:
-        if not any(
-            (home / folder / f"lib{name}.so").exists() for folder in ("lib64", "lib", "targets/x86_64-linux/lib")
-        ):
+    for library in libraries_of(table, names):
+        file = f"lib{library.links[0]}.so"
+        if not any((home / folder / file).exists() for folder in ("lib64", "lib", "targets/x86_64-linux/lib")):
             raise RequestError(
-                f"libraries names {name}, and {home} has no lib{name}.so to link with: install that part of the "
+                f"libraries names {library.name}, and {home} has no {file} to link with: install that part of the "
                 "toolkit, or build with --provider pip, which brings it"
             )
     return row, Home(home, str(nvcc.version), None)
@@ -106,6 +114,7 @@ def find(
     toolkit: Toolkit | None, table: Table, provider: str, names: tuple[str, ...] = (), libraries: Path | None = None
 ) -> tuple[Toolkit, Home]:
     """The toolkit that a build takes: `pip` from PyPI, `system` what is on PATH or CUDA_HOME names."""
+    libraries_of(table, names)
     if provider == "system":
         return _of_system(toolkit, table, names)
     row = row_of(toolkit, table)

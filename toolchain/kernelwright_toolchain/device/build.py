@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kernelwright_toolchain import keeper
 from kernelwright_toolchain.device import child
 from kernelwright_toolchain.device.cache import Cache, key_of
 from kernelwright_toolchain.device.compiler import INCLUDE, Job
@@ -17,7 +19,7 @@ from kernelwright_toolchain.device.equal import with_equals
 from kernelwright_toolchain.device.image import Image, finish
 from kernelwright_toolchain.device.memory import available
 from kernelwright_toolchain.device.progress import Progress
-from kernelwright_toolchain.device.schedule import Task, describe, run_all
+from kernelwright_toolchain.device.schedule import SHARE, Task, describe, run_all
 from kernelwright_toolchain.device.sources import read_sources
 from kernelwright_toolchain.files import write_atomically
 from kernelwright_toolchain.project import project
@@ -146,13 +148,14 @@ def build_images(
         note = describe(limit, budget, tasks)
         shown.say(note)
         try:
-            run_all(
-                tasks,
-                limit.count,
-                budget.size,
-                lambda place, image: builder.finished(missing[place], image),
-                stop=child.end_all,
-            )
+            with keeper.kept(os.getpid(), int(budget.size * SHARE)):  # what a new source takes nobody knows
+                run_all(
+                    tasks,
+                    limit.count,
+                    budget.size,
+                    lambda place, image: builder.finished(missing[place], image),
+                    stop=child.end_all,
+                )
         finally:
             shown.close()
     for said in cache.notes:

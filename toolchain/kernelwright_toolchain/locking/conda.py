@@ -8,7 +8,7 @@ hashes. Only conda-lock and a conda that reaches the channel can solve; what can
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,8 +68,9 @@ def toolkit(table: Table) -> Toolkit:
     return table.toolkits[names.pop()]
 
 
-def _specs(table: Table) -> Iterator[str]:
-    kit, gcc = toolkit(table), table.gcc
+def specs(table: Table, kit: Toolkit) -> Iterator[str]:
+    """A toolkit of the channel, with the host compiler that the table locks, for each platform."""
+    gcc = table.gcc
     yield kit.conda
     yield f"cuda-nvcc={kit.components['nvcc']}"
     yield f"cuda-nvrtc={kit.components['nvrtc']}"
@@ -78,26 +79,30 @@ def _specs(table: Table) -> Iterator[str]:
     for platform in platforms(table):
         for name, version in (("gcc", gcc.version), ("gxx", gcc.version), ("sysroot", gcc.sysroot)):
             yield f"{name}_{platform.subdir}={version}  # [{platform.selector}]"
-    # libdeflate packs the wheel; nox runs the sessions.
-    yield from ("python=3.11", "cmake", "ninja", "scikit-build-core", "libdeflate", "pip", "pytest", "nox")
+
+
+def environment_body(table: Table, name: str, wanted: Iterable[str]) -> str:
+    """environment.yml below its first lines: what an environment of this name is to hold."""
+    lines = ["channels:", f"  - {CHANNEL}", "platforms:", *(f"  - {p.subdir}" for p in platforms(table))]
+    lines += ["dependencies:", *(f"  - {spec}" for spec in wanted)]
+    return f"name: {name}\n" + "\n".join(lines) + "\n"
 
 
 def environment_text(table: Table) -> str:
-    """environment.yml: what the environment is to hold."""
-    lines = ["channels:", f"  - {CHANNEL}", "platforms:", *(f"  - {p.subdir}" for p in platforms(table))]
-    lines += ["dependencies:", *(f"  - {spec}" for spec in _specs(table))]
-    return _MADE + "name: kernelwright\n" + "\n".join(lines) + "\n"
+    """This tree's own. libdeflate packs the wheel; nox runs the sessions."""
+    tools = ("python=3.11", "cmake", "ninja", "scikit-build-core", "libdeflate", "pip", "pytest", "nox")
+    return _MADE + environment_body(table, "kernelwright", [*specs(table, toolkit(table)), *tools])
 
 
-def virtual_text(table: Table) -> str:
-    """virtual-packages.yml: the oldest machine the environment is solved for."""
+def virtual_body(table: Table, kit: Toolkit) -> str:
+    """virtual-packages.yml below its first lines: the oldest machine an environment is solved for."""
     lines = ["subdirs:"]
     for platform in platforms(table):
         lines += [f"  {platform.subdir}:", "    packages:", '      __unix: "0"', '      __linux: "4.18"']
         lines.append(f'      __archspec: "1 {platform.target.machine}"')
         lines.append(f'      __glibc: "{platform.target.glibc}"')
-        lines.append(f'      __cuda: "{toolkit(table).driver.cuda}"')
-    return _MADE + "\n".join(lines) + "\n"
+        lines.append(f'      __cuda: "{kit.driver.cuda}"')
+    return "\n".join(lines) + "\n"
 
 
 def locked(root: Path | None = None) -> tuple[Locked, ...]:
@@ -114,7 +119,7 @@ def locked(root: Path | None = None) -> tuple[Locked, ...]:
 
 def made(table: Table) -> dict[str, str]:
     """The files that this module writes."""
-    return {ENVIRONMENT: environment_text(table), VIRTUAL: virtual_text(table)}
+    return {ENVIRONMENT: environment_text(table), VIRTUAL: _MADE + virtual_body(table, toolkit(table))}
 
 
 def problems(table: Table, root: Path | None = None) -> list[str]:

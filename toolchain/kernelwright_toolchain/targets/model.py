@@ -155,6 +155,16 @@ class Tools:
 
 
 @dataclass(frozen=True)
+class Library:
+    """One of CUDA's libraries that a project may link with; `name` is what its own table and PyPI's extra call it."""
+
+    name: str
+    links: tuple[str, ...]
+    conda: str
+    nix: str
+
+
+@dataclass(frozen=True)
 class Gcc:
     """The host compiler that conda and Nix lock for the reference toolkit."""
 
@@ -170,6 +180,7 @@ class Table:
     toolkits: Mapping[str, Toolkit]
     codes: Mapping[str, Code]  # cubins first, then PTX, in the table's order
     targets: Mapping[str, Target]
+    libraries: Mapping[str, Library]
     tools: Tools
     gcc: Gcc
 

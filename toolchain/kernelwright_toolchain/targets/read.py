@@ -20,6 +20,7 @@ from kernelwright_toolchain.targets.model import (
     Driver,
     Gcc,
     GccRange,
+    Library,
     Span,
     System,
     Table,
@@ -160,6 +161,13 @@ def _tools(row: Row, machines: frozenset[str]) -> Tools:
     return tools
 
 
+def _library(row: Row, name: str) -> Library:
+    library = Library(name, row.words("links"), row.text("conda"), row.text("nix"))
+    if not library.links:
+        raise row.fail("links is empty")
+    return library
+
+
 def _gcc(row: Row) -> Gcc:
     gcc = Gcc(row.text("version", DOTTED), row.take("major", int), str(row.release("sysroot")))
     if row.parse("version", gcc.version).major != gcc.major:
@@ -209,6 +217,7 @@ def build(values: Mapping[str, Any]) -> Table:
         toolkits=_rows(raw, "toolkit", lambda row, name: _toolkit(row, name, machines)),
         codes=MappingProxyType({**_rows(raw, "cubin", _cubin), **_rows(raw, "ptx", _ptx)}),
         targets=targets,
+        libraries=_rows(raw, "library", _library),
         tools=_tools(tools, machines),
         gcc=_gcc(gcc),
     )

@@ -17,7 +17,11 @@ from kernelwright_toolchain.testing import environment
 from kernelwright_toolchain.testing.torch import Torch
 
 # Tests of what only the environments of lint have: conda-lock, the schema of workflows, their auditor.
-ONLY_HERE = ("tests/toolchain/test_conda_lock.py", "tests/toolchain/test_workflow_tools.py")
+ONLY_HERE = (
+    "tests/toolchain/test_conda_lock.py",
+    "tests/toolchain/test_workflow_tools.py",
+    "tests/toolchain/test_own_workflow.py",
+)
 NATIVE = (".h", ".cpp", ".cu", ".cuh", ".inc")
 # OpenMP's threads sleep while they wait: where two processes of pytest share the cores, one's would spin on those that
 # the other's need, and two then take four times as long as one.

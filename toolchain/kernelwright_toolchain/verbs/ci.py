@@ -6,6 +6,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 from kernelwright_toolchain.errors import RequestError
@@ -23,9 +25,19 @@ WORKFLOW, SCRIPT = Path(".github/workflows/wheels.yml"), Path("install.sh")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_project(parser)
-    parser.add_argument("--branch", default="main", metavar="NAME", help="whose pushes are built; default: main")
+    parser.add_argument("--branch", metavar="NAME", help="whose pushes are built; default: what git says, or main")
     parser.add_argument("--out", type=Path, metavar="DIR", help="default: the project")
     parser.add_argument("--force", action="store_true", help="write over files that are others")
+
+
+def _branch(root: Path) -> str:
+    """The one that the remote shows first, else the one that is checked out."""
+    for words in (("--quiet", "refs/remotes/origin/HEAD"), ("--quiet", "HEAD")):
+        command = ["git", "-c", "safe.directory=*", "-C", str(root), "symbolic-ref", "--short", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False) if shutil.which("git") else None
+        if done and done.returncode == 0:
+            return done.stdout.strip().removeprefix("origin/")
+    return "main"
 
 
 def _targets(settings: Settings, table: Table, machine: str) -> list[str]:
@@ -50,23 +62,28 @@ def _values(settings: Settings, root: Path, branch: str) -> dict[str, str]:
     return {
         **{name: f"{name}@{pin['commit']} # {pin['version']}" for name, pin in pinned["action"].items()},
         "runner": runner["label"], "version": VERSION, "branch": json.dumps(branch), "config": config,
-        "targets": json.dumps(_targets(settings, load(), "x86_64")), "name": settings.name,
+        "targets": " ".join(_targets(settings, load(), "x86_64")), "name": settings.name,
     }  # fmt: skip
+
+
+def texts(settings: Settings, root: Path, branch: str | None) -> dict[Path, str]:
+    """What is to lie below the root; RequestError for what a runner could not build."""
+    values = _values(settings, root, branch or _branch(root))
+    return {
+        path: render.fill((render.TEMPLATES / "project" / f"{path.name}.in").read_text("utf-8"), values, path.name)
+        for path in (WORKFLOW, SCRIPT)
+    }
 
 
 def run(given: argparse.Namespace) -> int:
     with opened(given) as settings:
         root = project().root
-        values = _values(settings, root, given.branch)
         out = (given.out or root).resolve()
-        texts = {
-            path: render.fill((render.TEMPLATES / "project" / f"{path.name}.in").read_text("utf-8"), values, path.name)
-            for path in (WORKFLOW, SCRIPT)
-        }
-        for path, text in texts.items():
+        made = texts(settings, root, given.branch)
+        for path, text in made.items():
             if (out / path).is_file() and (out / path).read_text("utf-8") != text and not given.force:
                 raise RequestError(f"{out / path} is there already and another; --force writes over it")
-        for path, text in texts.items():
+        for path, text in made.items():
             (out / path).parent.mkdir(parents=True, exist_ok=True)
             (out / path).write_text(text, encoding="utf-8")
             print(out / path)

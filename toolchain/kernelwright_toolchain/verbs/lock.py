@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 from kernelwright_toolchain.classic import gcc, requirements, toolkit
 from kernelwright_toolchain.errors import RequestError
+from kernelwright_toolchain.locking import conda, conda_tool
 from kernelwright_toolchain.settings import Settings
 from kernelwright_toolchain.targets import load
 from kernelwright_toolchain.verbs._project import add_project, opened
@@ -17,10 +19,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_project(parser)
 
 
-def _written(path: Path, needed: list[str], *, nvidia: bool = False) -> None:
+def _written(path: Path, needed: list[str], *, nvidia: bool = False) -> str:
     text = requirements.pinned(needed, nvidia=nvidia)
     path.write_text(text, encoding="utf-8")
-    print(f"{path}: {text.count('--hash=')} packages for {', '.join(needed)}")
+    return f"{path}: {text.count('--hash=')} packages for {', '.join(needed)}"
+
+
+def _gcc(path: Path, name: str) -> str:
+    path.write_text(gcc.pinned(name), encoding="utf-8")
+    return f"{path}: {name} and what it needs, of this machine's apt sources"
 
 
 def _wanted(settings: Settings) -> tuple[list[str], list[str]]:
@@ -42,17 +49,30 @@ def missing(settings: Settings) -> list[str]:
     return [name for name, needed in names if needed and not (settings.locks / name).is_file()]
 
 
+def writers(settings: Settings) -> dict[str, Callable[[], str]]:
+    """What makes each of the project's locks; each says what is in it."""
+    if settings.kernels:
+        return {}
+    needed, libraries = _wanted(settings)
+    found: dict[str, Callable[[], str]] = {}
+    if needed:
+        found[requirements.LOCK] = lambda: _written(settings.locks / requirements.LOCK, needed)
+    if libraries:
+        found[requirements.LIBRARIES] = lambda: _written(
+            settings.locks / requirements.LIBRARIES, libraries, nvidia=True
+        )
+    if settings.gcc:
+        found[gcc.LOCK] = lambda: _gcc(settings.locks / gcc.LOCK, str(settings.gcc))
+    return found
+
+
 def run(given: argparse.Namespace) -> int:
     with opened(given) as settings:
-        needed, libraries = _wanted(settings)
-        if needed:
-            _written(settings.locks / requirements.LOCK, needed)
-        if libraries:
-            _written(settings.locks / requirements.LIBRARIES, libraries, nvidia=True)
-        if settings.gcc:
-            path = settings.locks / gcc.LOCK
-            path.write_text(gcc.pinned(settings.gcc), encoding="utf-8")
-            print(f"{path}: {settings.gcc} and what it needs, of this machine's apt sources")
-        if not needed and not libraries and not settings.gcc:
+        made = writers(settings)
+        for make in made.values():
+            print(make())
+        if settings.locks == settings.root and (settings.root / conda.ENVIRONMENT).is_file():
+            print(f"{settings.root / conda.LOCK}: {conda_tool.refresh(optional=True)}")
+        elif not made:
             print("nothing to lock: the toolchain's own locks have all that this project's build needs")
         return 0

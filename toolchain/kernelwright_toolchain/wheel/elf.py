@@ -1,22 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""What a 64-bit little-endian shared library asks of the system that loads it, what it offers, what it is made of."""
+"""What a 64-bit little-endian shared library asks of the system that loads it, what it offers, what it is made of.
+
+What cannot be read raises ValueError.
+"""
 
 from __future__ import annotations
 
 import re
-import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernelwright_toolchain.elf import Elf, Symbol, View
 from kernelwright_toolchain.errors import GateError
 from kernelwright_toolchain.targets import Version
-
-_PT_LOAD, _PT_DYNAMIC = 1, 2
-_SHT_NOBITS, _SHT_DYNSYM = 8, 11
-_SYMBOL = struct.calcsize("<IBBHQQ")
-_DT_NULL, _DT_NEEDED, _DT_STRTAB = 0, 1, 5
-_DT_VERNEED, _DT_VERNEEDNUM = 0x6FFFFFFE, 0x6FFFFFFF
 
 
 @dataclass(frozen=True)
@@ -41,81 +37,15 @@ class Section:
     kind: int
     address: int
     data: bytes
-    link: int
-
-
-@dataclass(frozen=True)
-class Symbol:
-    """A dynamic symbol that this library defines; `address` as the loader sees it."""
-
-    name: str
-    address: int
-    size: int
-    is_global: bool
-
-
-class _Image:
-    """The file as the loader sees it: addresses, not offsets."""
-
-    def __init__(self, data: bytes) -> None:
-        if data[:6] != b"\x7fELF\x02\x01":
-            raise ValueError("not a 64-bit little-endian ELF file")
-        self.data = data
-        start, size, count = *struct.unpack_from("<Q", data, 32), *struct.unpack_from("<HH", data, 54)
-        self.segments = [struct.unpack_from("<IIQQQQQQ", data, start + i * size) for i in range(count)]
-
-    def offset(self, address: int) -> int:
-        for kind, _, offset, base, _, size, _, _ in self.segments:
-            if kind == _PT_LOAD and base <= address < base + size:
-                return int(offset + address - base)
-        raise ValueError(f"address {address:#x} is in no segment")
-
-    def dynamic(self) -> list[tuple[int, int]]:
-        entries = []
-        for kind, _, offset, _, _, size, _, _ in self.segments:
-            if kind != _PT_DYNAMIC:
-                continue
-            for tag, value in struct.iter_unpack("<qQ", self.data[offset : offset + size - size % 16]):
-                if tag == _DT_NULL:
-                    break
-                entries.append((tag, value))
-        if not entries:
-            raise ValueError("it has no dynamic section")
-        return entries
-
-    def text(self, at: int) -> str:
-        return self.data[at : self.data.index(b"\0", at)].decode("ascii")
-
-
-def _versions(image: _Image, address: int, count: int, strings: int) -> list[tuple[str, str]]:
-    """The chain of needed versions: one record a library, each with its own chain."""
-    found = []
-    at = image.offset(address)
-    for _ in range(count):
-        _, names, file, first, following = struct.unpack_from("<HHIII", image.data, at)
-        inner = at + first
-        for _ in range(names):
-            _, _, _, name, step = struct.unpack_from("<IHHII", image.data, inner)
-            found.append((image.text(strings + file), image.text(strings + name)))
-            inner += step
-        at += following
-    return found
 
 
 def parse(data: bytes) -> Needs:
-    """What this shared library needs; ValueError if it is not one."""
-    try:
-        image = _Image(data)
-        entries = image.dynamic()
-        tags = dict(entries)
-        strings = image.offset(tags[_DT_STRTAB])
-        versions = []
-        if _DT_VERNEED in tags:
-            versions = _versions(image, tags[_DT_VERNEED], tags[_DT_VERNEEDNUM], strings)
-        libraries = tuple(image.text(strings + value) for tag, value in entries if tag == _DT_NEEDED)
-        return Needs(libraries, tuple(sorted(set(versions))))
-    except (struct.error, KeyError, IndexError, OverflowError) as error:
-        raise ValueError(f"its dynamic section is cut off or wrong ({error})") from None
+    """What this shared library needs."""
+    elf = Elf(View(data))
+    if not elf.dynamic():
+        raise ValueError("it has no dynamic section")
+    found = elf.needs()
+    return Needs(found.libraries, found.versions)
 
 
 def needs(path: Path) -> Needs:
@@ -126,48 +56,27 @@ def needs(path: Path) -> Needs:
 
 
 def sections(data: bytes) -> tuple[Section, ...]:
-    """Every section in the file's order; ValueError if the headers are wrong or stripped away."""
-    try:
-        (start,) = struct.unpack_from("<Q", data, 40)
-        size, count, names = struct.unpack_from("<HHH", data, 58)
-        if data[:6] != b"\x7fELF\x02\x01" or size != 64 or not count:
-            raise ValueError("not a 64-bit little-endian ELF file with section headers")
-        raw = [struct.unpack_from("<IIQQQQIIQQ", data, start + i * size) for i in range(count)]
-        table = raw[names][4]
-        return tuple(
-            Section(
-                name=data[table + name : data.index(b"\0", table + name)].decode("ascii"),
-                kind=kind,
-                address=address,
-                data=b"" if kind == _SHT_NOBITS else data[offset : offset + length],
-                link=link,
-            )
-            for name, kind, _, address, offset, length, link, _, _, _ in raw
-        )
-    except (struct.error, IndexError, OverflowError, UnicodeDecodeError) as error:
-        raise ValueError(f"its section headers are cut off or wrong ({error})") from None
+    """Every section in the file's order; ValueError where they are stripped away, too."""
+    elf = Elf(View(data))
+    found = elf.in_order()
+    if not found:
+        raise ValueError("it has no section headers")
+    parts = ((one, elf.content(one)) for one in found)
+    return tuple(Section(one.name, one.kind, one.address, part.take(0, part.size)) for one, part in parts)
 
 
-def _symbols(data: bytes) -> Iterator[tuple[Symbol, bool]]:
-    """Every dynamic symbol, and whether it is defined here."""
-    parts = sections(data)
-    table = next((part for part in parts if part.kind == _SHT_DYNSYM), None)
-    if table is None:
+def _symbols(data: bytes) -> list[Symbol]:
+    elf = Elf(View(data))
+    if ".dynsym" not in elf.sections():
         raise ValueError("it has no dynamic symbols")
-    if table.link >= len(parts) or len(table.data) % _SYMBOL:
-        raise ValueError("its dynamic symbols are cut off or have no names")
-    strings = parts[table.link].data
-    for name, info, _, section, address, size in struct.iter_unpack("<IBBHQQ", table.data):
-        text = strings[name : strings.index(b"\0", name)].decode("ascii")
-        yield Symbol(text, address, size, is_global=info >> 4 != 0), section != 0
+    return list(elf.symbols(".dynsym"))
 
 
 def defined(data: bytes) -> tuple[Symbol, ...]:
-    """The dynamic symbols that are defined here, by address; ValueError if they cannot be read."""
-    found = [symbol for symbol, here in _symbols(data) if here]
-    return tuple(sorted(found, key=lambda symbol: (symbol.address, symbol.name)))
+    """The dynamic symbols that are defined here, by address."""
+    return tuple(sorted((one for one in _symbols(data) if one.defined), key=lambda one: (one.address, one.name)))
 
 
 def asked(data: bytes) -> tuple[str, ...]:
     """The names of those that others have to bring, sorted."""
-    return tuple(sorted(symbol.name for symbol, here in _symbols(data) if not here and symbol.name))
+    return tuple(sorted(one.name for one in _symbols(data) if not one.defined and one.name))

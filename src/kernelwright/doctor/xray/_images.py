@@ -96,6 +96,6 @@ def _by_pyelftools(image: bytes) -> list[_elf.Symbol]:
         wide, names = elf.elfclass == 64, View(table.stringtable.data())
         entries = struct.iter_unpack("<IBBHQQ" if wide else "<IIIBBH", table.data())
         rows = ((one[0], one[1], one[2]) if wide else (one[0], one[3], one[4]) for one in entries)
-        return [_elf.Symbol(names.text(at), info & 15, other, defined=True) for at, info, other in rows]
+        return [_elf.Symbol(names.text(at), info & 15, other, section=1) for at, info, other in rows]
     except Exception as error:  # noqa: BLE001
         raise Damaged(f"pyelftools cannot read it: {error}") from None

@@ -28,7 +28,7 @@ class View:
 
     def window(self, offset: int, size: int) -> View:
         if offset < 0 or size < 0 or offset + size > self.size:
-            raise Damaged(f"{size} bytes at {offset} lie outside the {self.size} that are there")
+            raise Damaged(f"{size} bytes at {offset} lie outside the file, or the part of it that has {self.size}")
         return View(self._data, self.start + offset, size)
 
     def take(self, offset: int, size: int) -> bytes:
