@@ -16,7 +16,7 @@
 pkgs.mkShell.override { inherit stdenv; } (
   variables
   // {
-    name = "kernelwright-${target.name}${if tests then "-tests" else ""}";
+    name = "kernelwright-${target.name}-${target.toolkit.name}${if tests then "-tests" else ""}";
     packages = programs ++ more;
     buildInputs = libraries;
     shellHook = ''

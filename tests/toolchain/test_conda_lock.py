@@ -69,12 +69,13 @@ def test_the_files_are_what_the_table_makes_them(table):
 
 def test_the_environment_names_the_tables_versions(table):
     toolkit = conda.toolkit(table)
+    gcc = table.gcc[toolkit.name]
     text = (ROOT / conda.ENVIRONMENT).read_text()
     for part in ("nvcc", "nvrtc"):
         assert f"- cuda-{part}={toolkit.components[part]}\n" in text
     for platform in conda.platforms(table):
-        assert f"- gxx_{platform.subdir}={table.gcc.version}  # [{platform.selector}]\n" in text
-        assert f"- sysroot_{platform.subdir}={table.gcc.sysroot}  #" in text
+        assert f"- gxx_{platform.subdir}={gcc.version}  # [{platform.selector}]\n" in text
+        assert f"- sysroot_{platform.subdir}={gcc.sysroot}  #" in text
     assert f'__cuda: "{toolkit.driver.cuda}"' in (ROOT / conda.VIRTUAL).read_text()
 
 

@@ -156,7 +156,7 @@ class Tools:
 
 @dataclass(frozen=True)
 class Gcc:
-    """The host compiler that conda and Nix lock for the reference toolkit."""
+    """The host compiler that conda and Nix lock for one toolkit."""
 
     version: str
     major: int
@@ -171,7 +171,7 @@ class Table:
     codes: Mapping[str, Code]  # cubins first, then PTX, in the table's order
     targets: Mapping[str, Target]
     tools: Tools
-    gcc: Gcc
+    gcc: Mapping[str, Gcc]  # by toolkit; those that conda or Nix has
 
     def default_codes(self, target: Target, toolkit: Toolkit) -> tuple[Code, ...]:
         """The target's set, less what this toolkit cannot make."""
