@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A build on another kind of machine gives the same wheel: its own NVRTC and its own zig, run under emulation.
+"""Another kind of machine's own NVRTC and zig, run under emulation, make the bytes that this one's make.
 
 With a toolkit whose NVRTC PyPI has for both kinds of machine. The root has that machine's Debian in it, unpacked and
 not set up; the kernel runs its programs by qemu-user in namespaces of their own, so that nothing is left behind.
@@ -7,8 +7,10 @@ not set up; the kernel runs its programs by qemu-user in namespaces of their own
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,7 +19,6 @@ from pathlib import Path
 import pytest
 
 from kernelwright_toolchain import source, start, targets
-from kernelwright_toolchain.exact import wheel as wheels
 from kernelwright_toolchain.locking import resolve, wanted
 from kernelwright_toolchain.providers import pip
 from tests.tree import ROOT
@@ -58,7 +59,7 @@ class Root:
         inside = ["unshare", "--user", "--map-root-user", "--mount", "--propagation", "private"]
         return subprocess.run(
             [*inside, "sh", "-c", script, "sh", str(self.place), *command],
-            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/tmp", "LC_ALL": "C.UTF-8", **variables},
+            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/", "LC_ALL": "C.UTF-8", **variables},
             capture_output=True,
             text=True,
             check=False,
@@ -107,25 +108,60 @@ def copied(tree: Path) -> Path:
     return tree
 
 
-def by_this_machine(tree: Path) -> Path:
-    command = start.command(sys.executable, tree, "kernelwright_toolchain", "build", *FEW)
-    env = {**os.environ, pip.GIVEN: str(ROOT / ".kw" / "tools")}
-    done = subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (path,) = (tree / "dist").glob("*.whl")
-    return path
-
-
-def test_another_kind_of_machine_builds_the_same_wheel(root, tmp_path):
+@pytest.fixture(scope="module")
+def trees(root, tmp_path_factory) -> tuple[Path, Path]:
+    """This machine's tree and the other's, in each of them what its own NVRTC made."""
     provide(root)
-    copied(root.place / "tree")
-    build = f"cd /tree && exec python3 -m toolchain build -j {len(os.sched_getaffinity(0))} {' '.join(FEW)}"
-    done = root.run("sh", "-c", build, **{pip.GIVEN: "/tools", "KERNELWRIGHT_CACHE": "/cache"})
+    own, other = copied(tmp_path_factory.mktemp("own") / "tree"), copied(root.place / "tree")
+    words = ["kernelwright_toolchain", "device", "--out", "made", *FEW]
+    done = subprocess.run(
+        start.command(sys.executable, own, *words),
+        cwd=own,
+        env={**os.environ, pip.GIVEN: str(ROOT / ".kw" / "tools"), "KERNELWRIGHT_CACHE": str(own / "cache")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
-    (theirs,) = (root.place / "tree" / "dist").glob("*.whl")
-    ours = by_this_machine(copied(tmp_path / "tree"))
-    assert theirs.name == ours.name
-    one, other = wheels.read(theirs), wheels.read(ours)
-    assert {name for name in one.members | other.members if one.members.get(name) != other.members.get(name)} == set()
-    assert one.sha256 == other.sha256
-    print(f"{theirs.name}: sha256 {one.sha256}, by NVRTC {KIT.components['nvrtc']} and zig of {OTHER} too")
+    inside = f"cd /tree && exec python3 -m toolchain device --out made {' '.join(FEW)}"
+    done = root.run("sh", "-c", inside, **{pip.GIVEN: "/tools", "KERNELWRIGHT_CACHE": "/cache"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    return own, other
+
+
+def test_nvrtc_of_another_machine_makes_the_same_image(trees):
+    """And all else that is laid out for the library: what it says of the images, the table, the hashes it checks."""
+    own, other = ({path.relative_to(tree / "made").as_posix(): path.read_bytes()
+                   for path in (tree / "made").rglob("*") if path.is_file()} for tree in trees)  # fmt: skip
+    (image,) = [name for name in own if name.endswith(".cubin")]
+    assert len(own[image]) > 10_000
+    print(f"{image}: sha256 {hashlib.sha256(own[image]).hexdigest()}")
+    del own["report.json"], other["report.json"]  # seconds and memory
+    assert {name for name in own.keys() | other.keys() if own.get(name) != other.get(name)} == set()
+
+
+# Of one operator: what checks and launches, and what computes on a CPU. Without debug information, which names zig's
+# folder and is stripped from the library.
+OBJECTS = {
+    "csrc/ops/gated/host/swiglu.cpp": [],
+    "csrc/ops/gated/cpu/swiglu.cpp": ["-DKW_ISA=avx2", "-mavx2", "-mfma", "-mf16c"],
+}
+FLAGS = ["-O3", "-std=gnu++17", "-fPIC", "-fno-exceptions", "-fno-rtti", "-g0", "-Imade", "-Icsrc/include", "-Icsrc"]
+
+
+def test_zig_of_another_machine_makes_the_same_machine_code(root, trees):
+    own, other = trees
+    folder = "ziglang/zig"
+    (theirs,) = (root.place / "tools").glob(f"*/{folder}")
+    ours = pip.install(ROOT / TABLE.tools.locks[platform.machine()], per_python=True) / folder
+    target = f"{TARGET.zig}.{TARGET.glibc}"
+    for number, (file, more) in enumerate(OBJECTS.items()):
+        words = ["c++", "-target", target, *FLAGS, *more, "-c", file, "-o", f"{number}.o"]
+        env = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(own / "zig"), "ZIG_LOCAL_CACHE_DIR": str(own / "zig")}
+        subprocess.run([str(ours), *words], cwd=own, env=env, check=True)
+        inside = f"cd /tree && exec /{theirs.relative_to(root.place)} {shlex.join(words)}"
+        done = root.run("sh", "-c", inside, ZIG_GLOBAL_CACHE_DIR="/cache", ZIG_LOCAL_CACHE_DIR="/cache")
+        assert done.returncode == 0, done.stderr
+        made = (own / f"{number}.o").read_bytes()
+        print(f"{file}: sha256 {hashlib.sha256(made).hexdigest()}")
+        assert (other / f"{number}.o").read_bytes() == made, file
