@@ -143,10 +143,11 @@ def test_a_row_that_claims_conda_without_a_lock_is_told(name):
     gcc = f'\n[gcc.{name}]\nversion = "13.3.0"\nmajor = 13\nsysroot = "2.28"\n' if f"[gcc.{name}]" not in text else ""
     claiming = targets.parse(before + row + after.replace("conda = []", 'conda = ["aarch64"]', 1) + gcc)
     nvcc = claiming.toolkits[name].components["nvcc"]
-    assert conda.problems(claiming) == [
-        f"targets.toml [toolkit.{name}]: hosts.conda names aarch64, and conda-lock.yml has no cuda-nvcc-{nvcc} for "
-        "linux-aarch64; take the machine out, or lock that toolkit"
-    ]
+    (told,) = conda.problems(claiming)
+    assert told.startswith(
+        f"targets.toml [toolkit.{name}]: hosts.conda names aarch64, and conda-lock.yml has no cuda-nvcc-"
+    )
+    assert f"cuda-nvcc-{nvcc} for linux-aarch64; take the machine out" in told
 
 
 def test_conda_lock_finds_nothing_wrong(says):

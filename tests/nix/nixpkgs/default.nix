@@ -62,6 +62,7 @@ let
     inherit cc;
     mkDerivation = make { inherit cc; };
   };
+  first = builtins.head (builtins.attrValues answers.sets); # nixpkgs' own GCC is that of the first set here
   gccOf = version: package "gcc-wrapper" version { cc = package "gcc" version { }; };
   cudaPackages =
     set:
@@ -132,7 +133,7 @@ let
     override = { stdenv }: make stdenv;
   };
   inherit stdenvNoCC;
-  stdenv = stdenvWith (gccOf (builtins.head (builtins.attrValues answers.sets)).gcc) // { hostPlatform = { inherit system; }; };
+  stdenv = stdenvWith (gccOf first.gcc) // { hostPlatform = { inherit system; }; };
   zlib = package "zlib" "1.3" { };
   pythonPackagesExtensions = [ ];
   python3 = package "python3" answers.python { } // {
