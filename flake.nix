@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 {
-  description = "kernelwright: a development shell and hermetic wheels for each target of targets.toml";
+  description = "kernelwright: a development shell and hermetic wheels for each target and toolkit of targets.toml";
 
   # A release that still has the reference toolkit, its GCC and NVIDIA's archives for Tegra; later ones dropped all
   # three. flake.lock holds the commit. nix/toolchain.nix refuses, at evaluation, a nixpkgs that has other ones.
@@ -81,9 +81,12 @@
           touch "$out"
         '';
       rowOf =
-        system: target:
-        table.targetsOf.${system}.${target}
-          or (throw "no target ${target} is built on ${system}; there are ${toString (namesOf system)}");
+        system: target: toolkit:
+        let
+          name = if toolkit == null then target else table.nameOf target toolkit;
+        in
+        table.targetsOf.${system}.${name}
+          or (throw "${name} is not there on ${system}; there are ${toString (namesOf system)}");
       namesOf = system: builtins.attrNames table.targetsOf.${system};
     in
     {
@@ -93,13 +96,14 @@
         {
           system,
           target ? table.defaultOf.${system},
+          toolkit ? null,
           packages ? [ ],
           libraries ? [ ],
         }:
         import ./nix/shell.nix {
           more = packages;
           kwt = true;
-        } (toolchainWith system (rowOf system target) libraries);
+        } (toolchainWith system (rowOf system target toolkit) libraries);
       lib.buildWheel =
         {
           system,

@@ -30,9 +30,24 @@ let
       platform = part 4;
       inherit (row) sha256;
     };
-  place = set: ''
-    python ${./unpack.py} "$out/${set.name}" ${toString (map fetched set.files)}
-  '';
+  # Of NVIDIA's archives each goes by itself: the first part of its path is the component.
+  untar =
+    set: row:
+    let
+      archive = pkgs.fetchurl { inherit (row) url sha256; };
+      component = builtins.head (builtins.split "/" row.path);
+    in
+    ''
+      python ${../toolchain/kernelwright_toolchain/providers/untar.py} "$out/${set.name}" ${component} ${archive}
+    '';
+  place =
+    set:
+    if set ? archives then
+      builtins.concatStringsSep "" (map (untar set) set.archives)
+    else
+      ''
+        python ${./unpack.py} "$out/${set.name}" ${toString (map fetched set.files)}
+      '';
 in
 pkgs.runCommand "kernelwright-locked" { nativeBuildInputs = [ python ]; } (
   builtins.concatStringsSep "" (map place (table.setsFor system python.pythonVersion left))

@@ -24,7 +24,7 @@ in
 pkgs.mkShell.override { inherit stdenv; } (
   variables
   // {
-    name = "kernelwright-${target.name}${if tests then "-tests" else ""}";
+    name = "kernelwright-${target.name}-${target.toolkit.name}${if tests then "-tests" else ""}";
     packages = programs ++ more ++ (if kwt then [ command ] else [ ]);
     buildInputs = libraries;
     shellHook = ''

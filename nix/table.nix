@@ -23,11 +23,14 @@ let
   number = code: builtins.elemAt (builtins.split "_" code) 2;
   nativeOf = code: builtins.head table.cubin.${code}.runs_on;
 
+  # A target's row with one toolkit's, and what both give.
   resolve =
-    name:
+    name: kit:
     let
       target = table.target.${name};
-      toolkit = table.toolkit.${target.toolkit};
+      toolkit = table.toolkit.${kit} // {
+        name = kit;
+      };
       madeBy = kind: builtins.filter (code: knows toolkit table.${kind}.${code}.toolkits);
       cubins = madeBy "cubin" target.cubins;
       ptx = madeBy "ptx" target.ptx;
@@ -44,6 +47,7 @@ let
     target
     // {
       inherit name toolkit capabilities;
+      gcc = table.gcc.${kit};
       # What CMake's own CUDA support would compile for, were it used.
       cudaArchs = builtins.concatStringsSep ";" (
         map (code: "${number code}-real") cubins ++ map (code: "${number code}-virtual") ptx
@@ -74,7 +78,7 @@ let
   setOf =
     python: left: perPython: lock:
     let
-      stem = builtins.replaceStrings [ "locks/" ".txt" ] [ "" "" ] lock;
+      stem = builtins.replaceStrings [ "locks/" ".txt" ".json" ] [ "" "" "" ] lock;
       digest = builtins.substring 0 16 (builtins.hashFile "sha256" (../. + "/${lock}"));
       tag = if perPython then "-cpython-${builtins.replaceStrings [ "." ] [ "" ] python}" else "";
       isLeft = row: builtins.any (name: builtins.match "${name}-.*" row.file != null) left;
@@ -82,10 +86,48 @@ let
     in
     {
       name = "${stem}-${digest}${tag}";
-      files = builtins.filter (row: taken row && !(isLeft row)) (
-        files.${lock} or (throw "locks/files.json does not name the files of ${lock}; make it anew: ./kw lock")
-      );
-    };
+    }
+    // (
+      if builtins.match ".*[.]json" lock != null then
+        { archives = archivesOf lock; }
+      else
+        {
+          files = builtins.filter (row: taken row && !(isLeft row)) (
+            files.${lock} or (throw "locks/files.json does not name the files of ${lock}; make it anew: ./kw lock")
+          );
+        }
+    );
+
+  # NVIDIA's archives, where PyPI has no NVRTC for a machine: providers/archives.py unpacks them in the same places.
+  archivesOf =
+    lock:
+    let
+      known = builtins.fromJSON (builtins.readFile (../. + "/${lock}"));
+    in
+    map (row: row // { url = "${known.from}/${row.path}"; }) known.archives;
+
+  # What a target with a toolkit is called: the default toolkit is not named. Nix has it where the toolkit's row says
+  # so; nix/toolchain.nix holds nixpkgs to that.
+  nameOf = name: kit: if kit == (table.target.${name}.toolkit or kit) then name else "${name}-${kit}";
+  makes =
+    name: kit:
+    builtins.any (
+      code: knows table.toolkit.${kit} table.cubin.${code}.toolkits
+    ) table.target.${name}.cubins;
+  isThere =
+    name: kit:
+    builtins.elem table.target.${name}.machine table.toolkit.${kit}.hosts.nix && makes name kit;
+  rowsOf =
+    system:
+    builtins.listToAttrs (
+      builtins.concatMap (
+        name:
+        map (kit: {
+          name = nameOf name kit;
+          value = resolve name kit;
+        }) (builtins.filter (isThere name) (builtins.attrNames table.toolkit))
+      ) (namesOf system)
+    );
 
   machineOf = system: builtins.head (builtins.split "-" system);
   toolkitsOf =
@@ -111,16 +153,16 @@ let
     );
 in
 {
-  inherit (table) gcc library;
-  inherit pinOf;
+  inherit (table) library;
+  inherit nameOf pinOf;
 
-  # { <system> = { <target> = its row, resolved; }; }
-  targetsOf = toAttrs (system: toAttrs resolve (namesOf system)) systems;
+  # { <system> = { <target> = its row, resolved; <target>-<toolkit> = the same with another toolkit; }; }
+  targetsOf = toAttrs rowsOf systems;
 
   # { <system> = { <target> = its row; }; }: what a machine of the system builds by the release's compilers.
   releasesOf = toAttrs (
     system:
-    toAttrs resolve (
+    toAttrs (name: resolve name table.target.${name}.toolkit) (
       builtins.filter (name: canRelease (machineOf system) table.target.${name}) names
     )
   ) systems;

@@ -56,8 +56,8 @@ let
     (want "nvcc" nvcc.version target.toolkit.components.nvcc (
       nvcc.version == target.toolkit.components.nvcc
     ))
-    (want "nvcc's host GCC" gcc.version "${toString table.gcc.major}, of ${accepted}" (
-      lib.versions.major gcc.version == toString table.gcc.major
+    (want "nvcc's host GCC" gcc.version "${toString target.gcc.major}, of ${accepted}" (
+      lib.versions.major gcc.version == toString target.gcc.major
     ))
     (want "nvcc's archive" archive "one of ${target.redist}" (lib.hasInfix "/${target.redist}/" archive))
   ];
@@ -118,6 +118,7 @@ checked {
   # What toolchain/kernelwright_toolchain/providers/nix.py reads, and what nvcc's and CMake's users expect to find set.
   variables = {
     KW_NIX_TARGET = target.name;
+    KW_NIX_TOOLKIT = target.toolkit.name;
     CUDACXX = "${lib.getBin nvcc}/bin/nvcc";
     CUDAHOSTCXX = "${gcc}/bin/g++";
     CUDAARCHS = target.cudaArchs;

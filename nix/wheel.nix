@@ -12,7 +12,7 @@
 stdenv.mkDerivation (
   variables
   // {
-    pname = "kernelwright-${target.name}";
+    pname = "kernelwright-${target.name}-${target.toolkit.name}";
     inherit ((builtins.fromTOML (builtins.readFile ../pyproject.toml)).project) version;
     src = import ./source.nix [ "flake.lock" ];
     nativeBuildInputs = programs;

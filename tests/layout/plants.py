@@ -55,7 +55,7 @@ VALUES = [
     number("kw", "GLIBC = '2.28'\n", "2.28"),
     number("CMakeLists.txt", "set(T x86_64-linux-gnu)\n", "the triple of linux-x86_64"),
     number("src/kernelwright/a.py", "TAG = 'manylinux_2_31_x86_64'\n", "a platform tag"),
-    number("toolchain/kernelwright_toolchain/workflows/a.yml.in", "GCC: 12.4.0\n", "the locked GCC"),
+    number("toolchain/kernelwright_toolchain/workflows/a.yml.in", "GCC: 12.4.0\n", "a locked GCC"),
     Plant(
         "shared_numbers_are_in_geometry",
         {

@@ -34,7 +34,9 @@ SHAPES = (
 def _values() -> dict[str, str]:
     """Each version the table has, and what it is."""
     table = targets.load()
-    values: dict[str, str] = {table.gcc.version: "the locked GCC", table.gcc.sysroot: "the locked sysroot"}
+    values: dict[str, str] = {}
+    for gcc in table.gcc.values():
+        values |= {gcc.version: "a locked GCC", gcc.sysroot: "a locked sysroot"}
     for toolkit in table.toolkits.values():
         values[str(toolkit.release)] = f"the release of {toolkit.name}"
         values[toolkit.redist] = f"the redist release of {toolkit.name}"

@@ -13,7 +13,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 STAND_IN = Path(__file__).resolve().parent / "nixpkgs"
-PARTS = ("flake.nix", "flake.lock", "nix", "locks", "targets.toml", "pyproject.toml")
+UNTAR = "toolchain/kernelwright_toolchain/providers/untar.py"  # what Nix runs of the toolchain outside of a build
+PARTS = ("flake.nix", "flake.lock", "nix", "locks", "targets.toml", "pyproject.toml", UNTAR)
 SETTINGS = (
     "experimental-features = nix-command flakes",
     "build-users-group =",
@@ -32,6 +33,7 @@ class Flake:
         self.tree.mkdir(parents=True)
         for part in PARTS:
             source = ROOT / part
+            (self.tree / part).parent.mkdir(parents=True, exist_ok=True)
             (shutil.copytree if source.is_dir() else shutil.copy)(source, self.tree / part)
         shutil.copytree(STAND_IN, self.nixpkgs)
         private = {f"NIX_{name}_DIR": folder / name.lower() for name in ("STORE", "STATE", "LOG", "CONF")}

@@ -55,13 +55,7 @@ def tree(place: Path, made: Prefix, store: Path | None = None) -> Path:
         to = place / path.relative_to(ROOT)
         to.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, to)
-    text = (ROOT / "targets.toml").read_text(encoding="utf-8")
-    text = re.sub(r'^toolkit = "\w+"', f'toolkit = "{made.toolkit}"', text, flags=re.MULTILINE)
-    text = re.sub(r"^major = \d+", f"major = {made.major}", text, flags=re.MULTILINE)
-    sysroot = (os.confstr("CS_GNU_LIBC_VERSION") or "glibc 0").split()[1]  # this GCC's is the machine's own
-    (place / "targets.toml").write_text(
-        re.sub(r'^sysroot = "[\d.]+"', f'sysroot = "{sysroot}"', text, flags=re.MULTILINE)
-    )
+    (place / "targets.toml").write_text(_table((ROOT / "targets.toml").read_text(encoding="utf-8"), made))
     code = place / "toolchain" / "kernelwright_toolchain" / "providers" / "environment.py"
     text = code.read_text(encoding="utf-8")
     assert STORE in text
@@ -69,12 +63,24 @@ def tree(place: Path, made: Prefix, store: Path | None = None) -> Path:
     return place
 
 
+def _table(text: str, made: Prefix) -> str:
+    """The table with these compilers as the reference, which conda and Nix are said to have."""
+    text = re.sub(r'^toolkit = "\w+"', f'toolkit = "{made.toolkit}"', text, flags=re.MULTILINE)
+    before, row, after = text.partition(f"[toolkit.{made.toolkit}]")
+    both = '["x86_64", "aarch64"]'
+    text = before + row + re.sub(r"conda = \[.*?\], nix = \[.*?\]", f"conda = {both}, nix = {both}", after, count=1)
+    text = re.sub(rf"\n\[gcc\.{made.toolkit}\]\n(?:.+\n)+", "\n", text)
+    sysroot = (os.confstr("CS_GNU_LIBC_VERSION") or "glibc 0").split()[1]  # this GCC's is the machine's own
+    gcc = f'version = "{made.gcc}"\nmajor = {made.gcc.major}\nsysroot = "{sysroot}"\n'
+    return f"{text}\n[gcc.{made.toolkit}]\n{gcc}"
+
+
 class Prefix:
     """A directory with the programs under the names they have in the environment. Each is reached through a script."""
 
     def __init__(self, place: Path, gxx: str) -> None:
         nvcc, gcc, self.toolkit = compilers()
-        self.major = gcc.version.major
+        self.gcc = gcc.version
         self.place, self.bin = place, place / "bin"
         tools = host.provisioned(TABLE)
         library = ctypes.util.find_library("deflate")
@@ -144,6 +150,6 @@ def nix(place: Path) -> tuple[Prefix, dict[str, str]]:
         (made.bin / "python3").symlink_to("python")
     target = next(t.name for t in TABLE.targets.values() if t.release and t.machine == os.uname().machine)
     return made, {
-        "KW_NIX_TARGET": target, "CUDACXX": f"{made.bin}/nvcc", "CUDAHOSTCXX": f"{made.bin}/g++",
+        "KW_NIX_TARGET": target, "KW_NIX_TOOLKIT": made.toolkit, "CUDACXX": f"{made.bin}/nvcc", "CUDAHOSTCXX": f"{made.bin}/g++",
         "KW_LIBDEFLATE": str(made.libdeflate), "NIX_DONT_SET_RPATH": "1",
     }  # fmt: skip

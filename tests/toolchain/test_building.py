@@ -248,8 +248,10 @@ def test_settings_of_the_backend_are_split_and_checked():
         pep517._debug({"debug": "perhaps"})
 
 
-def asked_for(monkeypatch, *, zig: bool, library: bool, cmake: bool, **settings: str) -> list[str]:
-    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+def asked_for(
+    monkeypatch, *, zig: bool, library: bool, cmake: bool, machine: str = "x86_64", **settings: str
+) -> list[str]:
+    monkeypatch.setattr("platform.machine", lambda: machine)
     monkeypatch.setattr(host, "find_zig", lambda _: Path("/zig") if zig else None)
     monkeypatch.setattr(nvrtc, "here", lambda *_: Path("/libnvrtc.so") if library else None)
     monkeypatch.setattr(host, "has_cmake", lambda: cmake)
@@ -271,6 +273,18 @@ def test_compilers_are_asked_for_where_none_is_found(monkeypatch):
     monkeypatch.setattr(system, "find_gcc", lambda: system.FoundGcc(Path("/g++"), targets.Version.parse("12.2"), ""))
     assert asked_for(monkeypatch, zig=False, library=False, cmake=True) == always
     assert asked_for(monkeypatch, zig=False, library=False, cmake=False) == [*always, *both]
+
+
+def test_what_pip_cannot_bring_is_fetched_when_it_asks(monkeypatch):
+    """NVRTC of the reference toolkit for aarch64 is no package: `pip install .` would look for it in vain."""
+    monkeypatch.setattr(system, "find_nvcc", lambda: None)
+    fetched = []
+    monkeypatch.setattr(nvrtc, "library", lambda kit, machine: fetched.append((kit.name, machine)))
+    wanted = {"zig": True, "library": False, "cmake": True, "machine": "aarch64"}
+    assert asked_for(monkeypatch, **wanted) == ["scikit-build-core", "deflate", "ninja"]
+    assert fetched == [("cu122", "aarch64")]
+    assert "nvidia-cuda-nvrtc-cu12" in asked_for(monkeypatch, **wanted, toolkit="cu124")
+    assert len(fetched) == 1
 
 
 def test_a_refused_build_ends_with_words_and_its_code(monkeypatch, capsys):

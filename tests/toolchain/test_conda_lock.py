@@ -69,12 +69,13 @@ def test_the_files_are_what_the_table_makes_them(table):
 
 def test_the_environment_names_the_tables_versions(table):
     toolkit = conda.toolkit(table)
+    gcc = table.gcc[toolkit.name]
     text = (ROOT / conda.ENVIRONMENT).read_text()
     for part in ("nvcc", "nvrtc"):
         assert f"- cuda-{part}={toolkit.components[part]}\n" in text
     for platform in conda.platforms(table):
-        assert f"- gxx_{platform.subdir}={table.gcc.version}  # [{platform.selector}]\n" in text
-        assert f"- sysroot_{platform.subdir}={table.gcc.sysroot}  #" in text
+        assert f"- gxx_{platform.subdir}={gcc.version}  # [{platform.selector}]\n" in text
+        assert f"- sysroot_{platform.subdir}={gcc.sysroot}  #" in text
     assert f'__cuda: "{toolkit.driver.cuda}"' in (ROOT / conda.VIRTUAL).read_text()
 
 
@@ -132,6 +133,21 @@ def test_two_reference_toolkits_are_no_one_environment(table):
     second = text.replace('toolkit = "cu122"', 'toolkit = "cu124"', 1)
     with pytest.raises(TableError, match=r"one toolkit.*'cu122', 'cu124'"):
         conda.toolkit(targets.parse(second))
+
+
+@pytest.mark.parametrize("name", ["cu124", "cu126"])
+def test_a_row_that_claims_conda_without_a_lock_is_told(name):
+    text = (ROOT / "targets.toml").read_text()
+    assert conda.problems(targets.parse(text)) == []
+    before, row, after = text.partition(f"[toolkit.{name}]")
+    gcc = f'\n[gcc.{name}]\nversion = "13.3.0"\nmajor = 13\nsysroot = "2.28"\n' if f"[gcc.{name}]" not in text else ""
+    claiming = targets.parse(before + row + after.replace("conda = []", 'conda = ["aarch64"]', 1) + gcc)
+    nvcc = claiming.toolkits[name].components["nvcc"]
+    (told,) = conda.problems(claiming)
+    assert told.startswith(
+        f"targets.toml [toolkit.{name}]: hosts.conda names aarch64, and conda-lock.yml has no cuda-nvcc-"
+    )
+    assert f"cuda-nvcc-{nvcc} for linux-aarch64; take the machine out" in told
 
 
 def test_conda_lock_finds_nothing_wrong(says):

@@ -155,11 +155,30 @@ def test_more_than_the_lock_has_is_no_harm(conda, table):
     providers.refuse("conda", table.toolkits["cu122"], table)
 
 
-def test_a_toolkit_that_the_environment_does_not_have_is_refused(place, table):
-    with pytest.raises(ToolMismatch) as error:
+def test_a_toolkit_that_no_environment_has_is_refused(place, table):
+    with pytest.raises(RequestError) as error:
         providers.refuse(provider(place), table.toolkits["cu128"], table)
-    says(error, "cu128", "12.2.140", place.folder / "nvcc", "--provider pip")
-    assert "--toolkit cu122" in str(error.value)
+    says(error, f"provider {provider(place)} has no toolkit cu128", "--toolkit cu122", "--provider pip")
+    assert "build on" not in str(error.value)  # no kind of machine has it
+
+
+def test_a_toolkit_that_the_shell_does_not_have_is_refused(nix, table):
+    with pytest.raises(ToolMismatch) as error:
+        providers.refuse("nix", table.toolkits["cu124"], table)
+    says(error, "cu124", "12.2.140", nix.folder / "nvcc", "--provider pip", "--toolkit cu122")
+
+
+def test_a_shell_is_for_one_toolkit_and_a_build_in_it_takes_that_one(nix, table):
+    nix.compilers("12.4.131", "13.3")
+    nix.monkeypatch.setenv("KW_NIX_TOOLKIT", "cu124")
+    assert providers.settle(table, "locked", None, "cu122") == ("nix", "cu124")
+    assert providers.settle(table, "pip", None, "cu122") == ("pip", "cu122")  # the release's compilers
+    nvcc, gcc = providers.compilers("nix", table.toolkits["cu124"], table)
+    assert (str(nvcc.version), gcc.version.major) == ("12.4.131", 13)
+    assert pep517.settled(table, {"provider": "locked"}).toolkit.name == "cu124"
+    nix.compilers("12.4.131", "12.4")  # a GCC that this nvcc takes, and not the one that is locked beside it
+    with pytest.raises(ToolMismatch, match=r"GCC of the Nix shell.* is 12, and targets\.toml locks 13"):
+        providers.refuse("nix", table.toolkits["cu124"], table)
 
 
 @pytest.mark.parametrize(("nvcc", "gcc", "words"), [("12.2.91", "12.4", "12.2.91"), ("12.2.140", "11.4", "GCC")])
@@ -287,7 +306,7 @@ def test_the_build_backend_asks_pip_for_no_compiler(place):
 
 def test_the_c_library_is_given_by_condas_sysroot_and_zig_alone(table):
     target = table.targets["linux-x86_64"]
-    given = {name: host.floor_is_given(table, target, name) for name in ("pip", "conda", "nix", "system")}
+    given = {name: host.floor_is_given(table, target, name, "cu122") for name in ("pip", "conda", "nix", "system")}
     assert given == {"pip": True, "conda": True, "nix": False, "system": False}
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from kernelwright_toolchain import project, targets
 from kernelwright_toolchain.errors import ProvisionError, TableError
-from kernelwright_toolchain.locking import names, resolve, wanted, write
+from kernelwright_toolchain.locking import names, redist, resolve, wanted, write
 from kernelwright_toolchain.providers import pip
 from kernelwright_toolchain.testing import locked_torch
 from tests.tree import ROOT
@@ -35,7 +35,9 @@ def test_every_lock_of_the_table_is_made_and_nothing_else():
     named |= {path for toolkit in table.toolkits.values() if toolkit.nvcc for path in toolkit.nvcc.locks.values()}
     groups = set(wanted.pyproject()["dependency-groups"]) - set(wanted.UNLOCKED_GROUPS)
     named |= set(table.tools.locks.values()) | {f"locks/{name}.txt" for name in groups}
-    assert {lock.path for lock in LOCKS} == named
+    archives = set(redist.locks(table))
+    assert {lock.path for lock in LOCKS} == named - archives
+    assert archives < named
     assert {f"locks/{path.name}" for path in (ROOT / "locks").iterdir()} == named | {names.NAMES, locked_torch.TABLE}
 
 

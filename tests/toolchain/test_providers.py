@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -108,11 +109,23 @@ def test_no_nvcc_and_an_odd_one_are_told(machine, table):
 
 def test_a_toolkit_this_build_machine_lacks_is_refused_with_the_choices(machine, table):
     machine.monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    lacking = replace(table.toolkits["cu122"], hosts={**table.toolkits["cu122"].hosts, "pip": ("x86_64",)})
+    without = replace(table, toolkits={**table.toolkits, "cu122": lacking})
     with pytest.raises(RequestError) as error:
-        providers.refuse("pip", table.toolkits["cu122"], table)
-    says(error, "cu122", "aarch64", "build on x86_64", "--toolkit cu124", "--provider system")
-    assert providers.settle(table, "pip", None, "cu122") == ("pip", "cu124")  # not asked for: the first there is
+        providers.refuse("pip", lacking, without)
+    says(error, "cu122", "aarch64", "build on x86_64, also for aarch64", "--toolkit cu124", "--provider system")
+    assert providers.settle(without, "pip", None, "cu122") == ("pip", "cu124")  # not asked for: the first there is
     providers.refuse("pip", table.toolkits["cu124"], table)
+
+
+def test_every_kind_of_build_machine_has_the_releases_compilers(machine, table):
+    """NVRTC of the reference toolkit is from PyPI on one, out of NVIDIA's archives on the other."""
+    for name in ("x86_64", "aarch64"):
+        machine.monkeypatch.setattr("platform.machine", lambda name=name: name)
+        for target in table.targets.values():
+            if target.release:
+                assert providers.settle(table, "pip", None, target.toolkit) == ("pip", target.toolkit)
+                providers.refuse("pip", table.toolkits[target.toolkit], table)
 
 
 def test_unknown_machines_and_providers_are_refused(machine, table):

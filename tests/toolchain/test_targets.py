@@ -104,7 +104,7 @@ def test_ptx_asks_for_nothing_architecture_specific():
 
 def test_the_table_cannot_be_changed_once_read():
     with pytest.raises(dataclasses.FrozenInstanceError):
-        TABLE.gcc.major = 1  # type: ignore[misc]
+        TABLE.gcc["cu122"].major = 1  # type: ignore[misc]
     with pytest.raises(TypeError):
         TABLE.toolkits["cu122"] = None  # type: ignore[index]
     with pytest.raises(TypeError):

@@ -18,7 +18,7 @@ from kernelwright_toolchain import providers, start
 from kernelwright_toolchain.errors import KwError, RequestError
 from kernelwright_toolchain.files import make_private
 from kernelwright_toolchain.project import project
-from kernelwright_toolchain.providers import environment, host, nvrtc, pip
+from kernelwright_toolchain.providers import archives, environment, host, nvrtc, pip
 from kernelwright_toolchain.request import AUTO, DEFAULT_PROVIDER, Request, label, resolve
 from kernelwright_toolchain.targets import Table, load
 
@@ -106,7 +106,10 @@ def _requires(settings: Settings | None) -> list[str]:
     needed = [host.pin(table, "scikit-build-core"), host.pin(table, "deflate")]
     if request.provider == "pip":
         kit = request.toolkit
-        if not nvrtc.here(kit, providers.machine_of(table)):
+        machine = providers.machine_of(table)
+        if archives.is_lock(Path(kit.locks[machine])):  # no package that pip could bring: it is fetched here
+            nvrtc.library(kit, machine)
+        elif not nvrtc.here(kit, machine):
             needed.append(f"{kit.pypi['nvrtc']}=={kit.components['nvrtc']}")
         if host.find_zig(table) is None:
             needed.append(host.pin(table, "ziglang"))
@@ -148,7 +151,7 @@ def make(
     given = {f"cmake.define.{key}": value for key, value in defines(table, request, jobs).items()}
     with tempfile.TemporaryDirectory(prefix="kernelwright-") as scratch:
         name = build(scratch, {**given, **theirs}, None)
-        floor_is_given = host.floor_is_given(table, request.target, request.provider)
+        floor_is_given = host.floor_is_given(table, request.target, request.provider, request.toolkit.name)
         made = Path(scratch) / name
         return finish(
             made, Path(directory), table, request, floor_is_given=floor_is_given, editable="editable" in build.__name__

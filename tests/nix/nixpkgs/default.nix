@@ -35,10 +35,10 @@ let
     else
       throw "stand-in nixpkgs: refusing to evaluate an unfree package";
   nvidia =
-    name:
+    version: name:
     unfree (
-      package name answers.nvcc {
-        src.url = "https://nvidia.invalid/redist/${name}/${archives}/${name}-${answers.nvcc}-archive.tar.xz";
+      package name version {
+        src.url = "https://nvidia.invalid/redist/${name}/${archives}/${name}-${version}-archive.tar.xz";
       }
     );
   nvidiaNames = [
@@ -71,7 +71,12 @@ let
     inherit cc;
     mkDerivation = make { inherit cc; };
   };
-  gccOfCuda = package "gcc-wrapper" answers.gcc { cc = package "gcc" answers.gcc { }; };
+  first = builtins.head (builtins.attrValues answers.sets); # nixpkgs' own GCC is that of the first set here
+  gccOf = version: package "gcc-wrapper" version { cc = package "gcc" version { }; };
+  cudaPackages =
+    set:
+    { backendStdenv = stdenvWith (gccOf set.gcc); }
+    // builtins.listToAttrs (map (name: { inherit name; value = nvidia set.nvcc name; }) nvidiaNames);
 
   pythonModules = builtins.listToAttrs (
     map (name: { inherit name; value = package name "0" { }; }) [ "nox" "packaging" "pathspec" "pytest" "virtualenv" ]
@@ -107,7 +112,21 @@ let
       ) pythonModules final.pythonPackagesExtensions;
     in
     final // { python3 = packages.python3 // { pkgs = modules; withPackages = withModules modules; }; };
-  whole = rec {
+  # A fixed output, as fetchPypi's.
+  fetchurl =
+    { url, sha256 }:
+    derivation (
+      build.package "fetchurl"
+      // {
+        inherit system url;
+        name = baseNameOf url;
+        outputHashAlgo = "sha256";
+        outputHashMode = "flat";
+        outputHash = sha256;
+      }
+    );
+  whole = builtins.mapAttrs (_: cudaPackages) answers.sets // rec {
+  inherit fetchurl;
   lib = {
     versions.major = version: builtins.head (builtins.splitVersion version);
     hasInfix = infix: text: builtins.length (builtins.split infix text) > 1;
@@ -119,14 +138,11 @@ let
     escapeShellArgs = words: builtins.concatStringsSep " " (map (word: "'${word}'") words);
     licenses.mit = { };
   };
-  ${answers.set} = {
-    backendStdenv = stdenvWith gccOfCuda;
-  } // builtins.listToAttrs (map (name: { inherit name; value = nvidia name; }) nvidiaNames);
   mkShell = {
     override = { stdenv }: make stdenv;
   };
   inherit stdenvNoCC;
-  stdenv = stdenvWith gccOfCuda // { hostPlatform = { inherit system; }; };
+  stdenv = stdenvWith (gccOf first.gcc) // { hostPlatform = { inherit system; }; };
   zlib = package "zlib" "1.3" { };
   pythonPackagesExtensions = [ ];
   python3 = package "python3" answers.python { } // {

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from kernelwright_toolchain.errors import RequestError, TableError
 from kernelwright_toolchain.files import write_if_changed
-from kernelwright_toolchain.locking import conda, conda_tool, names
+from kernelwright_toolchain.locking import conda, conda_tool, names, redist
 from kernelwright_toolchain.locking.resolve import resolve
 from kernelwright_toolchain.locking.wanted import Wanted, wanted
 from kernelwright_toolchain.locking.write import problems, text
@@ -34,6 +34,8 @@ def _makers(table: Table, *, all_of_them: bool) -> dict[str, Callable[[], str]]:
     makers: dict[str, Callable[[], str]] = {}
     for lock in wanted(table):
         makers[lock.path] = lambda lock=lock: _pip(lock)  # type: ignore[misc]
+    for path, (kit, platform) in redist.locks(table).items():
+        makers[path] = lambda path=path, kit=kit, platform=platform: _write(path, redist.text(kit, platform))  # type: ignore[misc]
     makers[names.NAMES] = lambda: _write(names.NAMES, names.text(table))
     for path, content in conda.made(table).items():
         makers[path] = lambda path=path, content=content: _write(path, content)  # type: ignore[misc]
@@ -42,6 +44,7 @@ def _makers(table: Table, *, all_of_them: bool) -> dict[str, Callable[[], str]]:
 
 def _check(table: Table, chosen: list[str]) -> None:
     found = [line for lock in wanted(table) if lock.path in chosen for line in problems(lock)]
+    found += redist.problems(table) if any(path in chosen for path in redist.locks(table)) else []
     if names.NAMES in chosen:
         found += names.problems(table)
     if any(name in chosen for name in (conda.LOCK, *conda.made(table))):

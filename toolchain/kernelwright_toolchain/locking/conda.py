@@ -62,15 +62,15 @@ def platforms(table: Table) -> tuple[Platform, ...]:
 
 def toolkit(table: Table) -> Toolkit:
     """The one toolkit of the environment: the default of every released target."""
-    names = {platform.target.toolkit for platform in platforms(table)}
+    names = {target.toolkit for target in table.targets.values() if target.release}
     if len(names) != 1:
         raise TableError(f"targets.toml: one conda lock holds one toolkit, but released targets have {sorted(names)}")
     return table.toolkits[names.pop()]
 
 
 def specs(table: Table, kit: Toolkit) -> Iterator[str]:
-    """A toolkit of the channel, with the host compiler that the table locks, for each platform."""
-    gcc = table.gcc
+    """A toolkit of the channel, with a host compiler that the table locks, for each platform."""
+    gcc = table.gcc.get(kit.name, table.gcc[toolkit(table).name])
     yield kit.conda
     yield f"cuda-nvcc={kit.components['nvcc']}"
     yield f"cuda-nvrtc={kit.components['nvrtc']}"
@@ -122,6 +122,18 @@ def made(table: Table) -> dict[str, str]:
     return {ENVIRONMENT: environment_text(table), VIRTUAL: _MADE + virtual_body(table, toolkit(table))}
 
 
+def _claims(table: Table, packages: tuple[Locked, ...]) -> Iterator[str]:
+    """A row that names conda's machines, where the lock has no such compiler for them."""
+    for kit in table.toolkits.values():
+        for machine in kit.hosts[PROVIDER]:
+            wanted = f"cuda-nvcc-{kit.components['nvcc']}-"
+            if not any(one.platform == subdir(machine) and one.stem.startswith(wanted) for one in packages):
+                yield (
+                    f"targets.toml [toolkit.{kit.name}]: hosts.{PROVIDER} names {machine}, and {LOCK} has no "
+                    f"{wanted[:-1]} for {subdir(machine)}; take the machine out, or lock that toolkit"
+                )
+
+
 def problems(table: Table, root: Path | None = None) -> list[str]:
     """What is wrong with the three files, one line each; needs no conda-lock."""
     root = root or project().root
@@ -132,5 +144,6 @@ def problems(table: Table, root: Path | None = None) -> list[str]:
             found.append(f"{name} is not what targets.toml makes it; run `python -m toolchain lock {name}`")
     if not (root / LOCK).is_file():
         return [*found, f"{LOCK} is missing; make it with `{REGENERATE}`"]
+    found += _claims(table, locked(root))
     missing = {platform.subdir for platform in platforms(table)} - {package.platform for package in locked(root)}
     return [*found, *(f"{LOCK} has no package for {name}; run `{REGENERATE}`" for name in sorted(missing))]

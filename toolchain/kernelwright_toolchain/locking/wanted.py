@@ -11,6 +11,7 @@ from typing import Any
 
 from kernelwright_toolchain.errors import TableError, ToolMissing
 from kernelwright_toolchain.project import MARK, project
+from kernelwright_toolchain.providers import archives
 from kernelwright_toolchain.targets import Table
 
 UNLOCKED_GROUPS = ("torch",)  # which build of it there is depends on the index; hashed when it is installed
@@ -76,6 +77,8 @@ def wanted(table: Table) -> tuple[Wanted, ...]:
     for toolkit in table.toolkits.values():
         pins = tuple(f"{toolkit.pypi[part]}=={toolkit.components[part]}" for part in ("nvrtc", "cudart", "cccl"))
         for machine, path in toolkit.locks.items():
+            if archives.is_lock(Path(path)):  # locking/redist.py makes it
+                continue
             locks.append(Wanted(path, pins, known[-1:], (machine,), glibc, closure=False))
         whole = toolkit.nvcc
         for machine, path in whole.locks.items() if whole else ():

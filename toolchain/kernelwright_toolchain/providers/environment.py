@@ -23,7 +23,7 @@ STORE = Path("/nix/store")
 # Variables by which a person, or another installation, names a compiler.
 NVCC_NAMES, GCC_NAMES = ("CUDA_HOME", "CUDA_PATH", "CUDACXX"), ("CUDAHOSTCXX", "NVCC_CCBIN")
 # What tells a process which environment it is in; the wrappers of Nix's compilers hear variables of their own too.
-_CARRIED = ("CONDA_PREFIX", "KW_NIX_TARGET", "KW_LIBDEFLATE", "CUDACXX", "CUDAHOSTCXX", pip.GIVEN)
+_CARRIED = ("CONDA_PREFIX", "KW_NIX_TARGET", "KW_NIX_TOOLKIT", "KW_LIBDEFLATE", "CUDACXX", "CUDAHOSTCXX", pip.GIVEN)
 HOW = {
     "conda": f"`conda-lock install -n kernelwright {lock.LOCK}` makes it, `conda activate kernelwright` enters it",
     "nix": "`nix develop` enters it",
@@ -41,7 +41,8 @@ class Environment:
     nvcc: Path
     gcc: Path
     libdeflate: Path
-    target: str | None = None  # a Nix shell is for one target
+    target: str | None = None  # a Nix shell is for one target, and has one toolkit
+    toolkit: str | None = None
 
     @property
     def programs(self) -> tuple[Path, ...]:
@@ -84,6 +85,7 @@ def _nix() -> Environment | None:
         gcc=Path(os.environ.get("CUDAHOSTCXX", "g++")),
         libdeflate=Path(os.environ.get("KW_LIBDEFLATE", "libdeflate.so")),
         target=target,
+        toolkit=os.environ.get("KW_NIX_TOOLKIT"),
     )
 
 
@@ -148,7 +150,7 @@ def compilers(provider: str, toolkit: Toolkit, table: Table) -> tuple[system.Fou
     gcc = system.check_gcc(system.read_gcc(found.gcc, f"that of {found.about}"), nvcc, toolkit)
     for what, is_, wanted in (
         ("nvcc", str(nvcc.version), toolkit.components["nvcc"]),
-        ("GCC", str(gcc.version.major), str(table.gcc.major)),
+        ("GCC", str(gcc.version.major), str(table.gcc[toolkit.name].major)),
     ):
         if is_ != wanted:
             raise ToolMismatch(

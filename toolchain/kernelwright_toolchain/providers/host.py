@@ -137,6 +137,8 @@ def cmake_defines(table: Table, target: Target, provider: str) -> dict[str, str]
     return {"CMAKE_CXX_COMPILER": str(gxx), **({"CMAKE_C_COMPILER": str(beside)} if beside else {})}
 
 
-def floor_is_given(table: Table, target: Target, provider: str) -> bool:
+def floor_is_given(table: Table, target: Target, provider: str, toolkit: str) -> bool:
     """Whether the host compiler was given the target's C library, so that needing a newer one is an error."""
-    return target.host[provider] == "zig" or (provider == "conda" and table.gcc.sysroot == str(target.glibc))
+    if target.host[provider] == "zig":
+        return True
+    return provider == "conda" and table.gcc[toolkit].sysroot == str(target.glibc)

@@ -57,8 +57,11 @@ def settle(
     wanted = next((row for row in table.toolkits.values() if toolkit in (row.name, str(row.release))), None)
     if toolkit is not None and wanted is None:
         raise RequestError(f"toolkit {toolkit!r} is not in targets.toml; there are {', '.join(table.toolkits)}")
-    if provider in (AUTO, LOCKED) and (found := environment.active()):
+    found = environment.active()
+    if provider in (AUTO, LOCKED) and found:
         provider = found.provider
+    if found and provider == found.provider and found.toolkit and wanted is None:
+        wanted = table.toolkits.get(found.toolkit)
     if provider == LOCKED:
         provider = "pip"
     if provider == "system" and wanted is None:
@@ -95,8 +98,11 @@ def check_host(provider: str, toolkit: Toolkit, table: Table) -> str:
     if machine in toolkit.hosts[provider]:
         return machine
     others = [t.name for t in table.toolkits.values() if machine in t.hosts[provider]]
-    choices = [f"build on {' or '.join(toolkit.hosts[provider])}, also for {machine} (--target)"]
+    able = " or ".join(toolkit.hosts[provider])
+    also = f", also for {machine} (--target)" if provider == "pip" else ""
+    choices = [f"build on {able}{also}"] if able else []
     choices += [f"ask for --toolkit {others[0]}"] if others else []
+    choices += ["use --provider pip"] if provider != "pip" and machine in toolkit.hosts["pip"] else []
     choices += [f"use --provider system with the nvcc of CUDA {toolkit.release}"] if provider != "system" else []
     raise RequestError(
         f"provider {provider} has no toolkit {toolkit.name} (CUDA {toolkit.release}) for build machines of {machine}, "

@@ -22,6 +22,7 @@ from typing import Any
 from kernelwright_toolchain import launcher, orphans
 from kernelwright_toolchain.errors import BusyError, ProvisionError, RequestError, ToolMissing
 from kernelwright_toolchain.project import project
+from kernelwright_toolchain.providers import archives
 
 
 def check_place(root: Path) -> None:
@@ -132,11 +133,15 @@ def install(lock: Path, *, per_python: bool = False, root: Path | None = None) -
         if not place.is_dir():
             print(f"installing {project().shown(lock)}: {_names(lock)}{_to_fetch(lock)}", flush=True)
             with published(place) as part:
-                (scratch := part / ".tmp").mkdir()
-                words = [*FLAGS, "--target", str(part), "-r", str(lock)]
-                run_pip(words, f"installing {lock.name} into {place}", scratch=scratch)
-                shutil.rmtree(scratch)
+                archives.fill(lock, part) if archives.is_lock(lock) else _fill(lock, part, place)
     return place
+
+
+def _fill(lock: Path, part: Path, place: Path) -> None:
+    (scratch := part / ".tmp").mkdir()
+    words = [*FLAGS, "--target", str(part), "-r", str(lock)]
+    run_pip(words, f"installing {lock.name} into {place}", scratch=scratch)
+    shutil.rmtree(scratch)
 
 
 FLAGS = ("install", "--quiet", "--require-hashes", "--no-deps", "--only-binary", ":all:", "--no-compile")
@@ -144,6 +149,8 @@ FLAGS = ("install", "--quiet", "--require-hashes", "--no-deps", "--only-binary",
 
 def _to_fetch(lock: Path) -> str:
     """How much that is, where locks/files.json tells: somebody may be on a slow line."""
+    if archives.is_lock(lock):
+        return f" ({sum(row.size for row in archives.read(lock)[1]) / 1e6:,.0f} MB to fetch, once)"
     path = project().data("locks/files.json")
     known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     python = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -153,4 +160,6 @@ def _to_fetch(lock: Path) -> str:
 
 
 def _names(lock: Path) -> str:
+    if archives.is_lock(lock):
+        return ", ".join(row.stem for row in archives.read(lock)[1])
     return ", ".join(re.findall(r"^([A-Za-z0-9._-]+==[^\s;]+)", lock.read_text(encoding="utf-8"), re.MULTILINE))

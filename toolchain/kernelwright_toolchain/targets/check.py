@@ -99,11 +99,16 @@ def _ptx(table: Table) -> None:
 
 
 def _gcc(table: Table) -> None:
-    for target in table.targets.values():
-        toolkit = table.toolkits[target.toolkit]
-        if target.release and not toolkit.gcc.accepts(table.gcc.major):
+    """A GCC that the toolkit's nvcc refuses is no row, nor is an environment without a GCC."""
+    for name, gcc in table.gcc.items():
+        if name not in table.toolkits:
+            raise _fail(f"gcc.{name}", f"{name!r} has no row [toolkit.{name}]")
+        span = table.toolkits[name].gcc
+        if not span.accepts(gcc.major):
+            raise _fail(f"gcc.{name}", f"major = {gcc.major}, but the nvcc of {name} takes {span.min} to {span.max}")
+    for toolkit in table.toolkits.values():
+        claimed = [name for name in ("conda", "nix") if toolkit.hosts[name]]
+        if claimed and toolkit.name not in table.gcc:
             raise _fail(
-                "gcc",
-                f"major = {table.gcc.major}, but {toolkit.name}, the default of {target.name}, "
-                f"takes {toolkit.gcc.min} to {toolkit.gcc.max}",
+                f"toolkit.{toolkit.name}", f"hosts.{claimed[0]} names machines, and [gcc.{toolkit.name}] is missing"
             )

@@ -166,7 +166,7 @@ class Library:
 
 @dataclass(frozen=True)
 class Gcc:
-    """The host compiler that conda and Nix lock for the reference toolkit."""
+    """The host compiler that conda and Nix lock for one toolkit."""
 
     version: str
     major: int
@@ -182,7 +182,7 @@ class Table:
     targets: Mapping[str, Target]
     libraries: Mapping[str, Library]
     tools: Tools
-    gcc: Gcc
+    gcc: Mapping[str, Gcc]  # by toolkit; those that conda or Nix has
 
     def default_codes(self, target: Target, toolkit: Toolkit) -> tuple[Code, ...]:
         """The target's set, less what this toolkit cannot make."""

@@ -36,6 +36,7 @@ SCHEMA = 1
 FEATURE = r"[a-z][a-z0-9]*(_[a-z0-9]+)*"
 PIN = r"[a-z0-9]+(-[a-z0-9]+)*==[0-9]{1,9}(\.[0-9]{1,9})*"
 LOCK = r"locks/[a-z0-9_-]+\.txt"
+LOCK_OR_ARCHIVES = r"locks/[a-z0-9_-]+\.(txt|json)"  # of PyPI's files, or of NVIDIA's archives
 DOTTED = r"[0-9]{1,9}(\.[0-9]{1,9})+"
 
 T = TypeVar("T")
@@ -98,7 +99,7 @@ def _toolkit(row: Row, name: str, machines: frozenset[str]) -> Toolkit:
         nix=row.text("nix"),
         redist=row.text("redist", DOTTED),
         hosts=MappingProxyType({provider: hosts.words(provider) for provider in PROVIDERS}),
-        locks=row.per_machine("locks", machines, LOCK),
+        locks=row.per_machine("locks", machines, LOCK_OR_ARCHIVES),
         nvcc=_nvcc(row, machines),
     )
     for sub in (driver, gcc, hosts):
@@ -168,7 +169,7 @@ def _library(row: Row, name: str) -> Library:
     return library
 
 
-def _gcc(row: Row) -> Gcc:
+def _gcc(row: Row, _: str) -> Gcc:
     gcc = Gcc(row.text("version", DOTTED), row.take("major", int), str(row.release("sysroot")))
     if row.parse("version", gcc.version).major != gcc.major:
         raise row.fail(f"major = {gcc.major} is not that of version {gcc.version}")
@@ -212,16 +213,16 @@ def build(values: Mapping[str, Any]) -> Table:
         raise raw.fail(f"schema {schema} is not {SCHEMA}, the one this reader knows")
     targets = _rows(raw, "target", _target)
     machines = frozenset(target.machine for target in targets.values())
-    tools, gcc = (Row(name, raw.take(name, dict)) for name in ("tools", "gcc"))
+    tools = Row("tools", raw.take("tools", dict))
     table = Table(
         toolkits=_rows(raw, "toolkit", lambda row, name: _toolkit(row, name, machines)),
         codes=MappingProxyType({**_rows(raw, "cubin", _cubin), **_rows(raw, "ptx", _ptx)}),
         targets=targets,
         libraries=_rows(raw, "library", _library),
         tools=_tools(tools, machines),
-        gcc=_gcc(gcc),
+        gcc=_rows(raw, "gcc", _gcc),
     )
-    for row in (tools, gcc, raw):
+    for row in (tools, raw):
         row.done()
     check(table)
     return table

@@ -13,11 +13,10 @@ from pathlib import Path
 
 from kernelwright_toolchain.errors import GateError
 from kernelwright_toolchain.project import project
-from kernelwright_toolchain.targets.model import Code, Table, Target
+from kernelwright_toolchain.targets.model import PROVIDERS, Code, Table, Target
 from kernelwright_toolchain.targets.read import load
 
 COMMAND = "python -m toolchain render"
-PROVIDERS = ("pip", "system")  # those that work; conda and nix have rows, but no lock in this tree
 RECORDS = Path("src/kernelwright/ops")
 
 
@@ -75,7 +74,7 @@ def toolkits_block(table: Table) -> str:
     """What each toolkit asks for, and the build machines on which each provider has it."""
     rows = []
     for kit in table.toolkits.values():
-        hosts = [", ".join(kit.hosts[provider]) or "none" for provider in PROVIDERS]
+        hosts = [", ".join(kit.hosts[provider]) or "not there" for provider in PROVIDERS]
         driver = f"CUDA {kit.driver.cuda} ({kit.driver.linux})"
         rows.append([f"`{kit.name}`", kit.components["nvcc"], driver, f"{kit.gcc.min} to {kit.gcc.max}", *hosts])
     return _markdown(["toolkit", "compiler", "oldest driver", "GCC its nvcc takes", *PROVIDERS], rows)

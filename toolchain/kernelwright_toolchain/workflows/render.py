@@ -31,8 +31,9 @@ def _values(table: Table) -> dict[str, str]:
     runners, micromamba = pinned["runner"], pinned["micromamba"]
     released = {target.machine: target for target in table.targets.values() if target.release}
     reference = conda.toolkit(table)
-    # The machine whose pip packages have the reference toolkit builds every released wheel.
-    builder = runners[reference.hosts["pip"][0]]
+    # The first machine that has the reference toolkit builds what is released; the others build it too, to compare.
+    first, *others = reference.hosts["pip"]
+    builder = runners[first]
 
     def lines(rows: list[dict[str, Any]]) -> str:
         return json.dumps(rows, separators=(", ", ": "))
@@ -45,7 +46,7 @@ def _values(table: Table) -> dict[str, str]:
         "runner": builder["label"],
         "second runner": builder["second"],
         "released list": " ".join(target.name for target in released.values()),
-        "release runners": json.dumps([builder["label"], builder["second"]]),
+        "release runners": json.dumps([builder["label"], builder["second"], *(runners[m]["label"] for m in others)]),
         "released targets": json.dumps([target.name for target in released.values()]),
         "machines": lines([{"machine": m, "runner": runners[m]["label"]} for m in released]),
         "conda machines": lines(
@@ -58,7 +59,7 @@ def _values(table: Table) -> dict[str, str]:
                 }
                 for m in reference.hosts["conda"]
                 if m in released
-                for label in ([runners[m]["label"], runners[m]["second"]][: 1 + (m in reference.hosts["pip"])])
+                for label in ([runners[m]["label"], runners[m]["second"]][: 1 + (m == first)])
             ]
         ),
         "shells": lines(
