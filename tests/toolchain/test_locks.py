@@ -15,7 +15,6 @@ import pytest
 from kernelwright_toolchain import project, targets
 from kernelwright_toolchain.errors import ProvisionError, TableError
 from kernelwright_toolchain.locking import names, resolve, wanted, write
-from kernelwright_toolchain.providers import pip
 from kernelwright_toolchain.testing import locked_torch
 from tests.tree import ROOT
 
@@ -219,18 +218,3 @@ def test_a_locked_torch_brings_all_that_it_needs_and_another_file_is_refused(mon
     assert locked_torch.lock("2.13.0", digest) == ""
     with pytest.raises(ProvisionError, match=r"another file for torch 2.13.0\+cpu"):
         locked_torch.lock("2.13.0+cpu", "b" * 64)
-
-
-def test_how_much_there_is_to_fetch_is_said_before_it_is(tmp_path, monkeypatch):
-    rows = [
-        {"file": "a", "sha256": "1", "size": 100_000_000},
-        {"file": "b", "sha256": "2", "size": 20_000_000, "pythons": ["3.1"]},
-        {"file": "c", "sha256": "3", "size": 3_000_000, "pythons": ["3.1", f"3.{sys.version_info[1]}"]},
-    ]
-    (tmp_path / "locks").mkdir()
-    (tmp_path / names.NAMES).write_text(json.dumps({"locks/t.txt": rows}))
-    monkeypatch.setattr(pip, "project", lambda: project.Project(tmp_path))
-    assert pip._to_fetch(tmp_path / "locks" / "t.txt") == " (103 MB to fetch, once)"
-    assert pip._to_fetch(tmp_path / "locks" / "other.txt") == ""
-    whole = json.loads((ROOT / names.NAMES).read_text())
-    assert all(row["size"] > 0 for rows in whole.values() for row in rows)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +21,8 @@ from kernelwright_toolchain.providers import pip, system
 from kernelwright_toolchain.targets import Table, Toolkit
 
 STORE = Path("/nix/store")
-# Variables by which a person, or another installation, names a compiler.
-NVCC_NAMES, GCC_NAMES = ("CUDA_HOME", "CUDA_PATH", "CUDACXX"), ("CUDAHOSTCXX", "NVCC_CCBIN")
+# A person's shell names a toolkit for everything by the first; the others name one compiler, and mean it.
+HOMES, GCC_NAMES = ("CUDA_HOME", "CUDA_PATH"), ("CUDAHOSTCXX", "NVCC_CCBIN")
 # What tells a process which environment it is in; the wrappers of Nix's compilers hear variables of their own too.
 _CARRIED = ("CONDA_PREFIX", "KW_NIX_TARGET", "KW_LIBDEFLATE", "CUDACXX", "CUDAHOSTCXX", pip.GIVEN)
 HOW = {
@@ -127,9 +128,17 @@ def require(provider: str) -> Environment:
     return found
 
 
+def _unset_homes(found: Environment) -> None:
+    """Takes a toolkit that the shell names for everything out of this build and of all that it starts, and says so."""
+    for name in HOMES:
+        if (named := os.environ.get(name)) and not found.holds(named):
+            del os.environ[name]
+            print(f"{name}={named} is unset for this build: {found.about} has its own nvcc", file=sys.stderr, flush=True)
+
+
 def _unmixed(found: Environment) -> None:
     """ToolMismatch if a variable names a compiler outside the environment: which one is meant is not ours to guess."""
-    for name in (*NVCC_NAMES, *GCC_NAMES):
+    for name in ("CUDACXX", *GCC_NAMES):
         named = os.environ.get(name)
         path = shutil.which(named) or named if named else None
         if path and not found.holds(path):
@@ -143,6 +152,7 @@ def _unmixed(found: Environment) -> None:
 def compilers(provider: str, toolkit: Toolkit, table: Table) -> tuple[system.FoundNvcc, system.FoundGcc]:
     """The nvcc and the GCC of the active environment, after checking that they are those of the table."""
     found = require(provider)
+    _unset_homes(found)
     _unmixed(found)
     nvcc = system.check_nvcc(system.read_nvcc(found.nvcc), toolkit, table)
     gcc = system.check_gcc(system.read_gcc(found.gcc, f"that of {found.about}"), nvcc, toolkit)
