@@ -36,6 +36,7 @@ def test_the_licence_is_one_text_under_both_names():
     assert (ROOT / "LICENSES" / "MIT.txt").read_text() == (ROOT / "LICENSE").read_text()
 
 
+@pytest.mark.slow
 def test_every_file_has_a_licence_that_tools_can_read():
     """By the specification's own tool, which has wheels for one kind of machine alone and so is in no lock."""
     if not importlib.util.find_spec("reuse") and not shutil.which("reuse"):

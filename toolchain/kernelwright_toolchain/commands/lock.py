@@ -30,24 +30,29 @@ def _write(path: str, content: str) -> str:
 
 
 def _makers(table: Table, *, all_of_them: bool) -> dict[str, Callable[[], str]]:
-    """What makes each file. The names of files come after the locks, the conda lock after two files it is made from."""
+    """What makes each file. The names of files come after the locks, the conda locks after the files they are made from."""
     makers: dict[str, Callable[[], str]] = {}
     for lock in wanted(table):
         makers[lock.path] = lambda lock=lock: _pip(lock)  # type: ignore[misc]
     makers[names.NAMES] = lambda: _write(names.NAMES, names.text(table))
     for path, content in conda.made(table).items():
         makers[path] = lambda path=path, content=content: _write(path, content)  # type: ignore[misc]
-    return {**makers, conda.LOCK: lambda: conda_tool.refresh(optional=all_of_them)}
+    for python, path in conda.LOCKS.items():
+        makers[path] = lambda python=python: conda_tool.refresh(table, python, optional=all_of_them)  # type: ignore[misc]
+    return makers
 
 
 def _check(table: Table, chosen: list[str]) -> None:
     found = [line for lock in wanted(table) if lock.path in chosen for line in problems(lock)]
     if names.NAMES in chosen:
         found += names.problems(table)
-    if any(name in chosen for name in (conda.LOCK, *conda.made(table))):
+    has_conda = any(name in chosen for name in (*conda.LOCKS.values(), *conda.made(table)))
+    if has_conda:
         found += conda.problems(table) or conda_tool.problems()
     if found:
         raise TableError("\n".join(found))
+    for line in conda.unlocked(table) if has_conda else ():
+        print(f"{line}; `{conda.REGENERATE}` locks it where the channel is reached")
     print(f"{len(chosen)} files are as targets.toml and pyproject.toml want them")
 
 

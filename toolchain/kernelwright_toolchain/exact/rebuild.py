@@ -17,6 +17,7 @@ from kernelwright_toolchain.device.environment import cache_dir
 from kernelwright_toolchain.errors import CompileError
 from kernelwright_toolchain.exact.conditions import CLONED, NOTED, SCRIPT, Conditions, Python, faketime
 from kernelwright_toolchain.files import about_trust, link_or_copy, make_private
+from kernelwright_toolchain.locking import conda
 from kernelwright_toolchain.project import project
 from kernelwright_toolchain.providers import environment, host, machine_of, pip
 from kernelwright_toolchain.providers.host import HostTools
@@ -100,7 +101,7 @@ def lay_out(tree: Path, place: Path, tools: Sequence[Path], conditions: Conditio
     """
     copy = place / conditions.folder
     files = list(source.input_files(tree))
-    files += [] if tools else [tree / lock for lock in ENVIRONMENTS.values()]
+    files += [] if tools else [tree / lock for lock in {*ENVIRONMENTS.values(), *conda.LOCKS.values()}]
     for path in reversed(files) if backwards else files:
         to = copy / path.relative_to(tree)
         to.parent.mkdir(parents=True, exist_ok=True)

@@ -58,7 +58,8 @@ def _conda() -> Environment | None:
     if not os.environ.get("CONDA_PREFIX"):
         return None
     prefix = Path(os.environ["CONDA_PREFIX"])
-    if not any(_installed(prefix, package) for package in _locked_here() if package.name == "cuda-nvcc"):
+    known = {package for packages in _locked_here().values() for package in packages if package.name == "cuda-nvcc"}
+    if not any(_installed(prefix, package) for package in known):
         return None
     triple = f"{platform.machine()}-conda-linux-gnu"
     return Environment(
@@ -98,15 +99,26 @@ def carried() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name in _CARRIED or name.startswith("NIX_")}
 
 
-def _locked_here() -> list[lock.Locked]:
-    """The conda lock's packages for this machine; none in a tree without a lock, such as an unpacked sdist."""
-    if not (project().root / lock.LOCK).is_file():
-        return []
-    return [package for package in lock.locked() if package.platform == lock.subdir(platform.machine())]
+def _locked_here() -> dict[str, list[lock.Locked]]:
+    """For this machine what everybody gets of each conda lock; none in a tree without them, such as an unpacked sdist."""
+    here = lock.subdir(platform.machine())
+    return {
+        name: [one for one in lock.locked(name=name) if (one.platform, one.category) == (here, lock.MAIN)]
+        for name in lock.LOCKS.values()
+        if (project().root / name).is_file()
+    }
 
 
 def _installed(prefix: Path, package: lock.Locked) -> bool:
     return (prefix / "conda-meta" / f"{package.stem}.json").is_file()
+
+
+def _missing(prefix: Path) -> dict[str, list[str]]:
+    """Lock -> what the environment lacks of it: it is of the one that lacks least, each Python having its own."""
+    return {
+        name: [package.stem for package in packages if not _installed(prefix, package)]
+        for name, packages in _locked_here().items()
+    }
 
 
 def require(provider: str) -> Environment:
@@ -119,10 +131,10 @@ def require(provider: str) -> Environment:
             f"{HOW[provider]}; or use --provider pip, which needs none"
         )
     if provider == "conda":
-        missing = [package.stem for package in _locked_here() if not _installed(found.home, package)]
+        name, missing = min(_missing(found.home).items(), key=lambda one: len(one[1]))
         if missing:
             raise ToolMismatch(
-                f"{found.about} is not what {lock.LOCK} says: {len(missing)} of its packages are missing or of another "
+                f"{found.about} is not what {name} says: {len(missing)} of its packages are missing or of another "
                 f"build, such as {', '.join(missing[:3])}; {HOW[provider]}; or use --provider pip"
             )
     return found
