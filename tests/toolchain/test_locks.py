@@ -218,3 +218,28 @@ def test_a_locked_torch_brings_all_that_it_needs_and_another_file_is_refused(mon
     assert locked_torch.lock("2.13.0", digest) == ""
     with pytest.raises(ProvisionError, match=r"another file for torch 2.13.0\+cpu"):
         locked_torch.lock("2.13.0+cpu", "b" * 64)
+
+
+def test_rows_of_torch_that_are_not_locked_are_said_and_filled_where_an_index_has_them(monkeypatch, capsys):
+    table = targets.load()
+    known = locked_torch.known()["2.13.0+cpu"]
+    lacking = locked_torch.unlocked(table)
+    assert lacking == [
+        f"locks/torch.json: not locked: torch 2.13.0+cpu for Python {python} x86_64" for python in ("3.10", "3.13")
+    ]
+
+    def ask(lock, place, requirements):
+        assert (list(requirements), lock.glibc) == (["torch==2.13.0+cpu"], GLIBC)
+        name = " ".join(place)
+        if name == "3.13 x86_64":
+            raise ProvisionError("no such build\nand more")
+        return [{"download_info": {"archive_info": {"hashes": {"sha256": known.get(name, "9" * 64)}}}}]
+
+    monkeypatch.setattr(locked_torch.resolve, "ask", ask)
+    made = json.loads(locked_torch.text(table))["2.13.0+cpu"]
+    assert made == {**known, "3.10 x86_64": "9" * 64}
+    assert capsys.readouterr().err == "not locked: no such build\n"
+    other = [{"download_info": {"archive_info": {"hashes": {"sha256": "8" * 64}}}}]
+    monkeypatch.setattr(locked_torch.resolve, "ask", lambda *_: other)
+    with pytest.raises(ProvisionError, match=r"another file for torch 2.13.0\+cpu .* for Python 3.10 aarch64"):
+        locked_torch.text(table)

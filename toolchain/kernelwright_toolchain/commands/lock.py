@@ -14,6 +14,7 @@ from kernelwright_toolchain.locking.wanted import Wanted, wanted
 from kernelwright_toolchain.locking.write import problems, text
 from kernelwright_toolchain.project import project
 from kernelwright_toolchain.targets import Table, load
+from kernelwright_toolchain.testing import locked_torch
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,6 +36,7 @@ def _makers(table: Table, *, all_of_them: bool) -> dict[str, Callable[[], str]]:
     for lock in wanted(table):
         makers[lock.path] = lambda lock=lock: _pip(lock)  # type: ignore[misc]
     makers[names.NAMES] = lambda: _write(names.NAMES, names.text(table))
+    makers[locked_torch.TABLE] = lambda: _write(locked_torch.TABLE, locked_torch.text(table))
     for path, content in conda.made(table).items():
         makers[path] = lambda path=path, content=content: _write(path, content)  # type: ignore[misc]
     for python, path in conda.LOCKS.items():
@@ -51,8 +53,9 @@ def _check(table: Table, chosen: list[str]) -> None:
         found += conda.problems(table) or conda_tool.problems()
     if found:
         raise TableError("\n".join(found))
-    for line in conda.unlocked(table) if has_conda else ():
-        print(f"{line}; `{conda.REGENERATE}` locks it where the channel is reached")
+    lacking = conda.unlocked(table) if has_conda else []
+    lacking += locked_torch.unlocked(table) if locked_torch.TABLE in chosen else []
+    print("".join(f"{line}\n" for line in lacking), end="")
     print(f"{len(chosen)} files are as targets.toml and pyproject.toml want them")
 
 
