@@ -8,6 +8,7 @@ locks/conda.txt.
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import re
 import shutil
@@ -239,7 +240,7 @@ def test_a_lock_is_made_anew_where_there_is_a_solver(solver, tmp_path, table, py
     assert "solved by" in conda_tool.refresh(table, python, optional=False)
     assert (tmp_path / conda.LOCKS[python]).read_text() == "# solved\n"
     for words, platform in zip(solver.asked, conda.platforms(table), strict=True):
-        files = [word for before, word in zip(words, words[1:], strict=False) if before == "--file"]
+        files = [word for before, word in itertools.pairwise(words) if before == "--file"]
         other = ["environment-py312.yml"] if python == "3.12" else []
         assert files == [platform.environment, *other, "environment-test.yml", "environment-dev.yml"]
         assert words[words.index("--platform") + 1] == platform.subdir

@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -32,7 +31,8 @@ def tree(tmp_path, monkeypatch):
     ]
     digests = [hashlib.sha256(wheel.read_bytes()).hexdigest() for wheel in made]
     lines = [
-        f"{name}==1.0 \\\n    --hash=sha256:{digest}\n" for name, digest in zip(("big-one", "own"), digests, strict=True)
+        f"{name}==1.0 \\\n    --hash=sha256:{digest}\n"
+        for name, digest in zip(("big-one", "own"), digests, strict=True)
     ]
     (locks / "t.txt").write_text("# a lock\n" + "".join(lines))
     rows = [
@@ -116,7 +116,9 @@ def test_how_much_there_is_to_fetch_is_said_in_all_before_it_is(monkeypatch, tmp
     assert download.size(table, None, ["audit"]) == sum(sizes.values()) - sizes["cu122-x86_64"]
     (tmp_path / "tools-x86_64").mkdir()
     assert download.size(table, table.toolkits["cu122"], []) == sizes["cu122-x86_64"]
-    assert download.told(150_000_000) == "to fetch, once: 150 MB into .kw/tools; 12 s at 100 Mbit/s or 60 s at 20 Mbit/s"
+    assert (
+        download.told(150_000_000) == "to fetch, once: 150 MB into .kw/tools; 12 s at 100 Mbit/s or 60 s at 20 Mbit/s"
+    )
     for name in ("cu122-x86_64", "audit"):
         (tmp_path / name).mkdir()
     download.announce(table, table.toolkits["cu122"], ["audit"])

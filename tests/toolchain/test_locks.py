@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from kernelwright_toolchain import project, targets
+from kernelwright_toolchain import targets
 from kernelwright_toolchain.errors import ProvisionError, TableError
 from kernelwright_toolchain.locking import names, resolve, wanted, write
 from kernelwright_toolchain.testing import locked_torch

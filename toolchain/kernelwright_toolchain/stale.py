@@ -12,7 +12,7 @@ _TEMPLATE = Path(__file__).with_name("stale.py.in")
 
 
 def watch(package: str, root: Path, tops: list[str], inputs: Iterable[str], again: str) -> dict[str, bytes]:
-    """The module that looks, and what it looks at; its name is that of the first. `again`: the command to build anew."""
+    """The module that looks, which comes first, and what it looks at. `again`: the command to build anew."""
     name = f"_kwt_stale_{package}"
     found = {}
     for path in inputs:

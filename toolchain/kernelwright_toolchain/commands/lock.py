@@ -31,7 +31,7 @@ def _write(path: str, content: str) -> str:
 
 
 def _makers(table: Table, *, all_of_them: bool) -> dict[str, Callable[[], str]]:
-    """What makes each file. The names of files come after the locks, the conda locks after the files they are made from."""
+    """What makes each file. The names of files come after the locks, the conda locks after what they are of."""
     makers: dict[str, Callable[[], str]] = {}
     for lock in wanted(table):
         makers[lock.path] = lambda lock=lock: _pip(lock)  # type: ignore[misc]

@@ -3,7 +3,8 @@
 
 environment-MACHINE.yml says what is wanted on one kind of machine, environment-py3NN.yml another Python,
 environment-CATEGORY.yml what the lock holds besides for those who ask for the category, virtual-packages.yml for which
-machines, conda-lock.yml and its like every package with its hashes. Only conda-lock and a conda that reaches the channel can solve; what can be seen without them is seen here.
+machines, conda-lock.yml and its like every package with its hashes. Only conda-lock and a conda that reaches the
+channel can solve; what can be seen without them is seen here.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def python_file(python: str) -> str:
 
 
 def sources(platform: Platform, python: str) -> tuple[str, ...]:
-    """The files that the lock of one kind of machine and one Python is solved from; of two lines the later one holds."""
+    """The files that a machine's lock with this Python is solved from; of two lines the later one holds."""
     return tuple(filter(None, (platform.environment, python_file(python), *map(category_file, CATEGORIES))))
 
 

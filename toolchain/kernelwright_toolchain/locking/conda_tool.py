@@ -64,7 +64,7 @@ def _solved(table: Table, python: str, solver: str, part: Path) -> str:
 
 
 def refresh(table: Table, python: str, *, optional: bool) -> str:
-    """Solves the environment with this Python on the channel and writes its lock, whole or not at all; says the outcome.
+    """Solves the environment with this Python on the channel and writes its lock, whole or not at all; says what came.
 
     `optional`: without a conda on PATH the lock stays as it is, instead of an error.
     """

@@ -100,7 +100,7 @@ def carried() -> dict[str, str]:
 
 
 def _locked_here() -> dict[str, list[lock.Locked]]:
-    """For this machine what everybody gets of each conda lock; none in a tree without them, such as an unpacked sdist."""
+    """What everybody gets of each conda lock on this machine; none in a tree without locks, as an unpacked sdist is."""
     here = lock.subdir(platform.machine())
     return {
         name: [one for one in lock.locked(name=name) if (one.platform, one.category) == (here, lock.MAIN)]
@@ -145,7 +145,7 @@ def _unset_homes(found: Environment) -> None:
     for name in HOMES:
         if (named := os.environ.get(name)) and not found.holds(named):
             del os.environ[name]
-            print(f"{name}={named} is unset for this build: {found.about} has its own nvcc", file=sys.stderr, flush=True)
+            print(f"{name}={named} is unset for this build: {found.about} has its own", file=sys.stderr, flush=True)
 
 
 def _unmixed(found: Environment) -> None:
