@@ -38,7 +38,7 @@ def tree(tmp_path, monkeypatch):
     rows = [
         {"file": made[0].name, "sha256": digests[0], "size": siblings.BIG},
         {"file": made[1].name, "sha256": digests[1], "size": 3_000_000, "pythons": [HERE]},
-        {"file": "other-1.0.whl", "sha256": "0", "size": 7_000_000, "pythons": ["3.1"]},
+        {"file": "other-1.0-py3-none-any.whl", "sha256": "0", "size": 7_000_000, "pythons": ["3.1"]},
     ]
     (tmp_path / names.NAMES).write_text(json.dumps({"locks/t.txt": rows}))
     serve(monkeypatch, Project(tmp_path))
@@ -93,10 +93,10 @@ def test_a_package_with_a_program_outside_its_folders_is_fetched_again(tree, mon
 
 def test_the_locked_tools_share_their_compiler():
     table = load()
-    for path in table.tools.locks.values():
+    for machine, path in table.tools.locks.items():
         shared = {
             row["file"].partition("-")[0]
-            for row in siblings.rows(ROOT / path)
+            for row in siblings.rows(ROOT / path, machine)
             if row["size"] >= siblings.BIG and "pythons" not in row
         }
         assert shared >= {"ziglang", "cmake"}
@@ -106,13 +106,15 @@ def test_how_much_there_is_to_fetch_is_said_in_all_before_it_is(monkeypatch, tmp
     table = load()
     monkeypatch.setattr(pip, "home", lambda lock, **_: tmp_path / lock.stem)
     monkeypatch.setattr(download.nvrtc, "here", lambda *_: None)
-    monkeypatch.setattr(download, "machine_of", lambda _: "x86_64")
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
     known = json.loads((ROOT / names.NAMES).read_text())
     sizes = {
         name: sum(row["size"] for row in known[f"locks/{name}.txt"] if HERE in row.get("pythons", [HERE]))
         for name in ("tools-x86_64", "cu122-x86_64", "audit")
     }
     assert download.size(table, table.toolkits["cu122"], ["audit"]) == sum(sizes.values())
+    of_sass = [row["size"] for row in known["locks/sass.txt"] if "x86_64" in row["file"]]
+    assert download.size(table, None, ["audit", "sass"]) - download.size(table, None, ["audit"]) == sum(of_sass)
     assert download.size(table, None, ["audit"]) == sum(sizes.values()) - sizes["cu122-x86_64"]
     (tmp_path / "tools-x86_64").mkdir()
     assert download.size(table, table.toolkits["cu122"], []) == sizes["cu122-x86_64"]

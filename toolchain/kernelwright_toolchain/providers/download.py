@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -30,7 +31,7 @@ def told(total: int) -> str:
     """The line for that many bytes; "" for none."""
     if not total:
         return ""
-    times = " or ".join(f"{8 * total / (rate * 1e6):,.0f} s at {rate} Mbit/s" for rate in LINES)
+    times = " or ".join(f"{math.ceil(8 * total / (rate * 1e6)):,} s at {rate} Mbit/s" for rate in LINES)
     return f"to fetch, once: {total / 1e6:,.0f} MB into .kw/tools; {times}"
 
 

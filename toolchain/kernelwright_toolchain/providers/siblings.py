@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import platform
 import re
 import sys
 from pathlib import Path
@@ -19,12 +20,14 @@ from kernelwright_toolchain.project import project
 BIG = 10_000_000  # bytes; what is smaller is fetched again sooner than looked for
 
 
-def rows(lock: Path) -> list[dict[str, Any]]:
-    """The files of this lock that this Python takes, as far as locks/files.json names them."""
+def rows(lock: Path, machine: str = "") -> list[dict[str, Any]]:
+    """The files of this lock that this Python takes on this machine, as far as locks/files.json names them."""
     path = project().data("locks/files.json")
     known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     python = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    return [row for row in known.get(f"locks/{lock.name}", []) if python in row.get("pythons", [python])]
+    fitting = ("-any.whl", f"_{machine or platform.machine()}.whl")
+    found = [row for row in known.get(f"locks/{lock.name}", []) if row["file"].endswith(fitting)]
+    return [row for row in found if python in row.get("pythons", [python])]
 
 
 def _installed(place: Path, info: str) -> list[str] | None:
