@@ -100,6 +100,14 @@ class Tree:
                 shutil.rmtree(path)
 
 
+def until_ended(tree: Tree, seconds: float = 30) -> float:
+    """Waits for the last process below a build that has ended, and says how long that took."""
+    began = time.monotonic()
+    while orphans.marked(tree.mark) and time.monotonic() - began < seconds:
+        time.sleep(0.005)
+    return time.monotonic() - began
+
+
 def _below(pid: int) -> list[int]:
     """The process and all its descendants."""
     parents: dict[int, list[int]] = {}
@@ -153,10 +161,7 @@ def kills(place: Path, count: int, seed: int) -> int:
             continue
         hows[how := strike(child, chance)] += 1
         child.wait()
-        struck = time.monotonic()
-        while how != "all KILL" and orphans.marked(tree.mark) and time.monotonic() - struck < 30:
-            time.sleep(0.005)
-        slowest = max(slowest, time.monotonic() - struck)
+        slowest = max(slowest, until_ended(tree) if how != "all KILL" else 0.0)
         left = orphans.marked(tree.mark) if how != "all KILL" else []
         halves = tree.wheels() - {right}
         code = tree.build()

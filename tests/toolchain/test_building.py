@@ -193,6 +193,16 @@ def test_a_wheel_whose_sources_changed_while_it_was_built_is_not_kept(tree, monk
     assert not wheel.exists()
 
 
+def test_a_build_by_the_systems_compilers_says_which_toolkit_they_are(monkeypatch, capsys):
+    """Nobody asked for one: it is that of the nvcc which is there, and decides what the wheel runs on."""
+    monkeypatch.setattr(module.providers, "device_compiler", lambda *_: "nvcc 12.4.131 (/usr/bin/nvcc)")
+    monkeypatch.setattr("kernelwright_toolchain.device.build.build_images", lambda *_, **__: Built((), 1.0, ""))
+    module.compiled(resolve(TABLE, target="linux-x86_64", toolkit="cu124", provider="system"), TABLE, 1)
+    assert capsys.readouterr().err == (
+        "device compiler: nvcc 12.4.131 (/usr/bin/nvcc)\ntoolkit: cu124 (CUDA 12.4), provider system\n"
+    )
+
+
 @pytest.mark.parametrize("clean", [False, True])
 def test_a_clean_build_takes_nothing_from_a_cache_that_others_share(tmp_path, monkeypatch, clean):
     """KERNELWRIGHT_CACHE may be the cache of many trees: it is not removed, but its images are made again."""

@@ -8,6 +8,7 @@ locks/conda.txt.
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import re
 import shutil
@@ -21,7 +22,9 @@ from kernelwright_toolchain.errors import ProvisionError, RequestError, TableErr
 from kernelwright_toolchain.locking import conda, conda_tool
 from tests.tree import ROOT, Project, serve
 
-FILES = (conda.ENVIRONMENT, conda.VIRTUAL, conda.LOCK)
+FILES = (*conda.made(targets.load()), *conda.LOCKS.values())
+X86, PY312 = conda.environment_file("linux-64"), conda.LOCKS["3.12"]
+LOCKS = pytest.mark.parametrize("name", conda.LOCKS.values())
 
 
 @pytest.fixture(scope="module")
@@ -70,18 +73,33 @@ def test_the_files_are_what_the_table_makes_them(table):
 def test_the_environment_names_the_tables_versions(table):
     toolkit = conda.toolkit(table)
     gcc = table.gcc[toolkit.name]
-    text = (ROOT / conda.ENVIRONMENT).read_text()
-    for part in ("nvcc", "nvrtc"):
-        assert f"- cuda-{part}={toolkit.components[part]}\n" in text
     for platform in conda.platforms(table):
-        assert f"- gxx_{platform.subdir}={gcc.version}  # [{platform.selector}]\n" in text
-        assert f"- sysroot_{platform.subdir}={gcc.sysroot}  #" in text
+        text = (ROOT / platform.environment).read_text()
+        for part in ("nvcc", "nvrtc"):
+            assert f"- cuda-{part}={toolkit.components[part]}\n" in text
+        assert f"- gxx_{platform.subdir}={gcc.version}\n" in text
+        assert f"- sysroot_{platform.subdir}={gcc.sysroot}\n" in text
+        assert "- python=3.11\n" in text
     assert f'__cuda: "{toolkit.driver.cuda}"' in (ROOT / conda.VIRTUAL).read_text()
 
 
-def test_every_package_is_of_its_platform_and_has_its_hash():
-    text = (ROOT / conda.LOCK).read_text()
-    packages = conda.locked()
+def test_each_machine_is_asked_for_its_own_compilers_alone(table):
+    """As YAML says it: a reader that is not conda-lock sees no comment."""
+    names = [platform.subdir for platform in conda.platforms(table)]
+    assert len(names) == 2
+    for name, other in (names, reversed(names)):
+        told = [line.partition("#")[0] for line in (ROOT / conda.environment_file(name)).read_text().splitlines()]
+        assert f"  - {name}" in told
+        assert sum(f"_{name}=" in line for line in told) == 3
+        assert not any(other in line for line in told)
+    for category in conda.CATEGORIES:
+        assert f"\ncategory: {category}\n" in (ROOT / conda.category_file(category)).read_text()
+
+
+@LOCKS
+def test_every_package_is_of_its_platform_and_has_its_hash(name):
+    text = (ROOT / name).read_text()
+    packages = conda.locked(name=name)
     assert len(packages) == text.count("\n- name: ") == len(re.findall(r"^    md5: [0-9a-f]{32}$", text, re.MULTILINE))
     assert len({(package.platform, package.name) for package in packages}) == len(packages)
     for package in packages:
@@ -91,19 +109,45 @@ def test_every_package_is_of_its_platform_and_has_its_hash():
     assert {p.stem.rsplit("-", 2)[0] for p in packages} == {p.name for p in packages}
 
 
-def test_the_header_names_every_package_without_sha256():
+def test_the_locks_of_two_pythons_differ_in_what_is_pythons_alone():
+    """A wheel has no byte of its Python, so a build in either says the same of its compilers."""
+    first, second = (set(conda.locked(name=name)) for name in conda.LOCKS.values())
+    assert {package.name for package in first ^ second} == {"python", "python_abi", "markupsafe"}
+    assert {p.stem.split("-")[1][:5] for p in first ^ second if p.name == "python"} == {"3.11.", "3.12."}
+
+
+@LOCKS
+def test_tests_have_a_category_and_what_it_lacks_is_said(table, name, tree):
+    """What everybody gets needs nothing of a category that is asked for by name."""
+    found = {package.name: package.category for package in conda.locked(name=name)}
+    assert found["pytest"] == "test"
+    assert {found[name] for name in ("python", "cuda-nvcc", "gxx_linux-64", "nox")} == {conda.MAIN}
+    lacking = [line for line in conda.unlocked(table) if line.startswith(f"{name}: ")]
+    assert lacking == [
+        f"{name}: not locked: pytorch-cpu (category test)",
+        f"{name}: not locked: conda-lock (category dev)",
+    ]
+    header = (ROOT / name).read_text().partition("version: 1\n")[0]
+    assert "# Not locked: pytorch-cpu (category test) and conda-lock (category dev)" in header
+    (tree / name).write_text((tree / name).read_text().replace("- name: cmake\n", "- name: conda-lock\n"))
+    assert f"{name}: not locked: conda-lock (category dev)" not in conda.unlocked(table, tree)
+
+
+@LOCKS
+def test_the_header_names_every_package_without_sha256(name):
     """That they have less than the others is said where the lock is read, and no compiler is among them."""
-    header, _, body = (ROOT / conda.LOCK).read_text().partition("version: 1\n")
+    header, _, body = (ROOT / name).read_text().partition("version: 1\n")
     entries = body.split("\n- name: ")[1:]
     weak = {entry.partition("\n")[0]: entry for entry in entries if "sha256:" not in entry}
     told = re.search(r"^# (\d+) packages have an md5 and no sha256.*?:\n((?:# .*\n)+?)# Their", header, re.MULTILINE)
-    assert {name.strip("# .\n") for name in told[2].split(", ")} == set(weak) if told else not weak
+    assert {one.strip("# .\n") for one in told[2].split(", ")} == set(weak) if told else not weak
     assert told is None or int(told[1]) == len(weak)
     assert all(re.search(r"^  url: .*/noarch/", entry, re.MULTILINE) for entry in weak.values())  # Python alone
 
 
-def test_the_header_says_how_and_when_it_was_assembled_as_long_as_that_is_so():
-    header, _, body = (ROOT / conda.LOCK).read_text().partition("version: 1\n")
+@LOCKS
+def test_the_header_says_how_and_when_it_was_assembled_as_long_as_that_is_so(name):
+    header, _, body = (ROOT / name).read_text().partition("version: 1\n")
     assembled = re.search(r"^    assembled: '(\d{4}-\d\d-\d\d)'$", body, re.MULTILINE)
     if assembled:  # a lock that was solved on the channel has neither
         words = " ".join(line.strip("# ") for line in header.splitlines())
@@ -117,15 +161,15 @@ def test_the_header_says_how_and_when_it_was_assembled_as_long_as_that_is_so():
 
 
 def test_a_table_that_moved_on_is_noticed(table, tree):
-    (tree / conda.ENVIRONMENT).write_text("name: other\n")
+    (tree / X86).write_text("name: other\n")
     assert conda.problems(table, tree) == [
-        "environment.yml is not what targets.toml makes it; run `python -m toolchain lock environment.yml`"
+        f"{X86} is not what targets.toml makes it; run `python -m toolchain lock {X86}`"
     ]
-    text = (tree / conda.LOCK).read_text()
-    (tree / conda.LOCK).write_text(text.replace("platform: linux-aarch64", "platform: linux-64"))
-    assert "no package for linux-aarch64" in conda.problems(table, tree)[-1]
-    (tree / conda.LOCK).unlink()
-    assert "is missing" in conda.problems(table, tree)[-1]
+    text = (tree / PY312).read_text()
+    (tree / PY312).write_text(text.replace("platform: linux-aarch64", "platform: linux-64"))
+    assert f"{PY312} has no package for linux-aarch64" in conda.problems(table, tree)[-1]
+    (tree / PY312).unlink()
+    assert f"{PY312} is missing" in conda.problems(table, tree)[-1]
 
 
 def test_two_reference_toolkits_are_no_one_environment(table):
@@ -155,10 +199,11 @@ def test_conda_lock_finds_nothing_wrong(says):
 
 
 WRONG = {  # file, what is replaced, by what, how often -> what conda-lock's own models, hash and matcher say
-    "another request": (conda.ENVIRONMENT, "  - ninja\n", "  - ninja=1.13\n", 1, "was locked for another"),
+    "another request": (X86, "  - ninja\n", "  - ninja=1.13\n", 1, "was locked for another"),
+    "another Python": ("environment-py312.yml", "python=3.12", "python=3.13", 1, "conda-py312-lock.yml: linux-64 was locked"),
     "another machine": (conda.VIRTUAL, '__glibc: "2.28"', '__glibc: "2.17"', 1, "was locked for another"),
     "another version": (conda.LOCK, "- name: cuda-nvcc\n  version: 12.2.140", "- name: cuda-nvcc\n  version: 12.4.131", 1,
-                        "environment.yml wants cuda-nvcc 12.2.140"),
+                        "environment-linux-64.yml wants cuda-nvcc 12.2.140"),
     "a gap": (conda.LOCK, "- name: libzlib\n", "- name: libzlob\n", 2, "libzlib is not locked"),
     "a request unmet": (conda.LOCK, "- name: ninja\n", "- name: other\n", 2, "wants ninja"),
     "another hand": (conda.LOCK, "  optional: false\n", "  optional: no\n", 1, "is not as conda-lock writes it"),
@@ -204,31 +249,37 @@ def solver(monkeypatch, tmp_path):
     return Solver(monkeypatch, tmp_path)
 
 
-def test_a_lock_is_made_anew_where_there_is_a_solver(solver, tmp_path):
+@pytest.mark.parametrize("python", conda.LOCKS)
+def test_a_lock_is_made_anew_where_there_is_a_solver(solver, tmp_path, table, python):
+    """One machine after the other, each from its own file, with the categories; of two Pythons the later one holds."""
     solver.install()
-    assert "solved by" in conda_tool.refresh(optional=False)
-    assert (tmp_path / conda.LOCK).read_text() == "# solved\n"
-    (words,) = solver.asked
-    assert words[words.index("--file") + 1 : words.index("--file") + 4] == [
-        conda.ENVIRONMENT, "--virtual-package-spec", conda.VIRTUAL,
-    ]  # fmt: skip
+    assert "solved by" in conda_tool.refresh(table, python, optional=False)
+    assert (tmp_path / conda.LOCKS[python]).read_text() == "# solved\n"
+    for words, platform in zip(solver.asked, conda.platforms(table), strict=True):
+        files = [word for before, word in itertools.pairwise(words) if before == "--file"]
+        other = ["environment-py312.yml"] if python == "3.12" else []
+        assert files == [platform.environment, *other, "environment-test.yml", "environment-dev.yml"]
+        assert words[words.index("--platform") + 1] == platform.subdir
+        assert words[words.index("--virtual-package-spec") + 1] == conda.VIRTUAL
 
 
-def test_a_solve_that_fails_leaves_the_lock(solver, tmp_path):
+def test_a_solve_that_fails_leaves_the_lock(solver, tmp_path, table):
     solver.install()
     solver.code = 1
     with pytest.raises(ProvisionError, match=r"(?s)as it was.*no such channel"):
-        conda_tool.refresh(optional=True)
+        conda_tool.refresh(table, "3.11", optional=True)
     assert (tmp_path / conda.LOCK).read_text() == "# before\n"
 
 
-def test_without_a_solver_only_the_one_who_asked_for_the_lock_is_refused(solver, tmp_path):
-    assert "left as it is" in conda_tool.refresh(optional=True)
+def test_without_a_solver_only_the_one_who_asked_for_the_lock_is_refused(solver, table):
+    assert "left as it is" in conda_tool.refresh(table, "3.11", optional=True)
     with pytest.raises(ToolMissing, match="micromamba"):
-        conda_tool.refresh(optional=False)
+        conda_tool.refresh(table, "3.11", optional=False)
     assert solver.asked == []
 
 
+# What a channel has and this tree's lock has not yet.
+MORE = {"pytorch-cpu": "test", "conda-lock": "dev"}
 ANSWERS = """#!{python}
 import json, os, sys
 import yaml
@@ -247,6 +298,13 @@ for one in yaml.safe_load(open({lock!r}))["package"]:
             dist_name=fn.removesuffix(".conda").removesuffix(".tar.bz2"), build=one.get("build"), timestamp=1,
             base_url="https://conda.anaconda.org/conda-forge", platform=os.environ["CONDA_SUBDIR"], **one["hash"],
         ))
+for name in {more!r}:
+    base = "https://conda.anaconda.org/conda-forge"
+    found.append(dict(
+        name=name, version="1.0", url=f"{{base}}/noarch/{{name}}-1.0-0.conda", fn=f"{{name}}-1.0-0.conda", build="0",
+        channel=f"{{base}}/noarch", depends=["python"], constrains=[], dist_name=f"{{name}}-1.0-0", timestamp=1,
+        base_url=base, platform="noarch", md5="0" * 32, sha256="0" * 64,
+    ))
 print(json.dumps(dict(success=True, actions=dict(FETCH=found, LINK=found))))
 """
 
@@ -269,11 +327,12 @@ def asking(conda_lock, tree):
 
 
 def test_conda_lock_calls_the_lock_up_to_date_and_solves_nothing(asking, tree):
-    words = ["lock", "--check-input-hash", "--conda", str(tree / "bin" / "micromamba"), "--file", conda.ENVIRONMENT]
+    words = ["lock", "--check-input-hash", "--conda", str(tree / "bin" / "micromamba"), "--file", X86]
     words += ["--virtual-package-spec", conda.VIRTUAL, "--lockfile", conda.LOCK]
     before = (tree / conda.LOCK).read_bytes()
     said, asked = asking(*words)
-    assert "Spec hash already locked for ['linux-64', 'linux-aarch64']. Skipping solve." in said
+    assert "Spec hash already locked for ['linux-64'" in said
+    assert "Skipping solve." in said
     assert asked == ""
     assert (tree / conda.LOCK).read_bytes() == before
     virtual = (tree / conda.VIRTUAL).read_text()
@@ -282,7 +341,7 @@ def test_conda_lock_calls_the_lock_up_to_date_and_solves_nothing(asking, tree):
 
 
 def test_conda_lock_renders_every_package_for_each_machine(asking, tree, table):
-    asking("render", "--kind", "explicit", conda.LOCK)
+    asking("render", "--kind", "explicit", "--extras", "test", conda.LOCK)
     for platform in conda.platforms(table):
         lines = (tree / f"conda-{platform.subdir}.lock").read_text().splitlines()
         addresses = [line for line in lines if not line.startswith("#")]
@@ -297,7 +356,7 @@ def answering(conda_lock, tree, monkeypatch):
     """conda-lock itself, with a solver on PATH that answers with the records of this tree's lock."""
     (tree / "bin").mkdir()
     program = tree / "bin" / "micromamba"
-    program.write_text(ANSWERS.format(python=conda_lock, lock=str(ROOT / conda.LOCK)))
+    program.write_text(ANSWERS.format(python=conda_lock, lock=str(ROOT / conda.LOCK), more=list(MORE)))
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tree / 'bin'}:/usr/bin:/bin")
     serve(monkeypatch, Project(tree))
@@ -305,22 +364,28 @@ def answering(conda_lock, tree, monkeypatch):
     return tree
 
 
-def test_conda_lock_itself_makes_a_lock_that_it_then_finds_nothing_wrong_with(answering, says):
+def test_conda_lock_itself_makes_a_lock_that_it_then_finds_nothing_wrong_with(answering, says, table):
     before = {(package.platform, package.stem) for package in conda.locked(answering)}
     (answering / conda.LOCK).write_text("# of another time\n")
-    assert "solved by" in conda_tool.refresh(optional=False)
+    assert "solved by" in conda_tool.refresh(table, "3.11", optional=False)
     text = (answering / conda.LOCK).read_text()
     assert "kernelwright-" not in text  # no path of where it was made
     assert "assembled:" not in text
-    assert {(package.platform, package.stem) for package in conda.locked(answering)} == before
+    made = conda.locked(answering)
+    assert {(one.platform, one.stem) for one in made if one.name not in MORE} == before
+    asked = {one.name: one.category for one in made if one.category != conda.MAIN}
+    assert {"pytest": "test", **MORE}.items() <= asked.items()
+    assert not any(line.startswith(f"{conda.LOCK}: ") for line in conda.unlocked(table, answering))
+    for name in (X86, *map(conda.category_file, conda.CATEGORIES)):
+        assert f"\n  - {name}\n" in text
     assert says() == []
 
 
-def test_a_channel_that_cannot_be_reached_is_told_in_the_solvers_words(answering, monkeypatch):
+def test_a_channel_that_cannot_be_reached_is_told_in_the_solvers_words(answering, monkeypatch, table):
     before = (answering / conda.LOCK).read_text()
     monkeypatch.setenv("UNREACHABLE", "1")
     with pytest.raises(ProvisionError) as error:
-        conda_tool.refresh(optional=False)
+        conda_tool.refresh(table, "3.11", optional=False)
     assert "is the channel reachable?" in str(error.value)
     assert "CONNECTION FAILED" in str(error.value)
     assert "Traceback" not in str(error.value)

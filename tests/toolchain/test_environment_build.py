@@ -41,10 +41,12 @@ def test_three_builds_inside_conda_give_the_same_bytes(conda):
 def test_nox_builds_with_its_compilers_and_no_others(conda):
     made, variables, tree = conda
     nvcc, gcc, row = standin.compilers()
-    done = made.run(tree, "build", "--ops", "swiglu", "--archs", "80", **variables)
+    foreign = {"CUDA_HOME": "/usr/local/cuda"}  # as many a person's shell has it
+    done = made.run(tree, "build", "--ops", "swiglu", "--archs", "80", **variables, **foreign)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.rstrip().endswith("SUCCESS")
     assert f"device compiler: nvcc {nvcc.version} ({made.bin}/nvcc)" in done.stderr
+    assert done.stderr.count("CUDA_HOME=/usr/local/cuda is unset for this build") == 1
     (path,) = (tree / "dist").glob("*.whl")
     recipe = wheels.read(path).recipe
     assert (recipe["build"]["provider"], recipe["build"]["toolkit"]) == ("conda", row)
@@ -65,7 +67,7 @@ def test_outside_of_it_a_build_says_how_to_get_in(conda):
 def test_a_mix_is_refused_before_anything_is_compiled(request, name, what):
     made, variables, tree = request.getfixturevalue(name)
     nvcc, gcc, own = standin.compilers()
-    mixed = {"another GCC": {"NVCC_CCBIN": str(gcc.path)}, "another CUDA": {"CUDA_HOME": str(nvcc.path.parents[1])}}
+    mixed = {"another GCC": {"NVCC_CCBIN": str(gcc.path)}, "another CUDA": {"CUDACXX": str(nvcc.path)}}
     other = next(row for row in standin.TABLE.toolkits if row != own)
     asked = ["--toolkit", other] if what == "another release" else []
     done = made.run(tree, "build", "--ops", "swiglu", *asked, **{**variables, **mixed.get(what, {})})

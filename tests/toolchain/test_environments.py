@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes.util
+import os
 import shutil
 import zlib
 from pathlib import Path
@@ -197,18 +198,30 @@ def test_a_gcc_of_elsewhere_is_a_mix(place, table, variable):
     says(error, f"{variable}={gcc}", "GCC outside", f"unset {variable}", "--provider system")
 
 
-@pytest.mark.parametrize("variable", ["CUDA_HOME", "CUDA_PATH", "CUDACXX"])
-def test_an_nvcc_of_elsewhere_is_a_mix(place, table, variable):
+def test_an_nvcc_of_elsewhere_is_a_mix(place, table):
     nvcc = elsewhere(place, "nvcc", "12.2.140")
-    place.monkeypatch.setenv(variable, str(nvcc if variable == "CUDACXX" else nvcc.parent))
-    with pytest.raises(ToolMismatch, match=rf"{variable}=.* names a CUDA outside"):
+    place.monkeypatch.setenv("CUDACXX", str(nvcc))
+    with pytest.raises(ToolMismatch, match=r"CUDACXX=.* names a CUDA outside"):
         providers.refuse(provider(place), table.toolkits["cu122"], table)
+
+
+@pytest.mark.parametrize("variable", ["CUDA_HOME", "CUDA_PATH"])
+def test_a_toolkit_that_a_shell_names_for_everything_is_unset(place, table, variable, capfd):
+    home = elsewhere(place, "nvcc", "12.2.140").parent.parent
+    place.monkeypatch.setenv(variable, str(home))
+    nvcc, _ = providers.compilers(provider(place), table.toolkits["cu122"], table)
+    assert nvcc.path == place.folder / "nvcc"
+    assert variable not in os.environ  # nor in that of what the build starts
+    assert f"{variable}={home} is unset for this build" in capfd.readouterr().err
+    providers.refuse(provider(place), table.toolkits["cu122"], table)
+    assert capfd.readouterr().err == ""  # it is said once
 
 
 def test_the_environments_own_paths_are_no_mix(place, table):
     place.monkeypatch.setenv("CUDA_HOME", str(place.root))
     place.monkeypatch.setenv("CUDAHOSTCXX", str(place.folder / place.gxx))
     providers.refuse(provider(place), table.toolkits["cu122"], table)
+    assert os.environ["CUDA_HOME"] == str(place.root)
 
 
 def test_provider_system_takes_no_gcc_of_conda_for_a_system_nvcc(conda, table):

@@ -22,7 +22,8 @@ from kernelwright_toolchain.version import VERSION
 from tests.tree import ROOT
 
 TABLE = load()
-MADE = ("flake.nix", "environment.yml", "virtual-packages.yml", ".github/workflows/wheels.yml", "install.sh")
+MACHINES = ("environment-linux-64.yml", "environment-linux-aarch64.yml")
+MADE = ("flake.nix", *MACHINES, "virtual-packages.yml", ".github/workflows/wheels.yml", "install.sh")
 
 
 def kwt(*words: str | Path) -> int:
@@ -63,7 +64,7 @@ def test_all_of_it_is_written_and_read_again(plain, capsys):
     for name in (requirements.LOCK, requirements.LIBRARIES):  # no index answered
         assert re.search(rf"{name}: not written, `kwt lock` does it: \S+", said)
     assert "conda-lock.yml: not written: " in said
-    assert "No channel was asked whether environment.yml can be solved" in said
+    assert "No channel was asked whether the environments can be solved" in said
     assert "flake.nix was not evaluated" in said
     assert kwt("init", "--project", plain, "--config", config) == RequestError.exit_code
     assert "already; nothing was written" in capsys.readouterr().err
@@ -101,7 +102,11 @@ def test_what_is_there_stays_and_is_named(plain, capsys):
 
 def test_the_conda_environment_has_the_projects_toolkit_and_every_library_that_it_links(plain):
     kwt("init", "--project", plain)
-    text, kit = (plain / conda.ENVIRONMENT).read_text(), toolkit.row_of(None, TABLE)
+    kit = toolkit.row_of(None, TABLE)
+    text, other = ((plain / name).read_text() for name in MACHINES)
+    assert "  - gxx_linux-64=" in text
+    assert "  - gxx_linux-aarch64=" in other
+    assert "gxx_linux-64" not in other
     wanted = re.findall(r"^  - (\S+)", text.partition("dependencies:\n")[2], re.MULTILINE)
     assert {kit.conda, f"cuda-nvcc={kit.components['nvcc']}", f"cuda-cudart-dev={kit.components['cudart']}"} <= set(
         wanted

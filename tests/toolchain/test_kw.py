@@ -302,6 +302,24 @@ def test_a_full_disk_is_told_where_venv_does_not_say_so(kw, tmp_path, monkeypatc
     assert ("The disk is full" in capsys.readouterr().err) == (code == 22)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("size", ["4k", "2m", "12m"])
+def test_a_disk_that_fills_up_while_nox_is_set_up_is_named(tree, size):
+    """By the directory's first file, by venv, whose pip dies without a word, and by what pip installs."""
+    unshare = ["unshare", "--user", "--map-root-user", "--mount"]
+    if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this kernel or container lets nobody mount a small file system of their own (unshare failed)")
+    (tree.root / ".kw").mkdir()
+    act = f'mount -t tmpfs -o size={size} tmpfs "$0/.kw" && {{ "$1" "$0/kw" build; code=$?; ls "$0/.kw"; exit $code; }}'
+    command = [*unshare, "sh", "-c", act, str(tree.root), sys.executable]
+    env = {**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tree.wheels)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 22, done.stdout + done.stderr
+    assert "The disk is full:" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "nox-" not in done.stdout  # nothing half-made is left
+
+
 def test_a_directory_appears_whole_or_not_at_all(kw, tmp_path):
     place = tmp_path / "place"
 

@@ -12,10 +12,9 @@ from dataclasses import replace
 
 import pytest
 
-from kernelwright_toolchain import project, targets
+from kernelwright_toolchain import targets
 from kernelwright_toolchain.errors import ProvisionError, TableError
 from kernelwright_toolchain.locking import names, redist, resolve, wanted, write
-from kernelwright_toolchain.providers import pip
 from kernelwright_toolchain.testing import locked_torch
 from tests.tree import ROOT
 
@@ -223,16 +222,26 @@ def test_a_locked_torch_brings_all_that_it_needs_and_another_file_is_refused(mon
         locked_torch.lock("2.13.0+cpu", "b" * 64)
 
 
-def test_how_much_there_is_to_fetch_is_said_before_it_is(tmp_path, monkeypatch):
-    rows = [
-        {"file": "a", "sha256": "1", "size": 100_000_000},
-        {"file": "b", "sha256": "2", "size": 20_000_000, "pythons": ["3.1"]},
-        {"file": "c", "sha256": "3", "size": 3_000_000, "pythons": ["3.1", f"3.{sys.version_info[1]}"]},
+def test_rows_of_torch_that_are_not_locked_are_said_and_filled_where_an_index_has_them(monkeypatch, capsys):
+    table = targets.load()
+    known = locked_torch.known()["2.13.0+cpu"]
+    lacking = locked_torch.unlocked(table)
+    assert lacking == [
+        f"locks/torch.json: not locked: torch 2.13.0+cpu for Python {python} x86_64" for python in ("3.10", "3.13")
     ]
-    (tmp_path / "locks").mkdir()
-    (tmp_path / names.NAMES).write_text(json.dumps({"locks/t.txt": rows}))
-    monkeypatch.setattr(pip, "project", lambda: project.Project(tmp_path))
-    assert pip._to_fetch(tmp_path / "locks" / "t.txt") == " (103 MB to fetch, once)"
-    assert pip._to_fetch(tmp_path / "locks" / "other.txt") == ""
-    whole = json.loads((ROOT / names.NAMES).read_text())
-    assert all(row["size"] > 0 for rows in whole.values() for row in rows)
+
+    def ask(lock, place, requirements):
+        assert (list(requirements), lock.glibc) == (["torch==2.13.0+cpu"], GLIBC)
+        name = " ".join(place)
+        if name == "3.13 x86_64":
+            raise ProvisionError("no such build\nand more")
+        return [{"download_info": {"archive_info": {"hashes": {"sha256": known.get(name, "9" * 64)}}}}]
+
+    monkeypatch.setattr(locked_torch.resolve, "ask", ask)
+    made = json.loads(locked_torch.text(table))["2.13.0+cpu"]
+    assert made == {**known, "3.10 x86_64": "9" * 64}
+    assert capsys.readouterr().err == "not locked: no such build\n"
+    other = [{"download_info": {"archive_info": {"hashes": {"sha256": "8" * 64}}}}]
+    monkeypatch.setattr(locked_torch.resolve, "ask", lambda *_: other)
+    with pytest.raises(ProvisionError, match=r"another file for torch 2.13.0\+cpu .* for Python 3.10 aarch64"):
+        locked_torch.text(table)

@@ -127,6 +127,35 @@ def test_an_editable_install_has_the_same_members(tree, wheel, tmp_path):
 
 
 @pytest.mark.long
+def test_an_editable_install_says_which_kernel_is_stale(tree, tmp_path):
+    """A person edits a .cu file, tests, and would see the old kernel's numbers."""
+    editable, site = hook(tree, "build_editable", tmp_path / "out"), tmp_path / "site"
+    with zipfile.ZipFile(editable) as made:
+        made.extractall(site)  # noqa: S202 - our own wheel
+    act = f"import site; site.addsitedir({str(site)!r}); import kernelwright; print(kernelwright.__path__)"
+
+    def said() -> str:
+        done = subprocess.run([sys.executable, "-I", "-c", act], capture_output=True, text=True, check=True)
+        assert str(tree / "src" / "kernelwright") in done.stdout
+        return done.stderr
+
+    kernel = tree / source_of(ROOT, OP)
+    before = kernel.read_text(encoding="utf-8")
+    assert said() == ""
+    kernel.write_text(before, encoding="utf-8")  # another date alone
+    assert said() == ""
+    kernel.write_text(f"{before}// more\n", encoding="utf-8")
+    changed = f"kernelwright was built before {kernel.relative_to(tree)} changed: what is imported is stale"
+    assert changed in said()
+    assert f"pip install -e {tree}" in said()
+    kernel.write_text(before, encoding="utf-8")
+    module = tree / "src" / "kernelwright" / "more.py"  # Python's files are never stale
+    module.write_text("")
+    assert said() == ""
+    module.unlink()
+
+
+@pytest.mark.long
 def test_plain_cmake_installs_the_same_members(tree, wheel, tmp_path):
     build, prefix = str(tmp_path / "build"), tmp_path / "prefix"
     zig = host.find_zig(load())

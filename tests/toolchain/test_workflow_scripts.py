@@ -225,7 +225,7 @@ def test_a_release_is_verified_wheel_by_wheel(runner, failing):
 
 @pytest.mark.parametrize("honest", [True, False])
 def test_micromamba_runs_only_if_it_is_the_one_that_is_pinned(runner, honest):
-    script = holding("micromamba-releases")
+    script = holding('micromamba" create')
     own = runner.folder / "program"
     runner.program(own, "")
     digest = hashlib.sha256(own.read_bytes() if honest else b"another").hexdigest()
@@ -235,6 +235,36 @@ def test_micromamba_runs_only_if_it_is_the_one_that_is_pinned(runner, honest):
     assert (done.returncode == 0, len(ran)) == ((True, 1) if honest else (False, 0))
     version = render.pins()["micromamba"]["version"]
     assert any(line.endswith(f"/{version}/micromamba-linux-64") for line in runner.told())
+
+
+@pytest.mark.parametrize("honest", [True, False])
+def test_the_locks_are_solved_by_the_one_that_is_pinned(runner, honest):
+    script = holding('>> "$GITHUB_PATH"')
+    digest = hashlib.sha256(b"it" if honest else b"another").hexdigest()
+    runner.program(runner.programs / "curl", 'while [ "$1" != --output ]; do shift; done; printf it > "$2"')
+    path = runner.folder / "path"
+    done = runner.run(script, SHA256=digest, GITHUB_PATH=str(path))
+    assert (done.returncode == 0, path.exists()) == (honest, honest)
+    if honest:
+        assert (Path(path.read_text().strip()) / "micromamba").stat().st_mode & 0o100
+    assert f"SHA256: {render.pins()['micromamba']['x86_64']}\n" in render.made(TABLE)[".github/workflows/lock.yml"]
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
+def test_a_week_that_changed_a_lock_hands_on_a_patch(runner):
+    """Of files that were there, and of new ones."""
+    summary = runner.folder.parent / "summary"
+    (runner.folder / "old.txt").write_text("one\n")
+    for words in ("init -q", "add .", "-c user.name=n -c user.email=e@example.org commit -q -m one"):
+        subprocess.run(["git", *words.split()], cwd=runner.folder, check=True)
+    (runner.folder / "old.txt").write_text("two\n")
+    (runner.folder / "new.txt").write_text("three\n")
+    done = runner.run(holding("locks.patch"), GITHUB_STEP_SUMMARY=str(summary))
+    assert done.returncode == 0, done.stderr
+    patch = (Path(runner.env["RUNNER_TEMP"]) / "locks.patch").read_text()
+    assert "-one\n+two\n" in patch
+    assert "+three\n" in patch
+    assert "2 files changed" in summary.read_text()
 
 
 def test_conda_hands_on_the_released_wheels_alone(runner):

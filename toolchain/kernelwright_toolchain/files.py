@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import stat
 import tempfile
 from contextlib import suppress
@@ -48,6 +49,15 @@ def make_private(path: Path) -> None:
     for missing in reversed([place for place in (path, *path.parents) if not place.exists()]):
         with suppress(FileExistsError):
             missing.mkdir(mode=0o755)
+
+
+def link_or_copy(one: str, other: str) -> str:
+    """Gives a file another name, or copies it where the file system has no links."""
+    try:
+        os.link(one, other)
+    except OSError:
+        shutil.copy2(one, other)
+    return other
 
 
 def write_privately(path: Path, data: bytes) -> None:

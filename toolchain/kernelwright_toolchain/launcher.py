@@ -28,13 +28,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 LOCK = "locks/nox.txt"
-EXIT = {
-    "RequestError": 11,
-    "ToolMissing": 13,
-    "ProvisionError": 17,
-    "BusyError": 18,
-    "DiskFull": 22,
-}  # as errors.py has them
+# As errors.py has them.
+EXIT = {"RequestError": 11, "ToolMissing": 13, "ProvisionError": 17, "BusyError": 18, "DiskFull": 22}
 
 # What pip may be told from outside: where packages come from. Where they go, and which, is said here.
 PIP_SETTINGS = (
@@ -203,10 +198,13 @@ def variable(key: str) -> str:
 def run(command: list[str], env: dict[str, str], what: str) -> None:
     done = subprocess.run(command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     if done.returncode:
+        for line in done.stdout.splitlines():
+            if any(words in line for words in NO_ROOM):  # the rest is where in pip it happened
+                raise Failed(f"{what} failed: {line.strip()}")
         told = f"{what} failed (exit code {done.returncode}):\n  {' '.join(command)}\n{done.stdout}"
         place = env.get("TMPDIR")
         if place and Path(place).is_dir() and shutil.disk_usage(place).free < 1 << 20:
-            told += f"{NO_ROOM[0]}\n"  # venv keeps to itself what its pip died of
+            told += f"{NO_ROOM[0]}\n"  # which not every program says that dies of it
         raise Failed(f"{told}{what_to_do(done.stdout)}")
 
 
@@ -278,8 +276,11 @@ def fill(part: Path, lock: Path, more: dict[str, str]) -> None:
     install = ["install", "--quiet", "--require-hashes", "--only-binary", ":all:", "-r", str(lock)]
     if has("venv") and has("ensurepip"):
         env = {**bare_environment(), **more}
-        run([sys.executable, "-I", "-m", "venv", str(part)], env, "making a virtual environment")
-        pip = [str(part / "bin" / "python"), "-I", "-m", "pip"]
+        python = [str(part / "bin" / "python"), "-I", "-m"]
+        # Apart: venv keeps to itself what its pip died of, and sweeps up the file that filled the disk.
+        run([sys.executable, "-I", "-m", "venv", "--without-pip", str(part)], env, "making a virtual environment")
+        run([*python, "ensurepip", "--upgrade", "--default-pip"], env, "installing pip into it")
+        pip = [*python, "pip"]
         run([*pip, *install], {**pip_environment(pip), **more}, "installing nox from locks/nox.txt")
     elif pip_command():
         pip = pip_command()

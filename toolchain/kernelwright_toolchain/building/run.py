@@ -22,8 +22,8 @@ from kernelwright_toolchain.device.environment import job_limit
 from kernelwright_toolchain.errors import GateError
 from kernelwright_toolchain.locking.wanted import lock_of
 from kernelwright_toolchain.project import project
-from kernelwright_toolchain.providers import host, pip
-from kernelwright_toolchain.request import Request, label
+from kernelwright_toolchain.providers import download, host, pip
+from kernelwright_toolchain.request import DEFAULT_PROVIDER, Request, label
 from kernelwright_toolchain.targets import Table
 from kernelwright_toolchain.wheel.gates import POLICY_LOCK
 from kernelwright_toolchain.wheel.recipe import circumstances
@@ -105,6 +105,9 @@ def _rows(built: Built) -> tuple[Row, ...]:
 def _build(options: Options, request: Request, table: Table, workspace: Path) -> Outcome:
     started = time.monotonic()
     before, sources = stamp.inputs(request), source.state(project().root).sha256
+    if not host.only_python(request.provider):  # pip's tools, if perhaps another's device compiler
+        by_nvrtc = request.toolkit if request.provider == DEFAULT_PROVIDER else None
+        download.announce(table, by_nvrtc, (POLICY_LOCK,))
     tools = host.tools(table, request.provider)
     if tools.zig:  # pip's set; an environment of another lock may be without network
         pip.install(lock_of(POLICY_LOCK))

@@ -52,12 +52,13 @@ def kit_of(settings: Settings, table: Table) -> Toolkit:
 
 
 def conda_texts(settings: Settings, table: Table, version: str) -> dict[str, str]:
-    """environment.yml and virtual-packages.yml; conda-lock reads both."""
+    """An environment for each kind of machine, and virtual-packages.yml; conda-lock reads all."""
     kit = kit_of(settings, table)
     libraries = [library.conda for library in toolkit.libraries_of(table, settings.libraries)]
-    name = re.sub(r"[^a-z0-9._-]+", "-", settings.name.lower())
-    wanted = [*conda.specs(table, kit), *libraries, *_TOOLS]
-    return {
-        conda.ENVIRONMENT: _HEAD + _INSIDE.format(version=version) + conda.environment_body(table, name, wanted),
-        conda.VIRTUAL: _HEAD + conda.virtual_body(table, kit),
-    }
+    head = _HEAD + _INSIDE.format(version=version)
+    head += f"name: {re.sub(r'[^a-z0-9._-]+', '-', settings.name.lower())}\n"
+    found = {conda.VIRTUAL: _HEAD + conda.virtual_body(table, kit)}
+    for one in conda.platforms(table):
+        wanted = [*conda.specs(table, kit, one), *libraries, *_TOOLS]
+        found[one.environment] = head + conda.environment_body([one.subdir], wanted)
+    return found

@@ -14,6 +14,7 @@ from kernelwright_toolchain.locking.wanted import Wanted, wanted
 from kernelwright_toolchain.locking.write import problems, text
 from kernelwright_toolchain.project import project
 from kernelwright_toolchain.targets import Table, load
+from kernelwright_toolchain.testing import locked_torch
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,16 +31,19 @@ def _write(path: str, content: str) -> str:
 
 
 def _makers(table: Table, *, all_of_them: bool) -> dict[str, Callable[[], str]]:
-    """What makes each file. The names of files come after the locks, the conda lock after two files it is made from."""
+    """What makes each file. The names of files come after the locks, the conda locks after what they are of."""
     makers: dict[str, Callable[[], str]] = {}
     for lock in wanted(table):
         makers[lock.path] = lambda lock=lock: _pip(lock)  # type: ignore[misc]
     for path, (kit, platform) in redist.locks(table).items():
         makers[path] = lambda path=path, kit=kit, platform=platform: _write(path, redist.text(kit, platform))  # type: ignore[misc]
     makers[names.NAMES] = lambda: _write(names.NAMES, names.text(table))
+    makers[locked_torch.TABLE] = lambda: _write(locked_torch.TABLE, locked_torch.text(table))
     for path, content in conda.made(table).items():
         makers[path] = lambda path=path, content=content: _write(path, content)  # type: ignore[misc]
-    return {**makers, conda.LOCK: lambda: conda_tool.refresh(optional=all_of_them)}
+    for python, path in conda.LOCKS.items():
+        makers[path] = lambda python=python: conda_tool.refresh(table, python, optional=all_of_them)  # type: ignore[misc]
+    return makers
 
 
 def _check(table: Table, chosen: list[str]) -> None:
@@ -47,10 +51,14 @@ def _check(table: Table, chosen: list[str]) -> None:
     found += redist.problems(table) if any(path in chosen for path in redist.locks(table)) else []
     if names.NAMES in chosen:
         found += names.problems(table)
-    if any(name in chosen for name in (conda.LOCK, *conda.made(table))):
+    has_conda = any(name in chosen for name in (*conda.LOCKS.values(), *conda.made(table)))
+    if has_conda:
         found += conda.problems(table) or conda_tool.problems()
     if found:
         raise TableError("\n".join(found))
+    lacking = conda.unlocked(table) if has_conda else []
+    lacking += locked_torch.unlocked(table) if locked_torch.TABLE in chosen else []
+    print("".join(f"{line}\n" for line in lacking), end="")
     print(f"{len(chosen)} files are as targets.toml and pyproject.toml want them")
 
 

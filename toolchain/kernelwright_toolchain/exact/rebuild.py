@@ -16,7 +16,8 @@ from kernelwright_toolchain import orphans, source, start
 from kernelwright_toolchain.device.environment import cache_dir
 from kernelwright_toolchain.errors import CompileError
 from kernelwright_toolchain.exact.conditions import CLONED, NOTED, SCRIPT, Conditions, Python, faketime
-from kernelwright_toolchain.files import about_trust, make_private
+from kernelwright_toolchain.files import about_trust, link_or_copy, make_private
+from kernelwright_toolchain.locking import conda
 from kernelwright_toolchain.project import project
 from kernelwright_toolchain.providers import environment, host, machine_of, pip
 from kernelwright_toolchain.providers.host import HostTools
@@ -83,14 +84,6 @@ def _of_environment(settings: Mapping[str, str]) -> HostTools:
     return host.tools(load(), settings["provider"])
 
 
-def _link(one: str, other: str) -> str:
-    try:
-        os.link(one, other)
-    except OSError:
-        shutil.copy2(one, other)
-    return other
-
-
 def _tell_of_a_commit(copy: Path, history: str) -> None:
     """As in a tarball nothing does, in an sdist a note, in a clone git: no byte of a wheel may depend on it."""
     if history == NOTED:
@@ -108,7 +101,7 @@ def lay_out(tree: Path, place: Path, tools: Sequence[Path], conditions: Conditio
     """
     copy = place / conditions.folder
     files = list(source.input_files(tree))
-    files += [] if tools else [tree / lock for lock in ENVIRONMENTS.values()]
+    files += [] if tools else [tree / lock for lock in {*ENVIRONMENTS.values(), *conda.LOCKS.values()}]
     for path in reversed(files) if backwards else files:
         to = copy / path.relative_to(tree)
         to.parent.mkdir(parents=True, exist_ok=True)
@@ -116,7 +109,7 @@ def lay_out(tree: Path, place: Path, tools: Sequence[Path], conditions: Conditio
         os.utime(to, (conditions.inputs_dated, conditions.inputs_dated))
     _tell_of_a_commit(copy, conditions.history)
     for tool in tools:
-        shutil.copytree(tool, copy / ".kw" / "tools" / tool.name, symlinks=True, copy_function=_link)
+        shutil.copytree(tool, copy / ".kw" / "tools" / tool.name, symlinks=True, copy_function=link_or_copy)
     for name in ("home", "temporary", "cache", "patch"):
         make_private(place / conditions.user / name)
     if conditions.other_zlib:

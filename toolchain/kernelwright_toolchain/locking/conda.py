@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""The conda environment's three files: two are made from targets.toml, the lock is conda-lock's.
+"""The conda environment's files: all but the lock are made from targets.toml, the lock is conda-lock's.
 
-environment.yml says what is wanted, virtual-packages.yml for which machines, conda-lock.yml every package with its
-hashes. Only conda-lock and a conda that reaches the channel can solve; what can be seen without them is seen here.
+environment-MACHINE.yml says what is wanted on one kind of machine, environment-py3NN.yml another Python,
+environment-CATEGORY.yml what the lock holds besides for those who ask for the category, virtual-packages.yml for which
+machines, conda-lock.yml and its like every package with its hashes. Only conda-lock and a conda that reaches the
+channel can solve; what can be seen without them is seen here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +18,12 @@ from kernelwright_toolchain.errors import TableError
 from kernelwright_toolchain.project import project
 from kernelwright_toolchain.targets import Table, Target, Toolkit
 
-ENVIRONMENT, VIRTUAL, LOCK = "environment.yml", "virtual-packages.yml", "conda-lock.yml"
+VIRTUAL, LOCK = "virtual-packages.yml", "conda-lock.yml"
+MAIN = "main"  # conda-lock's name of what everybody gets
+# What the lock holds besides, for who asks: what tests need, and what makes the lock.
+CATEGORIES = {"test": ("pytest", "pytorch-cpu"), "dev": ("conda-lock",)}
+# A lock holds one version of a package, so each Python has one: the others differ from the first in what is Python's.
+LOCKS = {"3.11": LOCK, "3.12": "conda-py312-lock.yml"}
 REGENERATE = f"python -m toolchain lock {LOCK}"
 CHANNEL = "conda-forge"
 PROVIDER = "conda"
@@ -28,8 +35,11 @@ class Platform:
     """One kind of machine, as conda names it."""
 
     subdir: str
-    selector: str  # what conda-lock calls it behind a line
     target: Target
+
+    @property
+    def environment(self) -> str:
+        return environment_file(self.subdir)
 
 
 @dataclass(frozen=True)
@@ -39,6 +49,7 @@ class Locked:
     platform: str
     name: str
     url: str
+    category: str
 
     @property
     def stem(self) -> str:
@@ -54,7 +65,7 @@ def subdir(machine: str) -> str:
 def platforms(table: Table) -> tuple[Platform, ...]:
     """The machines of the released targets: SBSA and Tegra are one to conda, and one environment serves both."""
     return tuple(
-        Platform(subdir(t.machine), "linux64" if t.machine == "x86_64" else t.machine, t)
+        Platform(subdir(t.machine), t)
         for t in table.targets.values()
         if t.release and t.machine in table.toolkits[t.toolkit].hosts[PROVIDER]
     )
@@ -68,30 +79,48 @@ def toolkit(table: Table) -> Toolkit:
     return table.toolkits[names.pop()]
 
 
-def specs(table: Table, kit: Toolkit) -> Iterator[str]:
-    """A toolkit of the channel, with a host compiler that the table locks, for each platform."""
+def specs(table: Table, kit: Toolkit, platform: Platform) -> Iterator[str]:
+    """A toolkit of the channel, with a host compiler that the table locks."""
     gcc = table.gcc.get(kit.name, table.gcc[toolkit(table).name])
     yield kit.conda
     yield f"cuda-nvcc={kit.components['nvcc']}"
     yield f"cuda-nvrtc={kit.components['nvrtc']}"
     yield f"cuda-cudart-dev={kit.components['cudart']}"
     yield from ("cuda-cccl", "cuda-cuobjdump", "cuda-nvdisasm")
-    for platform in platforms(table):
-        for name, version in (("gcc", gcc.version), ("gxx", gcc.version), ("sysroot", gcc.sysroot)):
-            yield f"{name}_{platform.subdir}={version}  # [{platform.selector}]"
+    for name, version in (("gcc", gcc.version), ("gxx", gcc.version), ("sysroot", gcc.sysroot)):
+        yield f"{name}_{platform.subdir}={version}"
 
 
-def environment_body(table: Table, name: str, wanted: Iterable[str]) -> str:
-    """environment.yml below its first lines: what an environment of this name is to hold."""
-    lines = ["channels:", f"  - {CHANNEL}", "platforms:", *(f"  - {p.subdir}" for p in platforms(table))]
-    lines += ["dependencies:", *(f"  - {spec}" for spec in wanted)]
-    return f"name: {name}\n" + "\n".join(lines) + "\n"
-
-
-def environment_text(table: Table) -> str:
+def _own(table: Table, platform: Platform) -> Iterator[str]:
     """This tree's own. libdeflate packs the wheel; nox runs the sessions."""
-    tools = ("python=3.11", "cmake", "ninja", "scikit-build-core", "libdeflate", "pip", "pytest", "nox")
-    return _MADE + environment_body(table, "kernelwright", [*specs(table, toolkit(table)), *tools])
+    yield from specs(table, toolkit(table), platform)
+    yield from (f"python={next(iter(LOCKS))}", "cmake", "ninja", "scikit-build-core", "libdeflate", "pip", "nox")
+
+
+def environment_file(subdir: str) -> str:
+    """Each kind of machine has its own: what conda-lock reads behind a line is a comment to everybody else."""
+    return f"environment-{subdir}.yml"
+
+
+def category_file(category: str) -> str:
+    return f"environment-{category}.yml"
+
+
+def environment_body(subdirs: Sequence[str], wanted: Iterable[str], category: str = "") -> str:
+    """An environment's file below its name."""
+    lines = ["channels:", f"  - {CHANNEL}", "platforms:", *(f"  - {name}" for name in subdirs)]
+    lines += [f"category: {category}"] if category else []
+    return "\n".join([*lines, "dependencies:", *(f"  - {spec}" for spec in wanted)]) + "\n"
+
+
+def python_file(python: str) -> str:
+    """What says that another Python is wanted than the first; "" for that."""
+    return "" if LOCKS[python] == LOCK else f"environment-py{python.replace('.', '')}.yml"
+
+
+def sources(platform: Platform, python: str) -> tuple[str, ...]:
+    """The files that a machine's lock with this Python is solved from; of two lines the later one holds."""
+    return tuple(filter(None, (platform.environment, python_file(python), *map(category_file, CATEGORIES))))
 
 
 def virtual_body(table: Table, kit: Toolkit) -> str:
@@ -105,21 +134,29 @@ def virtual_body(table: Table, kit: Toolkit) -> str:
     return "\n".join(lines) + "\n"
 
 
-def locked(root: Path | None = None) -> tuple[Locked, ...]:
-    """The packages of conda-lock.yml, in its order."""
+def locked(root: Path | None = None, name: str = LOCK) -> tuple[Locked, ...]:
+    """The packages of one of the locks, in its order."""
     root = root or project().root
-    text = (root / LOCK).read_text(encoding="utf-8")
+    text = (root / name).read_text(encoding="utf-8")
     entries = re.split(r"^- (?=name:)", text.partition("\npackage:\n")[2], flags=re.MULTILINE)[1:]
     found = []
     for entry in entries:
-        fields = dict(re.findall(r"^(?:  )?(name|platform|url): '?([^'\n]+)'?$", entry, re.MULTILINE))
-        found.append(Locked(fields["platform"], fields["name"], fields["url"]))
+        fields = dict(re.findall(r"^(?:  )?(name|platform|url|category): '?([^'\n]+)'?$", entry, re.MULTILINE))
+        found.append(Locked(fields["platform"], fields["name"], fields["url"], fields["category"]))
     return tuple(found)
 
 
 def made(table: Table) -> dict[str, str]:
     """The files that this module writes."""
-    return {ENVIRONMENT: environment_text(table), VIRTUAL: _MADE + virtual_body(table, toolkit(table))}
+    found = {VIRTUAL: _MADE + virtual_body(table, toolkit(table))}
+    for one in platforms(table):
+        found[one.environment] = f"{_MADE}name: kernelwright\n{environment_body([one.subdir], _own(table, one))}"
+    subdirs = [one.subdir for one in platforms(table)]
+    for python in filter(python_file, LOCKS):
+        found[python_file(python)] = _MADE + environment_body(subdirs, [f"python={python}"])
+    for category, wanted in CATEGORIES.items():
+        found[category_file(category)] = _MADE + environment_body(subdirs, wanted, category)
+    return found
 
 
 def _claims(table: Table, packages: tuple[Locked, ...]) -> Iterator[str]:
@@ -134,16 +171,31 @@ def _claims(table: Table, packages: tuple[Locked, ...]) -> Iterator[str]:
                 )
 
 
+def unlocked(table: Table, root: Path | None = None) -> list[str]:
+    """What the locks lack of their categories, a line each: they were made where no record of these could be had."""
+    found = []
+    for lock in LOCKS.values():
+        held = {(package.platform, package.name) for package in locked(root, lock)}
+        for category, names in CATEGORIES.items():
+            lacking = [name for name in names if not all((one.subdir, name) in held for one in platforms(table))]
+            found += [f"{lock}: not locked: {name} (category {category})" for name in lacking]
+    return found
+
+
 def problems(table: Table, root: Path | None = None) -> list[str]:
-    """What is wrong with the three files, one line each; needs no conda-lock."""
+    """What is wrong with the files, one line each; needs no conda-lock."""
     root = root or project().root
     found = []
     for name, text in made(table).items():
         path = root / name
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             found.append(f"{name} is not what targets.toml makes it; run `python -m toolchain lock {name}`")
-    if not (root / LOCK).is_file():
-        return [*found, f"{LOCK} is missing; make it with `{REGENERATE}`"]
-    found += _claims(table, locked(root))
-    missing = {platform.subdir for platform in platforms(table)} - {package.platform for package in locked(root)}
-    return [*found, *(f"{LOCK} has no package for {name}; run `{REGENERATE}`" for name in sorted(missing))]
+    for lock in LOCKS.values():
+        if not (root / lock).is_file():
+            found.append(f"{lock} is missing; make it with `{REGENERATE}`")
+            continue
+        if lock == LOCK:
+            found += _claims(table, locked(root))
+        missing = {one.subdir for one in platforms(table)} - {package.platform for package in locked(root, lock)}
+        found += [f"{lock} has no package for {name}; run `{REGENERATE}`" for name in sorted(missing)]
+    return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`python -m kernelwright_toolchain.locking.conda_check ROOT`: what conda-lock itself says of the conda lock.
+"""`python -m kernelwright_toolchain.locking.conda_check ROOT`: what conda-lock itself says of the conda locks.
 
 Needs no network. Run by the interpreter of locks/conda.txt, which has conda-lock and the conda it carries. One
 line for each problem.
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kernelwright_toolchain.locking.conda import ENVIRONMENT, LOCK, REGENERATE, VIRTUAL
+from kernelwright_toolchain.locking.conda import LOCKS, MAIN, REGENERATE, VIRTUAL, category_file, environment_file
 
 
 def _build(package: Any) -> str:
@@ -43,23 +43,33 @@ def _unmet(specs: list[tuple[str, str]], packages: dict[str, Any]) -> Iterator[s
             yield f"{who} wants {spec}, and {package.name} {package.version} {_build(package)} is locked"
 
 
+def _file_of(category: str, platform: str) -> str:
+    return environment_file(platform) if category == MAIN else category_file(category)
+
+
 def _of_platform(lock: Any, spec: Any, platform: str) -> Iterator[str]:
     from conda_lock.conda_lock import render_lockfile_for_platform
 
     locked = [package for package in lock.package if package.platform == platform]
     packages = {package.name: package for package in locked}
-    wanted = [(ENVIRONMENT, f"{need.name} {need.version}".strip()) for need in spec.dependencies[platform]]
+    needs = spec.dependencies[platform]
+    wanted = [(_file_of(need.category, platform), f"{need.name} {need.version}".strip()) for need in needs]
     yield from _unmet(wanted, packages)
     for package in locked:
         yield from _unmet([(package.name, f"{k} {v}".strip()) for k, v in package.dependencies.items()], packages)
         if f"/{platform}/" not in package.url and "/noarch/" not in package.url:
             yield f"{package.name}: {package.url} is of another platform"
     rendered = render_lockfile_for_platform(
-        lockfile=lock, include_dev_dependencies=True, extras=None, kind="explicit", platform=platform
+        lockfile=lock, include_dev_dependencies=True, extras=_extras(lock), kind="explicit", platform=platform
     )
     lines = [line for line in rendered if "://" in line]
     if len(lines) != len(locked) or not all(line.partition("#")[2] for line in lines):
         yield f"renders to {len(lines)} addresses for {len(locked)} packages, or to one without a hash"
+
+
+def _extras(lock: Any) -> set[str]:
+    """The categories that are asked for by name."""
+    return {category for package in lock.package for category in package.categories} - {MAIN, "dev"}
 
 
 def _as_written(lock: Any) -> str:
@@ -67,7 +77,7 @@ def _as_written(lock: Any) -> str:
     from conda_lock.lockfile import write_conda_lock_file
 
     with tempfile.TemporaryDirectory(prefix="kernelwright-") as scratch:
-        path = Path(scratch) / LOCK
+        path = Path(scratch) / "conda-lock.yml"
         write_conda_lock_file(lock, path, metadata_choices=set(), include_help_text=False)
         return _body(path.read_text(encoding="utf-8"))
 
@@ -76,32 +86,40 @@ def _body(text: str) -> str:
     return re.sub(r"\A(#.*\n|\n)*", "", text)
 
 
-def problems(root: Path) -> Iterator[str]:
-    """What is wrong with the lock below this directory."""
+def _problems(root: Path, name: str) -> Iterator[str]:
+    """What is wrong with one lock below this directory."""
     from conda_lock.conda_lock import make_lock_spec, virtual_package_repo_from_specification
     from conda_lock.content_hash import backwards_compatible_content_hashes
     from conda_lock.lockfile import parse_conda_lock_file
     from conda_lock.lookup import DEFAULT_MAPPING_URL
 
-    lock = parse_conda_lock_file(root / LOCK)
-    if _body((root / LOCK).read_text(encoding="utf-8")) != _as_written(lock):
-        yield f"{LOCK} is not as conda-lock writes it; run `{REGENERATE}`"
-    spec = make_lock_spec(
-        src_files=[root / ENVIRONMENT],
-        channel_overrides=None,
-        platform_overrides=None,
-        filtered_categories=None,
-        mapping_url=DEFAULT_MAPPING_URL,
-    )
+    lock = parse_conda_lock_file(root / name)
+    if _body((root / name).read_text(encoding="utf-8")) != _as_written(lock):
+        yield f"{name} is not as conda-lock writes it; run `{REGENERATE}`"
     virtual = virtual_package_repo_from_specification(root / VIRTUAL)
-    if sorted(lock.metadata.platforms) != sorted(spec.platforms):
-        yield f"{LOCK} is for {lock.metadata.platforms}, {ENVIRONMENT} for {spec.platforms}; run `{REGENERATE}`"
-        return
-    for platform in spec.platforms:
+    own = {environment_file(platform): platform for platform in lock.metadata.platforms}
+    shared = [file for file in lock.metadata.sources if file not in own]
+    for file, platform in own.items():
+        if file not in lock.metadata.sources or not (root / file).is_file():
+            yield f"{name} is for {lock.metadata.platforms}, of {lock.metadata.sources}; run `{REGENERATE}`"
+            return
+        spec = make_lock_spec(
+            src_files=[root / one for one in (file, *shared)],
+            channel_overrides=None,
+            platform_overrides=[platform],
+            filtered_categories=None,
+            mapping_url=DEFAULT_MAPPING_URL,
+        )
         known = lock.metadata.content_hash.get(platform)
         if known not in backwards_compatible_content_hashes(spec, virtual, platform):
-            yield f"{LOCK}: {platform} was locked for another {ENVIRONMENT} or {VIRTUAL}; run `{REGENERATE}`"
-        yield from (f"{LOCK}: {platform}: {line}" for line in _of_platform(lock, spec, platform))
+            yield f"{name}: {platform} was locked for another {file} or {VIRTUAL}; run `{REGENERATE}`"
+        yield from (f"{name}: {platform}: {line}" for line in _of_platform(lock, spec, platform))
+
+
+def problems(root: Path) -> Iterator[str]:
+    """What is wrong with the locks below this directory."""
+    for name in LOCKS.values():
+        yield from _problems(root, name)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from kernelwright_toolchain.errors import ProvisionError
+from kernelwright_toolchain.exact.sass import LOCK as SASS_LOCK
 from kernelwright_toolchain.locking import resolve
 from kernelwright_toolchain.locking.sizes import size_of
 from kernelwright_toolchain.locking.wanted import Wanted, lock_of, wanted
@@ -31,9 +32,9 @@ Row = dict[str, Any]  # file, sha256, size and, unless every Python of the lock 
 
 
 def named(table: Table) -> tuple[Wanted, ...]:
-    """The locks whose files are named: the device compilers', the tools', and the gates' table."""
+    """The locks whose files are named: all that `./kw provision` fetches."""
     paths = {path for toolkit in table.toolkits.values() for path in toolkit.locks.values()}
-    paths |= {*table.tools.locks.values(), f"locks/{lock_of(POLICY_LOCK).name}"}
+    paths |= {*table.tools.locks.values(), *(f"locks/{lock_of(name).name}" for name in (POLICY_LOCK, SASS_LOCK))}
     return tuple(lock for lock in wanted(table) if lock.path in paths)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +21,8 @@ from kernelwright_toolchain.providers import pip, system
 from kernelwright_toolchain.targets import Table, Toolkit
 
 STORE = Path("/nix/store")
-# Variables by which a person, or another installation, names a compiler.
-NVCC_NAMES, GCC_NAMES = ("CUDA_HOME", "CUDA_PATH", "CUDACXX"), ("CUDAHOSTCXX", "NVCC_CCBIN")
+# A person's shell names a toolkit for everything by the first; the others name one compiler, and mean it.
+HOMES, GCC_NAMES = ("CUDA_HOME", "CUDA_PATH"), ("CUDAHOSTCXX", "NVCC_CCBIN")
 # What tells a process which environment it is in; the wrappers of Nix's compilers hear variables of their own too.
 _CARRIED = ("CONDA_PREFIX", "KW_NIX_TARGET", "KW_NIX_TOOLKIT", "KW_LIBDEFLATE", "CUDACXX", "CUDAHOSTCXX", pip.GIVEN)
 HOW = {
@@ -58,7 +59,8 @@ def _conda() -> Environment | None:
     if not os.environ.get("CONDA_PREFIX"):
         return None
     prefix = Path(os.environ["CONDA_PREFIX"])
-    if not any(_installed(prefix, package) for package in _locked_here() if package.name == "cuda-nvcc"):
+    known = {package for packages in _locked_here().values() for package in packages if package.name == "cuda-nvcc"}
+    if not any(_installed(prefix, package) for package in known):
         return None
     triple = f"{platform.machine()}-conda-linux-gnu"
     return Environment(
@@ -99,15 +101,26 @@ def carried() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name in _CARRIED or name.startswith("NIX_")}
 
 
-def _locked_here() -> list[lock.Locked]:
-    """The conda lock's packages for this machine; none in a tree without a lock, such as an unpacked sdist."""
-    if not (project().root / lock.LOCK).is_file():
-        return []
-    return [package for package in lock.locked() if package.platform == lock.subdir(platform.machine())]
+def _locked_here() -> dict[str, list[lock.Locked]]:
+    """What everybody gets of each conda lock on this machine; none in a tree without locks, as an unpacked sdist is."""
+    here = lock.subdir(platform.machine())
+    return {
+        name: [one for one in lock.locked(name=name) if (one.platform, one.category) == (here, lock.MAIN)]
+        for name in lock.LOCKS.values()
+        if (project().root / name).is_file()
+    }
 
 
 def _installed(prefix: Path, package: lock.Locked) -> bool:
     return (prefix / "conda-meta" / f"{package.stem}.json").is_file()
+
+
+def _missing(prefix: Path) -> dict[str, list[str]]:
+    """Lock -> what the environment lacks of it: it is of the one that lacks least, each Python having its own."""
+    return {
+        name: [package.stem for package in packages if not _installed(prefix, package)]
+        for name, packages in _locked_here().items()
+    }
 
 
 def require(provider: str) -> Environment:
@@ -120,18 +133,26 @@ def require(provider: str) -> Environment:
             f"{HOW[provider]}; or use --provider pip, which needs none"
         )
     if provider == "conda":
-        missing = [package.stem for package in _locked_here() if not _installed(found.home, package)]
+        name, missing = min(_missing(found.home).items(), key=lambda one: len(one[1]))
         if missing:
             raise ToolMismatch(
-                f"{found.about} is not what {lock.LOCK} says: {len(missing)} of its packages are missing or of another "
+                f"{found.about} is not what {name} says: {len(missing)} of its packages are missing or of another "
                 f"build, such as {', '.join(missing[:3])}; {HOW[provider]}; or use --provider pip"
             )
     return found
 
 
+def _unset_homes(found: Environment) -> None:
+    """Takes a toolkit that the shell names for everything out of this build and of all that it starts, and says so."""
+    for name in HOMES:
+        if (named := os.environ.get(name)) and not found.holds(named):
+            del os.environ[name]
+            print(f"{name}={named} is unset for this build: {found.about} has its own", file=sys.stderr, flush=True)
+
+
 def _unmixed(found: Environment) -> None:
     """ToolMismatch if a variable names a compiler outside the environment: which one is meant is not ours to guess."""
-    for name in (*NVCC_NAMES, *GCC_NAMES):
+    for name in ("CUDACXX", *GCC_NAMES):
         named = os.environ.get(name)
         path = shutil.which(named) or named if named else None
         if path and not found.holds(path):
@@ -145,6 +166,7 @@ def _unmixed(found: Environment) -> None:
 def compilers(provider: str, toolkit: Toolkit, table: Table) -> tuple[system.FoundNvcc, system.FoundGcc]:
     """The nvcc and the GCC of the active environment, after checking that they are those of the table."""
     found = require(provider)
+    _unset_homes(found)
     _unmixed(found)
     nvcc = system.check_nvcc(system.read_nvcc(found.nvcc), toolkit, table)
     gcc = system.check_gcc(system.read_gcc(found.gcc, f"that of {found.about}"), nvcc, toolkit)

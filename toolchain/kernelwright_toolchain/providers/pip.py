@@ -8,7 +8,6 @@ only where packages come from), imports nothing of the toolchain, and so is wher
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -22,7 +21,7 @@ from typing import Any
 from kernelwright_toolchain import launcher, orphans
 from kernelwright_toolchain.errors import BusyError, ProvisionError, RequestError, ToolMissing
 from kernelwright_toolchain.project import project
-from kernelwright_toolchain.providers import archives
+from kernelwright_toolchain.providers import archives, siblings
 
 
 def check_place(root: Path) -> None:
@@ -131,7 +130,7 @@ def install(lock: Path, *, per_python: bool = False, root: Path | None = None) -
         (root or project().state) / "tools.lock", f"another process is installing tools; waiting to have {lock.name}"
     ):
         if not place.is_dir():
-            print(f"installing {project().shown(lock)}: {_names(lock)}{_to_fetch(lock)}", flush=True)
+            print(f"installing {project().shown(lock)}: {_names(lock)}{_to_fetch(lock, place)}", flush=True)
             with published(place) as part:
                 archives.fill(lock, part) if archives.is_lock(lock) else _fill(lock, part, place)
     return place
@@ -139,7 +138,7 @@ def install(lock: Path, *, per_python: bool = False, root: Path | None = None) -
 
 def _fill(lock: Path, part: Path, place: Path) -> None:
     (scratch := part / ".tmp").mkdir()
-    words = [*FLAGS, "--target", str(part), "-r", str(lock)]
+    words = [*FLAGS, "--target", str(part), "-r", str(_left(lock, place, part, scratch))]
     run_pip(words, f"installing {lock.name} into {place}", scratch=scratch)
     shutil.rmtree(scratch)
 
@@ -147,15 +146,24 @@ def _fill(lock: Path, part: Path, place: Path) -> None:
 FLAGS = ("install", "--quiet", "--require-hashes", "--no-deps", "--only-binary", ":all:", "--no-compile")
 
 
-def _to_fetch(lock: Path) -> str:
-    """How much that is, where locks/files.json tells: somebody may be on a slow line."""
+def _left(lock: Path, place: Path, part: Path, scratch: Path) -> Path:
+    """The lock that pip is given: without what another Python's directory has already, which is linked."""
+    (rest := scratch / "lock.txt").write_text(siblings.take(lock, place, part), encoding="utf-8")
+    return rest
+
+
+def to_fetch(lock: Path, place: Path) -> int:
+    """Bytes to fetch for this directory of the lock, as far as locks/files.json tells."""
+    if place.is_dir():
+        return 0
     if archives.is_lock(lock):
-        return f" ({sum(row.size for row in archives.read(lock)[1]) / 1e6:,.0f} MB to fetch, once)"
-    path = project().data("locks/files.json")
-    known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    rows = [row for row in known.get(f"locks/{lock.name}", []) if python in row.get("pythons", [python])]
-    total = sum(row["size"] for row in rows)
+        return sum(row.size for row in archives.read(lock)[1])
+    here = siblings.at_hand(lock, place)
+    return sum(row["size"] for row in siblings.rows(lock) if row["file"].partition("-")[0] not in here)
+
+
+def _to_fetch(lock: Path, place: Path) -> str:
+    total = to_fetch(lock, place)
     return f" ({total / 1e6:,.0f} MB to fetch, once)" if total else ""
 
 

@@ -3,6 +3,7 @@
 
 They are no packages of PyPI's, so no lock of pip's has them; the rows come from the files and from what others have
 published of them. A row that is not there is not locked: what the index gives is then hashed when it is installed.
+`./kw lock` fills such rows where an index with these builds is named, as each week's workflow `lock` does.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ import platform
 import sys
 
 from kernelwright_toolchain.errors import ProvisionError
-from kernelwright_toolchain.locking.wanted import lock_of
+from kernelwright_toolchain.locking import resolve
+from kernelwright_toolchain.locking.wanted import Wanted, group, lock_of, wanted
 from kernelwright_toolchain.project import project
+from kernelwright_toolchain.providers.pip import sha256_of
+from kernelwright_toolchain.targets import Table
 
 TABLE = "locks/torch.json"
 NEEDS = "torch-needs"  # the dependency group of all that torch needs besides
@@ -30,6 +34,47 @@ def known() -> dict[str, dict[str, str]]:
     return found
 
 
+def _version() -> str:
+    return f"{group('torch')[0].partition('==')[2]}+cpu"
+
+
+def _wanted(table: Table) -> Wanted:
+    """The builds for CPUs, on every Python and machine that the other locks are for."""
+    needs = next(lock for lock in wanted(table) if lock.path == f"locks/{NEEDS}.txt")
+    return Wanted(TABLE, (f"torch=={_version()}",), needs.pythons, needs.machines, needs.glibc, closure=False)
+
+
+def unlocked(table: Table) -> list[str]:
+    """The rows that are not there."""
+    places, rows = _wanted(table), known().get(_version(), {})
+    names = [f"{python} {machine}" for python in places.pythons for machine in places.machines]
+    return [f"{TABLE}: not locked: torch {_version()} for Python {name}" for name in names if name not in rows]
+
+
+def text(table: Table) -> str:
+    """The whole file, with the rows that the index has and the file had not; ProvisionError if it has another file."""
+    places, rows = _wanted(table), dict(known().get(_version(), {}))
+    for python in places.pythons:
+        for machine in places.machines:
+            try:
+                (item,) = resolve.ask(places, (python, machine), places.requirements)
+            except ProvisionError as error:
+                print(f"not locked: {str(error).splitlines()[0]}", file=sys.stderr)  # `lock --check` tells of it too
+                continue
+            digest = sha256_of(item) or ""
+            name = f"{python} {machine}"
+            if rows.setdefault(name, digest) != digest or not digest:
+                raise ProvisionError(_another(_version(), name, digest, rows[name]))
+    return json.dumps({_version(): rows}, indent=1, sort_keys=True) + "\n"
+
+
+def _another(version: str, name: str, digest: str, locked: str) -> str:
+    return (
+        f"the index gives another file for torch {version} than {TABLE} has for Python {name}: sha256 {digest}, "
+        f"not {locked}. Try another index (PIP_EXTRA_INDEX_URL); if both give this one, do not use it"
+    )
+
+
 def lock(version: str, digest: str) -> str:
     """The text for pip of this torch and all that it needs, "" where its row is not locked.
 
@@ -39,8 +84,5 @@ def lock(version: str, digest: str) -> str:
     if locked is None:
         return ""
     if locked != digest:
-        raise ProvisionError(
-            f"the index gives another file for torch {version} than {TABLE} has for Python {place()}: sha256 {digest}, "
-            f"not {locked}. Try another index (PIP_EXTRA_INDEX_URL); if both give this one, do not use it"
-        )
+        raise ProvisionError(_another(version, place(), digest, locked))
     return f"torch=={version} --hash=sha256:{locked}\n{lock_of(NEEDS).read_text(encoding='utf-8')}"

@@ -141,7 +141,7 @@ def _not_here(settings: Settings) -> None:
     if not locked.exists():
         solver = next((name for name in conda_tool.SOLVERS if shutil.which(name)), None)
         why = f"kwt lock writes it by {solver}" if solver else f"needs one of {', '.join(conda_tool.SOLVERS)} on PATH"
-        print(f"{locked}: not written: {why}. No channel was asked whether {conda.ENVIRONMENT} can be solved")
+        print(f"{locked}: not written: {why}. No channel was asked whether the environments can be solved")
     if not (settings.locks / "flake.lock").exists():
         what = "is on PATH" if shutil.which("nix") else "is not here"
         print(

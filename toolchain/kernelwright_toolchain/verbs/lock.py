@@ -71,8 +71,10 @@ def run(given: argparse.Namespace) -> int:
         made = writers(settings)
         for make in made.values():
             print(make())
-        if settings.locks == settings.root and (settings.root / conda.ENVIRONMENT).is_file():
-            print(f"{settings.root / conda.LOCK}: {conda_tool.refresh(optional=True)}")
+        table, first = load(), next(iter(conda.LOCKS))
+        environments = [settings.root / one.environment for one in conda.platforms(table)]
+        if settings.locks == settings.root and all(path.is_file() for path in environments):
+            print(f"{settings.root / conda.LOCK}: {conda_tool.refresh(table, first, optional=True)}")
         elif not made:
             print("nothing to lock: the toolchain's own locks have all that this project's build needs")
         return 0

@@ -7,7 +7,7 @@ import re
 import zipfile
 from pathlib import Path
 
-from kernelwright_toolchain import families
+from kernelwright_toolchain import families, source, stale
 from kernelwright_toolchain.errors import GateError
 from kernelwright_toolchain.project import project
 from kernelwright_toolchain.providers import host
@@ -18,6 +18,8 @@ from kernelwright_toolchain.wheel.elf import parse
 from kernelwright_toolchain.wheel.record import record
 from kernelwright_toolchain.wheel.shares import LIBRARY
 from kernelwright_toolchain.wheel.tag import check_floor, platform_tag
+
+_COMPILED = ("csrc/", "cmake/", "CMakeLists.txt", "targets.toml")  # what images and library are made from
 
 
 def version_of(base: str, request: Request) -> str:
@@ -44,6 +46,18 @@ def _sealed(members: dict[str, bytes], table: Table, request: Request, info: str
     members[f"{info}RECORD"] = record(members, f"{info}RECORD")
 
 
+def _watched(package: str) -> dict[str, bytes]:
+    """What tells, on import, that a source of the compiled files changed; Python's files are the sources themselves.
+
+    Its .pth is read after scikit-build-core's, whose finder would otherwise be asked first.
+    """
+    root = project().root
+    inputs = [name for name in source.file_digests(root) if name.startswith(_COMPILED)]
+    looking = stale.watch(package, root, [package], inputs, "pip install -e")
+    module = next(iter(looking)).removesuffix(".py")
+    return {**looking, f"{module}.pth": f"import {module}\n".encode()}
+
+
 def finish(
     built: Path, directory: Path, table: Table, request: Request, *, floor_is_given: bool, editable: bool = False
 ) -> Path:
@@ -65,6 +79,7 @@ def finish(
     ).encode()
     del members[f"{after}RECORD"]
     sizes = shares.sizes_of(members.pop(f"kernelwright/{shares.OBJECTS}", b"{}"))
+    members |= _watched(distribution) if editable else {}
     _sealed(members, table, request, after, version)
     path = directory / f"{distribution}-{version}-{tag}.whl"
     gates.inspect(members, path.name, tag, request, with_paths=editable)

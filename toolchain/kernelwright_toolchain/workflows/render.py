@@ -41,6 +41,7 @@ def _values(table: Table) -> dict[str, str]:
     return {
         **{name: f"{name}@{pin['commit']} # {pin['version']}" for name, pin in pinned["action"].items()},
         "micromamba": micromamba["version"],
+        "micromamba's sha256": micromamba[released[reference.hosts["pip"][0]].machine],
         "oldest torch": pinned["torch"]["oldest"],
         "oldest torch's runner": runners[pinned["torch"]["machine"]]["label"],
         "runner": builder["label"],
