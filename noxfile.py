@@ -33,10 +33,13 @@ def toolchain(session: nox.Session, verb: str) -> None:
     )  # -I: nothing is imported that lies where somebody stands
     command = [sys.executable, "-I", start, str(TREE), "kernelwright_toolchain", verb, *session.posargs]
     env = {**os.environ, "KW_PARENT": str(os.getpid())}
+    # While its Python starts, Ctrl-C waits: nothing there would catch it. The verb lets it through.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     child = subprocess.Popen(command, env=env)
     code = None
     while code is None:
         try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
             code = child.wait()
         except KeyboardInterrupt:
             child.send_signal(signal.SIGINT)

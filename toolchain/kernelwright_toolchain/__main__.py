@@ -68,6 +68,7 @@ def _listen() -> None:
     for number in SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _ended)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # noxfile.py keeps it waiting until here
     if parent := os.environ.pop(PARENT, ""):
         _end_with(parent)
 
@@ -92,8 +93,8 @@ def main(argv: Sequence[str], folder: str = COMMANDS) -> int:
     command = import_module(f"kernelwright_toolchain.{folder}.{verb.replace('-', '_')}")
     parser = argparse.ArgumentParser(prog=f"{PROGRAM[folder]} {verb}", description=command.__doc__)
     command.add_arguments(parser)
-    _listen()
     try:
+        _listen()
         return int(command.run(_parsed(parser, argv[1:], forwards=getattr(command, "FORWARDS", False))))
     except (KwError, OSError) as error:
         told = disk.full(error) or disk.forbidden(error) or error

@@ -18,6 +18,7 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import site
 import subprocess
 import sys
@@ -28,8 +29,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 LOCK = "locks/nox.txt"
-# As errors.py has them.
-EXIT = {"RequestError": 11, "ToolMissing": 13, "ProvisionError": 17, "BusyError": 18, "DiskFull": 22}
+EXIT = {"RequestError": 11, "ToolMissing": 13, "ProvisionError": 17, "BusyError": 18, "DiskFull": 22}  # as errors.py
 
 # What pip may be told from outside: where packages come from. Where they go, and which, is said here.
 PIP_SETTINGS = (
@@ -44,12 +44,16 @@ NOT_IN_PATHS = '"$%*,:;<>?[\\]`{|}'
 # of a person's projects, is kept from nox as well: ours needs no environment but its own.
 NOT_PASSED_ON = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONSAFEPATH")
 
-# Where nox lies if it is in no virtual environment, for start.py too; and how it is run from there.
+# Where nox lies if it is in no virtual environment, for start.py too; how it is run: Ctrl-C waits until it is caught.
 MODULES = "KW_MODULES"
-FROM_MODULES = f"""
-import os, runpy, sys
-sys.path.insert(0, os.environ["{MODULES}"])
-runpy.run_module("nox", run_name="__main__", alter_sys=True)
+NOX = f"""
+import os, runpy, signal, sys
+sys.path[:0] = filter(None, [os.environ.get("{MODULES}")])
+try:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    runpy.run_module("nox", run_name="__main__", alter_sys=True)
+except KeyboardInterrupt:
+    sys.exit(130)
 """
 
 NO_ROOM = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))  # as pip says it too
@@ -280,11 +284,10 @@ def fill(part: Path, lock: Path, more: dict[str, str]) -> None:
         # Apart: venv keeps to itself what its pip died of, and sweeps up the file that filled the disk.
         run([sys.executable, "-I", "-m", "venv", "--without-pip", str(part)], env, "making a virtual environment")
         run([*python, "ensurepip", "--upgrade", "--default-pip"], env, "installing pip into it")
-        pip = [*python, "pip"]
-        run([*pip, *install], {**pip_environment(pip), **more}, "installing nox from locks/nox.txt")
+        env = {**pip_environment([*python, "pip"]), **more}
+        run([*python, "pip", *install], env, "installing nox from locks/nox.txt")
     elif pip_command():
-        pip = pip_command()
-        into = ["--target", str(part / "modules")]
+        pip, into = pip_command(), ["--target", str(part / "modules")]
         env = {**pip_environment(pip), **more}
         run([*pip, *install, *into], env, "installing nox from locks/nox.txt into a directory")
     else:
@@ -369,21 +372,20 @@ def hand_over(tree: Path, words: list[str]) -> None:
     if odd:
         raise Failed(odd, EXIT["RequestError"])
     python, home = ready(tree)
-    env = {k: v for k, v in os.environ.items() if not k.startswith("NOX") and k not in NOT_PASSED_ON}
-    env.pop(MODULES, None)
-    nox = ["-m", "nox"]
+    env = {k: v for k, v in os.environ.items() if not k.startswith("NOX") and k not in (*NOT_PASSED_ON, MODULES)}
     if (home / "modules").is_dir():
         env[MODULES] = str(home / "modules")
-        nox = ["-c", FROM_MODULES]
     with contextlib.suppress(FileNotFoundError):  # the toolchain sees paths from where the person stands
         env["KW_CALLED_FROM"] = str(Path.cwd())
     os.chdir(tree)  # as nox does anyway
-    os.execve(python, [python, "-I", *nox, "--noxfile", str(tree / "noxfile.py"), *given], env)  # noqa: S606 - no shell
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    os.execve(python, [python, "-I", "-c", NOX, "--noxfile", str(tree / "noxfile.py"), *given], env)  # noqa: S606 - no shell
 
 
 def main(tree: Path, words: list[str]) -> None:
     """Hands over to the tree's nox, or ends with what stands in the way."""
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
         hand_over(tree, words)
     except (Failed, OSError) as error:
         is_full = any(words in str(error) for words in NO_ROOM)
