@@ -187,7 +187,8 @@ def test_sources_are_the_same_with_git_and_without(place, monkeypatch):
     assert [path for path in source.files(place) if path.name != ".gitignore"] == without
 
 
-def test_init_reads_what_the_project_says(tmp_path):
+def test_init_reads_what_the_project_says(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIP_NO_INDEX", "1")  # locks are another test's
     (tmp_path / "pyproject.toml").write_text('[build-system]\nbuild-backend = "scikit_build_core.build"\n')
     (tmp_path / "CMakeLists.txt").write_text("set(CMAKE_CUDA_ARCHITECTURES 80 90a)\nfind_package(Torch)\n")
     assert kwt("init", "--project", tmp_path) == 0
@@ -198,7 +199,8 @@ def test_init_reads_what_the_project_says(tmp_path):
         init.table(tmp_path)
 
 
-def test_init_leaves_the_sources_alone_where_it_is_told_to(tmp_path):
+def test_init_leaves_the_sources_alone_where_it_is_told_to(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIP_NO_INDEX", "1")  # locks are another test's
     (tmp_path / "setup.py").write_text("from torch.utils.cpp_extension import CUDAExtension\n")
     config = tmp_path / "elsewhere.toml"
     (tmp_path / "pyproject.toml").touch()
