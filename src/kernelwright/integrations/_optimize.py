@@ -21,4 +21,4 @@ def _adapted(module: Any) -> Found | None:
 
 def optimize(model: Any) -> Optimized:
     """The modules of a model that compute what kernelwright has operators for, by their names."""
-    return replace("optimize", model, _adapted, (_lora.forward,))
+    return replace("optimize", model, _adapted, (_lora.forward,), merge=True)

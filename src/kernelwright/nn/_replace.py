@@ -25,12 +25,14 @@ _ROUNDING = {torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 4e-3}  # 
 
 class Replaced:
     """What was changed in a model: `replaced` by kind, `kept` with the reason, both by the modules' names; `merged` are
-    those of which two weights lie together now."""
+    those of which weights lie together now, `apart` those of which they cannot, with the reason."""
 
     def __init__(self) -> None:
         self.replaced: dict[str, list[str]] = {}
         self.kept: dict[str, str] = {}
         self.merged: list[str] = []
+        self.apart: dict[str, str] = {}
+        self._merges: Counter[str] = Counter()
         self._modules: list[Any] = []
 
     def undo(self) -> None:
@@ -39,11 +41,13 @@ class Replaced:
             restore(self._modules.pop())
         self.replaced.clear()
         self.merged.clear()
+        self.apart.clear()
+        self._merges.clear()
 
     def __str__(self) -> str:
         counts = [f"{len(names)} x {kind} ({_some(names)})" for kind, names in self.replaced.items()]
-        if self.merged:
-            counts.append(f"{len(self.merged)} with gate and up as one weight")
+        counts += [f"{count} with {words} as one weight" for words, count in self._merges.items()]
+        counts += [f"{count} with {words}" for words, count in Counter(self.apart.values()).items()]
         reasons = Counter(self.kept.values())
         kept = [f"{count} left: {reason}" for reason, count in reasons.items()]
         return "; ".join([*(counts or ["nothing replaced"]), *kept])
@@ -57,8 +61,24 @@ class Replaced:
 
     def _merge(self, name: str, module: Any, forward: Forward) -> None:
         pattern = _pattern_of(forward)
-        if pattern is not None and pattern.merge is not None and pattern.merge(module):
+        if pattern is None or pattern.merge is None:
+            return
+        reason = pattern.merge(module)
+        if reason is None:
             self.merged.append(name)
+            self._merges[pattern.merges] += 1
+        elif pattern.width is not None:
+            self.apart[name] = f"{pattern.merges} apart: {reason}"
+        else:
+            self._take_out(pattern.kind, name)
+            self.kept[name] = f"{pattern.kind}: {reason}"
+
+    def _take_out(self, kind: str, name: str) -> None:
+        """What was put in last."""
+        restore(self._modules.pop())
+        self.replaced[kind].remove(name)
+        if not self.replaced[kind]:
+            del self.replaced[kind]
 
 
 def _pattern_of(forward: Forward) -> Any:
@@ -107,8 +127,10 @@ def replace(
     for name, module in model.named_modules():
         forget_copied(module)
         if is_ours(module, *forwards):
+            if merge:
+                _merge_again(module)
             continue
-        found = others(module) or _found(module)
+        found = others(module) or _found(module, merge)
         if found is None:
             continue
         kind, forward, reason = found
@@ -123,9 +145,18 @@ def replace(
     return done
 
 
-def _found(module: Any) -> Found | None:
+def _merge_again(module: Any) -> None:
+    """Of a module that has a forward pass of ours: weights that were loaded or moved since lie apart."""
+    pattern = _pattern_of(module.forward.__func__)
+    if pattern is not None and pattern.merge is not None:
+        pattern.merge(module)
+
+
+def _found(module: Any, merge: bool) -> Found | None:
     """Of a module that is of one of the kinds: its kind, and the forward pass for it, or why there is none."""
-    patterns = [pattern for pattern in PATTERNS if pattern.matches(module)]
+    patterns = [pattern for pattern in PATTERNS if (merge or pattern.width is not None) and pattern.matches(module)]
+    if patterns and patterns[0].width is None:
+        return patterns[0].kind, patterns[0].forward, None
     return (patterns[0].kind, *_equal(module, patterns)) if patterns else None
 
 
