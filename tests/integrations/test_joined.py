@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from collections import Counter
 
 import pytest
@@ -156,19 +157,15 @@ def test_the_same_bits_from_fewer_products(family, make, optimize, ids):
 
 
 @pytest.mark.parametrize("family", OF_ONE)
-def test_dense_layers(family, make, optimize, ids):
+def test_dense_weights_stay_where_they_are(family, make, optimize, ids):
     model = make(family, load_in_4bit=False)
-    before, products = state(model), called(model, ids)
+    places = [parameter.data_ptr() for parameter in model.parameters()]
     found = optimize(model)
-    assert len(found.merged) == 4
-    fewer, merged = logits(model, ids), called(model, ids)
-    here = model(ids).logits.detach().double()  # the weights train, and each has a product of its own
-    assert far(fewer, here) <= ROUNDING
-    assert merged["kernelwright::gated_linear"] == 2  # the product of gate and up is within it
-    assert sum(products[name] - merged[name] for name in ("aten::mm", "aten::addmm")) == 2 * (2 + 2)
-    same(model, before)
-    found.undo()
-    same(model, before)
+    assert "attention" not in found.replaced
+    assert not found.merged
+    assert not found.apart
+    assert not found.kept
+    assert [parameter.data_ptr() for parameter in model.parameters()] == places
 
 
 @pytest.mark.parametrize("family", OF_ONE)
@@ -179,9 +176,10 @@ def test_saved_and_loaded(family, make, optimize, load, transformers, ids, tmp_p
         model.save_pretrained(tmp_path / name)
         torch.save(model.state_dict(), tmp_path / f"{name}.pt")
         files = [*(tmp_path / name).glob("*.safetensors"), tmp_path / f"{name}.pt"]
-        sizes.append([file.stat().st_size // 1024 for file in files])
+        sizes.append([file.stat().st_size for file in files])
         optimize(model)
-    assert sizes[0] == sizes[1]
+    assert sizes[0][0] == sizes[1][0]
+    assert abs(sizes[0][1] - sizes[1][1]) < 4096  # the smallest weight has as much; names of storages differ
     again = load(tmp_path / "together")
     same(again, state(model))
     loaded = torch.load(tmp_path / "together.pt", map_location=device)
@@ -220,17 +218,21 @@ def test_what_changes_a_weight_is_seen(make, optimize, ids):
     assert torch.equal(logits(model, ids), logits(expected, ids))
 
 
-def test_a_copy_has_a_memory_of_its_own_and_a_moved_model_is_let_go(make, optimize, ids):
-    model = make("qwen2")
+@pytest.mark.parametrize("family", OF_ONE)
+def test_a_copy_has_a_memory_of_its_own_and_a_moved_model_is_let_go(family, make, optimize, ids):
+    model = make(family)
     optimize(model)
     here, held = logits(model, ids), bytes_held(model)
-    twin = copy.deepcopy(model)
-    assert bytes_held(twin) == held
-    assert called(twin, ids)[PRODUCT] == 8
-    model.model.layers[0].self_attn.q_proj.weight.data.zero_()
-    assert torch.equal(logits(twin, ids), here)
-    twin.to("meta")
-    assert not any(joined.weight for joined in (getattr(m, "joined", None) for m in twin.modules()) if joined)
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):  # noqa: S301 - made here
+        optimize(twin)
+        assert bytes_held(twin) == held
+        assert called(twin, ids)[PRODUCT] == 8
+        layer = twin.model.layers[0].self_attn.q_proj
+        layer.weight.data.zero_()
+        assert torch.equal(logits(model, ids), here)
+        assert not torch.equal(logits(twin, ids), here)
+        twin.to("meta")
+        assert layer.joined.weight is None
 
 
 def test_an_adapter_attaches_afterwards(make, optimize, peft, ids):
@@ -282,10 +284,9 @@ def test_doubly_quantized_scales_stay_apart(make, optimize, ids):
 def test_a_hook_is_called_and_a_mixture_of_kinds_left(make, optimize, ids):
     model, seen = make("llama"), []
     attention = model.model.layers[0].self_attn
-    wide = torch.nn.Linear(128, 64, bias=False, dtype=torch.bfloat16)
-    model.model.layers[1].self_attn.k_proj = wide
-    optimize(model)
-    assert not hasattr(wide, "joined")
+    model.model.layers[1].self_attn.k_proj = torch.nn.Linear(128, 64, bias=False, dtype=torch.bfloat16)
+    found = optimize(model)
+    assert found.replaced["attention"] == ["model.layers.0.self_attn"]
     attention.k_proj.register_forward_hook(lambda *_: seen.append(1))
     logits(model, ids)
     assert seen == [1]
@@ -307,10 +308,10 @@ def test_compiled_it_is_one_graph_of_as_few_products(family, make, optimize, ids
         compiled(ids.flip(0))
     assert counter.frame_count == 1
     graph = counter.graphs[0].graph
-    assert str(graph).count("matmul_4bit") == products
+    assert sum("kernelwright.matmul_4bit." in str(node.target) for node in graph.nodes) == products
     places = [node.meta["tensor_dict"] for node in graph.nodes if node.op == "placeholder" and "joined" in node.name]
-    assert len(places) == 2 * sum(EXPECTED[family])
-    assert {place.get("_dynamo_static_input_type") for place in places} == {"unguarded"}  # CUDA graphs copy nothing
+    assert len(places) == 2 * sum(EXPECTED[family]) + 2 * (family == "qwen2")  # codes and scales, biases of q, k and v
+    assert all(place["_dynamo_static_input_type"] == "unguarded" for place in places)  # CUDA graphs copy nothing
 
 
 def test_generated_token_by_token(make, optimize, ids):

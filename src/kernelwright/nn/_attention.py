@@ -29,9 +29,10 @@ def layers_of(module: Any) -> tuple[Any, ...] | None:
 
 
 def is_attention(module: Any) -> bool:
-    """A module with those layers, of a kind that can be joined, whose forward pass may be run for another self."""
+    """A module with those layers in 4 bits whose forward pass may be run for another self."""
     layers = layers_of(module)
-    return layers is not None and _joined.may(layers) and _may_stand_for(type(module).forward)
+    known = layers is not None and all(type(layer) in _joined.KINDS for layer in layers)
+    return known and _may_stand_for(type(module).forward)
 
 
 def _may_stand_for(forward: Any) -> bool:
@@ -82,7 +83,7 @@ def forward(self: Any, hidden_states: Tensor, *args: Any, **kwargs: Any) -> Any:
     return type(self).forward(knowing, hidden_states, *args, **kwargs)
 
 
-def merge(module: Any) -> str | None:
+def merge(module: Any, _: bool = False) -> str | None:
     return _joined.join(layers_of(module) or ())
 
 

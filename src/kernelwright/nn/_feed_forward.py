@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kernelwright.nn import _joined, _joined_dense
+from kernelwright.nn import _joined
 from kernelwright.ops.gated.swiglu import swiglu
 from kernelwright.ops.linear.gated_linear import gated_linear
 from kernelwright.ops.linear.linear import linear
@@ -182,24 +182,36 @@ def is_gated_packed(module: Any) -> bool:
     return _children(module) == {"gate_up_proj", "down_proj"} and name is not None
 
 
+def _trains(*tensors: Tensor | None) -> bool:
+    return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
+
+
+def merged(gate: Any, up: Any) -> tuple[Tensor, Tensor | None] | None:
+    """The weights of two layers that lie in memory one behind the other, as one, and their biases."""
+    a, b = gate.weight, up.weight
+    if _trains(a, b, gate.bias, up.bias) or a.shape != b.shape or not (a.is_contiguous() and b.is_contiguous()):
+        return None
+    together = a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
+    if not together or b.data_ptr() - a.data_ptr() != a.numel() * a.element_size():
+        return None
+    n, k = a.shape
+    weight = a.detach().as_strided((2 * n, k), (k, 1), a.storage_offset())
+    return weight, None if gate.bias is None else torch.cat((gate.bias, up.bias))
+
+
 def gated(self: LlamaMLP, x: Tensor) -> Any:
-    layers = self.gate_proj, self.up_proj
-    if _compiling():
-        both = _joined.product(layers, x)
-        if both is None:
-            return _own(self, x)
-        gate, up = both.chunk(2, -1)
-        return self.down_proj(_activation(self)(gate) * up)
     act = _activation(self)
+    y = _joined.product((self.gate_proj, self.up_proj), x)
+    if y is not None:
+        return self.down_proj(_gated_by(act, y))
+    if _compiling():
+        return _own(self, x)
     name = activation_named(act)
-    if name is not None and all(_fits(layer, x) for layer in layers):
-        dense = _joined_dense.together(layers)
-        if dense is not None:
-            return self.down_proj(gated_linear(x, *dense, name))
-    both = None if type(layers[0]) is torch.nn.Linear else _joined.product(layers, x)
-    if both is not None and name == "silu" and both.dtype in FLOATS:
-        return self.down_proj(swiglu(both))
-    gate, up = (self.gate_proj(x), self.up_proj(x)) if both is None else both.chunk(2, -1)
+    if name is not None and _fits(self.gate_proj, x) and _fits(self.up_proj, x):
+        both = merged(self.gate_proj, self.up_proj)
+        if both is not None:
+            return self.down_proj(gated_linear(x, *both, name))
+    gate, up = self.gate_proj(x), self.up_proj(x)
     if name != "silu" or gate.dtype not in FLOATS or up.dtype is not gate.dtype:
         return self.down_proj(act(gate) * up)
     return self.down_proj(swiglu(gate, up))
@@ -212,18 +224,47 @@ def gated_packed(self: Phi3MLP, x: Tensor) -> Any:
     name = activation_named(act)
     if name is not None and _fits(layer, x):
         return self.down_proj(gated_linear(x, layer.weight, layer.bias, name))
-    both = layer(x)
-    if name == "silu" and both.dtype in FLOATS:
-        return self.down_proj(swiglu(both))
+    return self.down_proj(_gated_by(act, layer(x)))
+
+
+def _gated_by(act: Any, both: Tensor) -> Any:
+    """act(gate) * up of the two side by side."""
+    if activation_named(act) == "silu" and both.dtype in FLOATS and not _compiling():
+        return swiglu(both)
     gate, up = both.chunk(2, -1)
-    return self.down_proj(act(gate) * up)
+    return act(gate) * up
 
 
-def merge(module: Any) -> str | None:
-    """Puts the weights of gate and up into one piece of memory, as the parameters that they are; else says why not."""
-    return _joined.join((module.gate_proj, module.up_proj))
+def _may_merge(module: Any) -> bool:
+    gate, up = module.gate_proj, module.up_proj
+    if type(gate) is not torch.nn.Linear or type(up) is not torch.nn.Linear:
+        return False
+    a, b = gate.weight, up.weight
+    alike = a.shape == b.shape and a.dtype is b.dtype and a.device == b.device and a.is_contiguous()
+    return alike and (gate.bias is None) == (up.bias is None) and a.numel() > 0
+
+
+def merge(module: Any, dense: bool) -> str | None:
+    """Puts the weights of gate and up into one piece of memory, as the parameters that they are; else says why not.
+    Without `dense` of layers in 4 bits alone, and "" of others."""
+    if type(module.gate_proj) is not torch.nn.Linear:
+        return _joined.join((module.gate_proj, module.up_proj))
+    if not dense:
+        return ""
+    if not _may_merge(module):
+        return "its layers differ in type, shape, device or bias"
+    gate, up = module.gate_proj.weight, module.up_proj.weight
+    with torch.no_grad():
+        both = torch.cat((gate.detach(), up.detach()))
+        gate.data, up.data = both[: gate.shape[0]], both[gate.shape[0] :]
+    return None
 
 
 def part(module: Any) -> None:
     """Gives each its own memory again."""
     _joined.part([getattr(module, name, None) for name in ("gate_proj", "up_proj")])
+    gate, up = (getattr(getattr(module, name), "weight", None) for name in ("gate_proj", "up_proj"))
+    if not isinstance(gate, torch.Tensor) or not isinstance(up, torch.Tensor):
+        return
+    if gate.untyped_storage().data_ptr() == up.untyped_storage().data_ptr():
+        gate.data, up.data = gate.data.clone(), up.data.clone()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Layers that take the same input as one product, in 4 bits or dense: q, k and v of attention, gate and up of an MLP.
+"""4-bit layers that take the same input as one product: their weights lie together in memory, and stay parameters.
 
-Their parameters stay what they are, under their names, as views of one piece of memory. Each call looks whether they
-still are; where an adapter, a hook, a moved or a sharded weight is in the way, the layers are called one by one.
+A weight of whole blocks has its codes and its scales in the order of its rows. So the codes of several layers, one
+behind the other, are those of one larger weight, and each layer's parameter can be a view of its rows. Quantized scales
+do not add up like this: each layer's are told from a mean of its own, and the operator takes one.
 """
 
 from __future__ import annotations
@@ -11,58 +12,192 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kernelwright.nn import _joined_4bit, _joined_dense
-from kernelwright.nn._joined_4bit import hooked
+from kernelwright.nn import _frozen_linear
+from kernelwright.nn._four_bit import as_bytes, in_float32
+from kernelwright.nn.linear_4bit import Linear4bit, LinearFP4, LinearNF4
+from kernelwright.nn.params_4bit import Params4bit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torch import Tensor
 
+KINDS = (Linear4bit, LinearNF4, LinearFP4)
 _compiling = torch.compiler.is_dynamo_compiling
+_as_it_is = torch._C.DisableTorchFunctionSubclass  # noqa: SLF001 - it has no public name
+_VECTOR = 16  # bytes: where the kernels' loads begin
 
 
-def _kind(layers: Sequence[Any]) -> Any:
-    """The file for layers of this kind; None: there is none, or they are of several."""
-    kinds = {type(layer) for layer in layers}
-    if kinds == {torch.nn.Linear}:
-        return _joined_dense
-    return _joined_4bit if len(kinds) == 1 and kinds <= set(_joined_4bit.KINDS) else None
+class Joined:
+    """What the layers have together. Each has it as `joined`, and drops it when its weight becomes another."""
+
+    def __init__(self, layers: Sequence[Any], codes: Tensor, absmax: Tensor, bias: Tensor | None) -> None:
+        state = layers[0].weight.quant_state
+        self.sizes = [layer.out_features for layer in layers]
+        self.starts = _starts([layer.weight.nbytes for layer in layers])
+        self.compute, self.bias = layers[0].compute_dtype, bias
+        self.weight: Any = codes, (absmax,), (sum(self.sizes), layers[0].in_features), state.blocksize, state.quant_type
+        for tensor in (codes, absmax, bias):
+            _stays(tensor)
+
+    def drop(self) -> None:
+        """Lets go of the memory; the layers are products of their own again."""
+        self.weight = self.bias = None
+
+    def holds(self, layer: Any, place: int) -> bool:
+        """Whether a layer's weight and bias still lie there."""
+        with _as_it_is():  # the weight's class has a way of its own through Python
+            if layer.weight.data_ptr() != self.weight[0].data_ptr() + self.starts[place]:
+                return False
+        if self.bias is None:
+            return True
+        at: int = self.bias.data_ptr() + self.bias.element_size() * sum(self.sizes[:place])
+        return bool(layer.bias.data_ptr() == at)
+
+    def has(self, weight: Tensor) -> bool:
+        """Whether it lies in this memory, or there is none any more."""
+        with _as_it_is():
+            return self.weight is None or (
+                weight.device == self.weight[0].device
+                and weight.untyped_storage().data_ptr() == self.weight[0].untyped_storage().data_ptr()
+            )
+
+    def product(self, x: Tensor) -> Tensor | None:
+        """What the layers give, side by side. None: a layer has something to say about x."""
+        kind = x.dtype
+        compute = self.compute or kind
+        if x.dim() == 0 or x.shape[-1] != self.weight[2][1]:
+            return None
+        y = _frozen_linear.linear(x if kind is compute else x.to(compute), self.weight, self.bias)
+        return y if kind is compute else y.to(kind)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """None in a copy: torch gives each parameter of it memory of its own."""
+        return _nothing, ()
 
 
-def may(layers: Sequence[Any]) -> bool:
-    """Whether it is for this to say that they cannot be joined: other libraries' layers are not."""
-    return _kind(layers) is not None
+def _nothing() -> None:
+    return None
+
+
+def _stays(tensor: Tensor | None) -> None:
+    """CUDA graphs of torch.compile may keep its address, as they do those of parameters; else they copy it each time.
+    torch._dynamo.mark_static_address does no more, but its import takes seconds."""
+    if tensor is not None:
+        tensor._dynamo_static_input_type = "unguarded"  # type: ignore[attr-defined] # noqa: SLF001
+
+
+def _starts(sizes: Sequence[int]) -> list[int]:
+    return [sum(sizes[:place]) for place in range(len(sizes))]
+
+
+def hooked(layer: Any) -> bool:
+    """Whether calling it does more than its class says."""
+    return bool(
+        layer._forward_hooks  # noqa: SLF001 - these have no public names
+        or layer._forward_pre_hooks  # noqa: SLF001
+        or layer._backward_hooks  # noqa: SLF001
+        or layer._backward_pre_hooks  # noqa: SLF001
+        or "forward" in layer.__dict__
+    )
+
+
+def together(layers: Sequence[Any]) -> Joined | None:
+    """What the layers have together, if each still has it and nothing is in the way of one product."""
+    joined: Joined | None = getattr(layers[0], "joined", None)
+    if joined is None or joined.weight is None:
+        return None
+    for place, layer in enumerate(layers):
+        if type(layer) not in KINDS or layer.joined is not joined or hooked(layer):
+            return None
+        if layer.bias is not None and layer.bias.requires_grad and torch.is_grad_enabled():
+            return None  # it learns
+        if not _compiling() and not joined.holds(layer, place):  # somebody moved it by hand
+            joined.drop()
+            return None
+    return joined
+
+
+def product(layers: Sequence[Any], x: Any) -> Tensor | None:
+    """What the layers give for x, side by side, by one product. None: they are to be called one by one."""
+    joined = together(layers)
+    return None if joined is None else joined.product(x)
+
+
+# --- together, and apart again --------------------------------------------------------
+
+
+def why_not(layers: Sequence[Any]) -> str | None:
+    """Why the weights of these layers cannot lie together."""
+    if any(type(layer) not in KINDS for layer in layers):
+        return "its layers are no plain 4-bit layers of kernelwright"
+    if any(hooked(layer) for layer in layers):
+        return "another library hooks into its layers"
+    if any(type(layer.weight) is not Params4bit or not layer.adds_bias for layer in layers):
+        return "its weights are sharded over processes, or of another class"
+    states = [layer.weight.quant_state for layer in layers]
+    if None in states or any(layer.weight.is_meta for layer in layers):
+        return "its weights are not quantized yet"
+    if any(state.nested for state in states):
+        return "the scales are quantized too, each layer's by a mean of its own, and a product takes one"
+    if len({_settings(layer) for layer in layers}) > 1:
+        return "its layers differ in type, block size, width, device or bias"
+    for layer, state in zip(layers, states, strict=True):
+        scales = in_float32(state.absmax)
+        if state.shape.numel() % state.blocksize or layer.weight.nbytes % _VECTOR or scales.nbytes % _VECTOR:
+            return "a layer's weight does not end with a block"
+        if layer.bias is not None and layer.compute_dtype is None:
+            return "it has a bias, which is of the input's type in each call"
+    return None
+
+
+def _settings(layer: Any) -> tuple[Any, ...]:
+    weight, state = layer.weight, layer.weight.quant_state
+    settings = weight.dtype, weight.device, layer.in_features, layer.compute_dtype, layer.bias is None
+    return (*settings, state.blocksize, state.quant_type, weight.is_inference())
 
 
 def join(layers: Sequence[Any]) -> str | None:
-    """Brings their weights together in memory, one set of layers at a time; else says why not."""
-    kind = _kind(layers)
-    if kind is None:
-        return "its layers are not of one kind that is known here"
-    if any(hooked(layer) for layer in layers):
-        return "another library hooks into its layers"
-    with torch.no_grad():
-        reason: str | None = kind.why_not(layers)
-        if reason is None and not kind.together(layers):
-            kind.join(layers)
-    return reason
+    """Brings the weights of layers together in memory, one set of layers at a time; else says why not."""
+    reason = why_not(layers)
+    with torch.no_grad(), _as_it_is():
+        if reason is not None or together(layers):
+            return reason
+        states = [layer.weight.quant_state for layer in layers]
+        codes = _together([layer.weight for layer in layers])
+        absmax = torch.cat([in_float32(state.absmax).reshape(-1) for state in states])
+        bias = layers[0].bias
+        if bias is not None:
+            for layer in layers:  # for good, as its first call would do
+                layer.bias.data = layer.bias.data.to(layer.compute_dtype)
+            bias = _together([layer.bias for layer in layers])
+        joined = Joined(layers, as_bytes(codes).view(-1, 1), absmax, bias)
+    parts = absmax.split([state.absmax.numel() for state in states])
+    for layer, state, scales in zip(layers, states, parts, strict=True):
+        state.absmax, layer.joined = scales, joined
+    return None
+
+
+def _together(parameters: Sequence[Tensor]) -> Tensor:
+    """The values of parameters one behind the other, of which each is a view from now on."""
+    both = torch.cat([parameter.data.reshape(-1) for parameter in parameters])
+    for parameter, values in zip(parameters, both.split([p.numel() for p in parameters]), strict=True):
+        parameter.data = values.view(parameter.shape)
+    return both
 
 
 def part(layers: Sequence[Any]) -> None:
     """Gives each its own memory again."""
-    _joined_4bit.part([layer for layer in layers if type(layer) in _joined_4bit.KINDS])
-    _joined_dense.part([layer for layer in layers if type(layer) is torch.nn.Linear])
-
-
-def product(layers: Sequence[Any], x: Any) -> Tensor | None:
-    """What the layers give for x, side by side, by one product. None: they are to be called one by one. Within
-    torch.compile the compiler has dense ones."""
-    if type(layers[0]) is not torch.nn.Linear:
-        return _joined_4bit.product(layers, x)
-    if _compiling() or torch.is_autocast_enabled(x.device.type):
-        return None
-    if any(type(layer) is not torch.nn.Linear or hooked(layer) for layer in layers):
-        return None
-    both = _joined_dense.together(layers)
-    return None if both is None else torch.nn.functional.linear(x, *both)
+    for layer in layers:
+        joined = getattr(layer, "joined", None)
+        if joined is None:
+            continue
+        with _as_it_is():
+            layer.weight.data = layer.weight.data.clone()
+            if layer.bias is not None:
+                layer.bias.data = layer.bias.data.clone()
+        state = layer.weight.quant_state
+        if state is not None:
+            state.absmax = state.absmax.clone()
+        joined.drop()
+        layer.joined = None

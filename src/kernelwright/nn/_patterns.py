@@ -38,8 +38,9 @@ class Pattern:
     """Of the rows that it takes. None: it is the module's own pass on weights that lie together, and nothing else."""
     forward: Forward
     """In place of the module's own, to which it may go back."""
-    merge: Callable[[Any], str | None] | None = None
-    """Brings weights together in memory that one product may then take, or says why it cannot; `part` undoes it."""
+    merge: Callable[[Any, bool], str | None] | None = None
+    """Brings weights together in memory that one product may then take, or says why it cannot; `part` undoes it. False:
+    of layers in 4 bits alone, and "" of others."""
     part: Callable[[Any], None] | None = None
     merges: str = ""
     """The layers of those weights, in words."""

@@ -59,11 +59,13 @@ class Replaced:
         self._modules.append(module)
         self.replaced.setdefault(kind, []).append(name)
 
-    def _merge(self, name: str, module: Any, forward: Forward) -> None:
+    def _merge(self, name: str, module: Any, forward: Forward, dense: bool) -> None:
         pattern = _pattern_of(forward)
         if pattern is None or pattern.merge is None:
             return
-        reason = pattern.merge(module)
+        reason = pattern.merge(module, dense)
+        if reason == "":
+            return
         if reason is None:
             self.merged.append(name)
             self._merges[pattern.merges] += 1
@@ -118,9 +120,10 @@ def replace(
     forwards: tuple[Forward, ...] = (),
     *,
     merge: bool = False,
+    dense: bool = True,
 ) -> Replaced:
     """The modules of a model that compute what kernelwright has operators for. `others` knows modules that no pattern
-    does, `forwards` are what it puts into them."""
+    does, `forwards` are what it puts into them. `merge` brings weights together, without `dense` those in 4 bits."""
     if not isinstance(model, torch.nn.Module):
         raise InvalidArgument(f"{function}: the model is a {type(model).__name__}, but must be a torch.nn.Module")
     done = Replaced()
@@ -128,7 +131,7 @@ def replace(
         forget_copied(module)
         if is_ours(module, *forwards):
             if merge:
-                _merge_again(module)
+                _merge_again(module, dense)
             continue
         found = others(module) or _found(module, merge)
         if found is None:
@@ -141,15 +144,15 @@ def replace(
             continue
         done._put(kind, name, module, forward)  # noqa: SLF001
         if merge:
-            done._merge(name, module, forward)  # noqa: SLF001
+            done._merge(name, module, forward, dense)  # noqa: SLF001
     return done
 
 
-def _merge_again(module: Any) -> None:
+def _merge_again(module: Any, dense: bool) -> None:
     """Of a module that has a forward pass of ours: weights that were loaded or moved since lie apart."""
     pattern = _pattern_of(module.forward.__func__)
     if pattern is not None and pattern.merge is not None:
-        pattern.merge(module)
+        pattern.merge(module, dense)
 
 
 def _found(module: Any, merge: bool) -> Found | None:

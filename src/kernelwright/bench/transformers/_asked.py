@@ -50,9 +50,10 @@ class Asked:
     path: str
     device: str
     steps: tuple[str, ...]
-    started: float = 0.0
     threads: int = 0
+    double: bool = True
     work: Work = field(default_factory=Work)
+    started: float = 0.0
 
     def json(self) -> dict[str, Any]:
         return asdict(self)

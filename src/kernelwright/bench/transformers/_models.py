@@ -40,11 +40,11 @@ def save(shape: Shape, path: Path, device: str) -> None:
     model.save_pretrained(path)
 
 
-def _settings() -> Any:
+def _settings(double: bool) -> Any:
     return transformers.BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",
-        bnb_4bit_use_double_quant=True,
+        bnb_4bit_use_double_quant=double,
         bnb_4bit_compute_dtype=torch.bfloat16,
     )
 
@@ -79,8 +79,8 @@ def prepare(way: str) -> None:
         quantizer.enable()
 
 
-def load(way: str, path: str, device: str) -> Any:
-    options = {} if way in ("bf16", "floor") else {"quantization_config": _settings()}
+def load(way: str, path: str, device: str, double: bool = True) -> Any:
+    options = {} if way in ("bf16", "floor") else {"quantization_config": _settings(double)}
     pretrained = transformers.AutoModelForCausalLM.from_pretrained
     model = pretrained(path, dtype=torch.bfloat16, device_map={"": device}, **options).eval()
     if way == "optimize":

@@ -26,6 +26,7 @@ def rows(ways: Mapping[str, Steps]) -> list[tuple[str, str, str, bool]]:
         ("load", "first_token_s", "first token of a new process, s", False),
         ("load", "bytes", "memory, GB", False),
         ("eager", "tokens_per_second", "tokens/s, eager, batch {}", True),
+        ("eager", "operators", "  operators called a token, batch {}", False),
         ("static", "tokens_per_second", "tokens/s, static cache, batch {}", True),
         ("static", "graphs", "  graphs compiled, batch {}", False),
         ("static", "first_call_s", "  first call, batch {}, s", False),

@@ -34,12 +34,12 @@ class Way:
         self.asked, self.work = asked, asked.work
         if asked.threads:
             torch.set_num_threads(asked.threads)
-        from kernelwright.bench.transformers import _models
+        from kernelwright.bench.transformers import _calls, _models
 
         _models.prepare(asked.way)
-        self._models = _models
+        self._models, self._calls = _models, _calls
         before = time.perf_counter()
-        self.model: Any = _models.load(asked.way, asked.path, asked.device)
+        self.model: Any = _models.load(asked.way, asked.path, asked.device, asked.double)
         self._wait()
         self.load_s = time.perf_counter() - before
         self.vocabulary = _models.vocabulary(self.model)
@@ -87,7 +87,9 @@ class Way:
 
     def eager(self) -> Iterator[tuple[str, dict[str, Any]]]:
         for batch in self.work.batches:
-            yield f"eager-{batch}", self._speed(batch, 1)
+            found = self._speed(batch, 1)
+            calls = self._calls.a_token(lambda tokens, batch=batch: self._generate(batch, tokens))
+            yield f"eager-{batch}", {**found, "operators": calls}
 
     def static(self) -> Iterator[tuple[str, dict[str, Any]]]:
         from torch._dynamo import utils

@@ -66,6 +66,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     add("--ways", type=_several(WAYS), default=tuple(WAYS), metavar="LIST", help=f"default: {','.join(WAYS)}")
     add("--steps", type=_several(STEPS), default=tuple(STEPS), metavar="LIST", help=f"default: {','.join(STEPS)}")
     add("--device", choices=("cpu", "cuda"), help="default: a GPU if torch sees one")
+    add("--plain-scales", action="store_true", help="as float32, where else they are quantized too")
     add("--threads", type=_count, default=0, metavar="N", help="on the CPU; default: torch's")
     add("--quick", action="store_true", help="few and short texts: says that it works and no more")
     add("--json", type=Path, metavar="FILE", help="write everything that was measured, after each step")
@@ -166,7 +167,8 @@ def _run(options: argparse.Namespace, device: str, path: str) -> dict[str, Steps
         if "train" in steps and _missing(["peft"]):
             print(f"{way}: train left out, as peft is not installed", flush=True)
             steps = tuple(step for step in steps if step != "train")
-        for step, found in _measured(Asked(way, path, device, steps, threads=options.threads, work=work)):
+        asked = Asked(way, path, device, steps, options.threads, not options.plain_scales, work)
+        for step, found in _measured(asked):
             run.keep(way, step, found)
     print(f"\n{_report.table(run.ways)}\n\n{_report.share(run.about, run.ways)}")
     if options.plot and run.ways:
