@@ -243,7 +243,9 @@ def test_an_adapter_attaches_afterwards(make, optimize, peft, ids):
         if merged:
             optimize(model)
         torch.manual_seed(3)
-        config = peft.LoraConfig(target_modules=["q_proj", "v_proj"], r=4, task_type="CAUSAL_LM", init_lora_weights=False)
+        config = peft.LoraConfig(
+            target_modules=["q_proj", "v_proj"], r=4, task_type="CAUSAL_LM", init_lora_weights=False
+        )
         model = peft.get_peft_model(model, config)
         assert far(logits(model, ids), logits(model.get_base_model(), ids)) == 0
         model(ids, labels=ids).loss.backward()
@@ -290,6 +292,18 @@ def test_a_hook_is_called_and_a_mixture_of_kinds_left(make, optimize, ids):
     attention.k_proj.register_forward_hook(lambda *_: seen.append(1))
     logits(model, ids)
     assert seen == [1]
+
+
+def test_a_compiled_model_sees_what_is_loaded(make, optimize, ids):
+    torch.set_default_device(None)
+    model, other = make("llama"), make("llama").model.layers[1].self_attn.k_proj
+    optimize(model)
+    torch.compiler.reset()
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    before = logits(compiled, ids)
+    model.model.layers[0].self_attn.k_proj.load_state_dict(other.state_dict())
+    assert far(logits(compiled, ids), before) > 0.01
+    assert far(logits(compiled, ids), logits(model, ids)) <= ROUNDING
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen2", "gemma2", "mistral", "phi3", "mixtral"])

@@ -18,7 +18,7 @@ from kernelwright.nn.linear_4bit import Linear4bit, LinearFP4, LinearNF4
 from kernelwright.nn.params_4bit import Params4bit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from torch import Tensor
 
@@ -84,7 +84,7 @@ def _stays(tensor: Tensor | None) -> None:
     """CUDA graphs of torch.compile may keep its address, as they do those of parameters; else they copy it each time.
     torch._dynamo.mark_static_address does no more, but its import takes seconds."""
     if tensor is not None:
-        tensor._dynamo_static_input_type = "unguarded"  # type: ignore[attr-defined] # noqa: SLF001
+        tensor._dynamo_static_input_type = "unguarded"  # noqa: SLF001
 
 
 def _starts(sizes: Sequence[int]) -> list[int]:
@@ -131,24 +131,33 @@ def why_not(layers: Sequence[Any]) -> str | None:
     """Why the weights of these layers cannot lie together."""
     if any(type(layer) not in KINDS for layer in layers):
         return "its layers are no plain 4-bit layers of kernelwright"
-    if any(hooked(layer) for layer in layers):
-        return "another library hooks into its layers"
-    if any(type(layer.weight) is not Params4bit or not layer.adds_bias for layer in layers):
-        return "its weights are sharded over processes, or of another class"
-    states = [layer.weight.quant_state for layer in layers]
-    if None in states or any(layer.weight.is_meta for layer in layers):
-        return "its weights are not quantized yet"
-    if any(state.nested for state in states):
-        return "the scales are quantized too, each layer's by a mean of its own, and a product takes one"
-    if len({_settings(layer) for layer in layers}) > 1:
-        return "its layers differ in type, block size, width, device or bias"
-    for layer, state in zip(layers, states, strict=True):
-        scales = in_float32(state.absmax)
-        if state.shape.numel() % state.blocksize or layer.weight.nbytes % _VECTOR or scales.nbytes % _VECTOR:
-            return "a layer's weight does not end with a block"
-        if layer.bias is not None and layer.compute_dtype is None:
-            return "it has a bias, which is of the input's type in each call"
-    return None
+    reasons: dict[str, Callable[[Any], Any]] = {
+        "another library hooks into its layers": hooked,
+        "its weights are sharded over processes, or of another class": _is_sharded,
+        "its weights are not quantized yet": lambda layer: layer.weight.quant_state is None or layer.weight.is_meta,
+        "the scales are quantized too, each layer's by a mean of its own, and a product takes one": lambda layer: (
+            layer.weight.quant_state.nested
+        ),
+        "a layer's weight does not end with a block": _ends_within_a_block,
+        "it has a bias, which is of the input's type in each call": lambda layer: (
+            layer.bias is not None and layer.compute_dtype is None
+        ),
+    }
+    for reason, applies in reasons.items():
+        if any(applies(layer) for layer in layers):
+            return reason
+    alike = len({_settings(layer) for layer in layers}) == 1
+    return None if alike else "its layers differ in type, block size, width, device or bias"
+
+
+def _is_sharded(layer: Any) -> bool:
+    return type(layer.weight) is not Params4bit or not layer.adds_bias
+
+
+def _ends_within_a_block(layer: Any) -> bool:
+    """Or not where a vector ends, so that what follows would not be aligned."""
+    state, sizes = layer.weight.quant_state, (layer.weight.nbytes, in_float32(layer.weight.quant_state.absmax).nbytes)
+    return bool(state.shape.numel() % state.blocksize or any(size % _VECTOR for size in sizes))
 
 
 def _settings(layer: Any) -> tuple[Any, ...]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How many operators of torch run for a token: each is at least one launch on a GPU. Importing this file imports torch."""
+"""How many operators run for a token: each is a launch on a GPU, or several. Importing this file imports torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class _Counting(TorchDispatchMode):
         super().__init__()
         self.count = 0
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ARG002
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.count += func._schema.name.startswith("kernelwright::") or not func.is_view  # noqa: SLF001 - not public
         return func(*args, **(kwargs or {}))
 
