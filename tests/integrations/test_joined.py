@@ -261,13 +261,18 @@ def test_gradients_pass_with_checkpointing(family, make, optimize, ids):
     model = make(family).train()
     model.gradient_checkpointing_enable({"use_reentrant": False})
     x = model.get_input_embeddings()(ids).detach().requires_grad_()
-    found = []
+    biases = {name: value for name, value in model.named_parameters() if name.endswith("proj.bias")}
+    assert len(biases) == (6 if family == "qwen2" else 0)
+    wanted, found = {"x": x, **biases}, []
+    for value in wanted.values():
+        value.requires_grad_()
     for _ in range(2):
-        (grad,) = torch.autograd.grad(model(inputs_embeds=x, labels=ids).loss, x)
-        found.append(grad.double())
+        grads = torch.autograd.grad(model(inputs_embeds=x, labels=ids).loss, list(wanted.values()))
+        found.append([grad.double() for grad in grads])
         optimize(model)
-    assert found[0].norm() > 0
-    assert far(found[1], found[0]) <= 2 * ROUNDING
+    for name, here, expected in zip(wanted, found[1], found[0], strict=True):
+        assert expected.norm() > 0, name
+        assert far(here, expected) <= 2 * ROUNDING, name
 
 
 def test_doubly_quantized_scales_stay_apart(make, optimize, ids):

@@ -37,8 +37,6 @@ class Joined:
         self.starts = _starts([layer.weight.nbytes for layer in layers])
         self.compute, self.bias = layers[0].compute_dtype, bias
         self.weight: Any = codes, (absmax,), (sum(self.sizes), layers[0].in_features), state.blocksize, state.quant_type
-        for tensor in (codes, absmax, bias):
-            _stays(tensor)
 
     def drop(self) -> None:
         """Lets go of the memory; the layers are products of their own again."""
@@ -80,26 +78,17 @@ def _nothing() -> None:
     return None
 
 
-def _stays(tensor: Tensor | None) -> None:
-    """CUDA graphs of torch.compile may keep its address, as they do those of parameters; else they copy it each time.
-    torch._dynamo.mark_static_address does no more, but its import takes seconds."""
-    if tensor is not None:
-        tensor._dynamo_static_input_type = "unguarded"  # noqa: SLF001
-
-
 def _starts(sizes: Sequence[int]) -> list[int]:
     return [sum(sizes[:place]) for place in range(len(sizes))]
 
 
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
 def hooked(layer: Any) -> bool:
     """Whether calling it does more than its class says."""
-    return bool(
-        layer._forward_hooks  # noqa: SLF001 - these have no public names
-        or layer._forward_pre_hooks  # noqa: SLF001
-        or layer._backward_hooks  # noqa: SLF001
-        or layer._backward_pre_hooks  # noqa: SLF001
-        or "forward" in layer.__dict__
-    )
+    own = layer.__dict__
+    return "forward" in own or any(own[name] for name in _HOOKS)
 
 
 def together(layers: Sequence[Any]) -> Joined | None:
