@@ -41,7 +41,7 @@ def test_all_of_it_on_a_tiny_model(bnb, transformers, peft, accelerate, tmp_path
         assert list(measured) == expected.get(way, [*steps, "train-2x16", "train-1x8"])
         assert all(value > 0 for step in measured.values() for key, value in step.items() if key in ("ms", "load_s"))
     # The same codes on three kinds of kernels; quantizing moves the answers, and so does leaving the products out.
-    after = {way: measured["prefill-16"]["logits"] for way, measured in ways.items() if way != "floor"}
+    after = {way: measured["prefill-16"]["logits"] for way, measured in ways.items() if "prefill-16" in measured}
     assert 0.02 < _report.difference(after["quantizer"], after["bf16"]) < 1
     assert _report.difference(after["quantizer"], after["bitsandbytes"]) < 0.03
     assert _report.difference(after["under"], after["bitsandbytes"]) < 0.03
