@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from kernelwright.nn import _joined
 from kernelwright.ops.gated.swiglu import swiglu
 from kernelwright.ops.linear.gated_linear import gated_linear
 from kernelwright.ops.linear.linear import linear
@@ -199,9 +200,12 @@ def merged(gate: Any, up: Any) -> tuple[Tensor, Tensor | None] | None:
 
 
 def gated(self: LlamaMLP, x: Tensor) -> Any:
+    act = _activation(self)
+    y = _joined.product((self.gate_proj, self.up_proj), x)
+    if y is not None:
+        return self.down_proj(_gated_by(act, y))
     if _compiling():
         return _own(self, x)
-    act = _activation(self)
     name = activation_named(act)
     if name is not None and _fits(self.gate_proj, x) and _fits(self.up_proj, x):
         both = merged(self.gate_proj, self.up_proj)
@@ -220,11 +224,15 @@ def gated_packed(self: Phi3MLP, x: Tensor) -> Any:
     name = activation_named(act)
     if name is not None and _fits(layer, x):
         return self.down_proj(gated_linear(x, layer.weight, layer.bias, name))
-    both = layer(x)
-    if name == "silu" and both.dtype in FLOATS:
-        return self.down_proj(swiglu(both))
+    return self.down_proj(_gated_by(act, layer(x)))
+
+
+def _gated_by(act: Any, both: Tensor) -> Any:
+    """act(gate) * up of the two side by side."""
+    if activation_named(act) == "silu" and both.dtype in FLOATS and not _compiling():
+        return swiglu(both)
     gate, up = both.chunk(2, -1)
-    return self.down_proj(act(gate) * up)
+    return act(gate) * up
 
 
 def _may_merge(module: Any) -> bool:
@@ -236,19 +244,25 @@ def _may_merge(module: Any) -> bool:
     return alike and (gate.bias is None) == (up.bias is None) and a.numel() > 0
 
 
-def merge(module: Any) -> bool:
-    """Puts the weights of gate and up into one piece of memory, as the parameters that they are, where they can be."""
+def merge(module: Any, dense: bool) -> str | None:
+    """Puts the weights of gate and up into one piece of memory, as the parameters that they are; else says why not.
+    Without `dense` of layers in 4 bits alone, and "" of others."""
+    if type(module.gate_proj) is not torch.nn.Linear:
+        return _joined.join((module.gate_proj, module.up_proj))
+    if not dense:
+        return ""
     if not _may_merge(module):
-        return False
+        return "its layers differ in type, shape, device or bias"
     gate, up = module.gate_proj.weight, module.up_proj.weight
     with torch.no_grad():
         both = torch.cat((gate.detach(), up.detach()))
         gate.data, up.data = both[: gate.shape[0]], both[gate.shape[0] :]
-    return True
+    return None
 
 
 def part(module: Any) -> None:
     """Gives each its own memory again."""
+    _joined.part([getattr(module, name, None) for name in ("gate_proj", "up_proj")])
     gate, up = (getattr(getattr(module, name), "weight", None) for name in ("gate_proj", "up_proj"))
     if not isinstance(gate, torch.Tensor) or not isinstance(up, torch.Tensor):
         return

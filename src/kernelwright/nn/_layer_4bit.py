@@ -56,6 +56,8 @@ class Layer4bit(torch.nn.Module):
     weight: Any
     quant_state: QuantState | None
     quant_storage: torch.dtype
+    joined: Any = None
+    """A nn._joined.Joined, where the weights of several layers lie together."""
 
     def _unpacked_shape(self) -> tuple[int, int]:
         raise NotImplementedError
@@ -72,6 +74,8 @@ class Layer4bit(torch.nn.Module):
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
+        if name in ("weight", "bias") and self.joined is not None:
+            self.joined.drop()
         if name == "weight":
             state = getattr(value, "quant_state", None) or _beside(value, self.__dict__.get("quant_state"))
             super().__setattr__("quant_state", state)
@@ -91,6 +95,8 @@ class Layer4bit(torch.nn.Module):
         """torch moves a parameter's tensor alone; the state follows it."""
         result = super()._apply(fn, recurse)
         _fsdp.gather_bytes(self.weight)
+        if self.joined is not None and not self.joined.has(self.weight):
+            self.joined.drop()
         state = self._known_state()
         if state is not None:
             state = following(self.weight, state)

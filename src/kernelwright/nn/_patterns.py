@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from kernelwright.nn import _attention as attention
 from kernelwright.nn import _feed_forward as feed
 from kernelwright.ops.norm.layer_norm import layer_norm
 from kernelwright.ops.norm.rms_norm import rms_norm
@@ -33,13 +34,16 @@ class Pattern:
 
     kind: str
     matches: Callable[[Any], bool]
-    width: Callable[[Any], int]
-    """Of the rows that it takes."""
+    width: Callable[[Any], int] | None
+    """Of the rows that it takes. None: it is the module's own pass on weights that lie together, and nothing else."""
     forward: Forward
     """In place of the module's own, to which it may go back."""
-    merge: Callable[[Any], bool] | None = None
-    """Brings weights together in memory that one product may then take, where they can be; `part` undoes it."""
+    merge: Callable[[Any, bool], str | None] | None = None
+    """Brings weights together in memory that one product may then take, or says why it cannot; `part` undoes it. False:
+    of layers in 4 bits alone, and "" of others."""
     part: Callable[[Any], None] | None = None
+    merges: str = ""
+    """The layers of those weights, in words."""
 
 
 def _own(module: Any, *args: Any, **kwargs: Any) -> Any:
@@ -98,8 +102,11 @@ PATTERNS = (
     Pattern("norm", _is_rms_norm, lambda module: module.weight.numel(), _rms_norm),
     Pattern("norm", _is_rms_norm, lambda module: module.weight.numel(), _rms_norm_of_offsets),
     Pattern("norm", _is_layer_norm, lambda module: module.normalized_shape[0], _layer_norm),
-    Pattern("gated MLP", feed.is_gated, feed.gated_width, feed.gated, feed.merge, feed.part),
+    Pattern("gated MLP", feed.is_gated, feed.gated_width, feed.gated, feed.merge, feed.part, "gate and up"),
     Pattern("gated MLP", feed.is_gated_packed, feed.gated_width, feed.gated_packed),
+    Pattern(
+        "attention", attention.is_attention, None, attention.forward, attention.merge, attention.part, "q, k and v"
+    ),
     Pattern("linear and activation", feed.is_dense, feed.width_of, feed.dense),
     Pattern("linear and activation", feed.is_two_layers, feed.width_of, feed.two_layers),
     Pattern("linear and activation", feed.is_sequence, feed.width_of, feed.sequence),

@@ -25,12 +25,14 @@ _ROUNDING = {torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 4e-3}  # 
 
 class Replaced:
     """What was changed in a model: `replaced` by kind, `kept` with the reason, both by the modules' names; `merged` are
-    those of which two weights lie together now."""
+    those of which weights lie together now, `apart` those of which they cannot, with the reason."""
 
     def __init__(self) -> None:
         self.replaced: dict[str, list[str]] = {}
         self.kept: dict[str, str] = {}
         self.merged: list[str] = []
+        self.apart: dict[str, str] = {}
+        self._merges: Counter[str] = Counter()
         self._modules: list[Any] = []
 
     def undo(self) -> None:
@@ -39,11 +41,13 @@ class Replaced:
             restore(self._modules.pop())
         self.replaced.clear()
         self.merged.clear()
+        self.apart.clear()
+        self._merges.clear()
 
     def __str__(self) -> str:
         counts = [f"{len(names)} x {kind} ({_some(names)})" for kind, names in self.replaced.items()]
-        if self.merged:
-            counts.append(f"{len(self.merged)} with gate and up as one weight")
+        counts += [f"{count} with {words} as one weight" for words, count in self._merges.items()]
+        counts += [f"{count} with {words}" for words, count in Counter(self.apart.values()).items()]
         reasons = Counter(self.kept.values())
         kept = [f"{count} left: {reason}" for reason, count in reasons.items()]
         return "; ".join([*(counts or ["nothing replaced"]), *kept])
@@ -55,10 +59,28 @@ class Replaced:
         self._modules.append(module)
         self.replaced.setdefault(kind, []).append(name)
 
-    def _merge(self, name: str, module: Any, forward: Forward) -> None:
+    def _merge(self, name: str, module: Any, forward: Forward, dense: bool) -> None:
         pattern = _pattern_of(forward)
-        if pattern is not None and pattern.merge is not None and pattern.merge(module):
+        if pattern is None or pattern.merge is None:
+            return
+        reason = pattern.merge(module, dense)
+        if reason == "":
+            return
+        if reason is None:
             self.merged.append(name)
+            self._merges[pattern.merges] += 1
+        elif pattern.width is not None:
+            self.apart[name] = f"{pattern.merges} apart: {reason}"
+        else:
+            self._take_out(pattern.kind, name)
+            self.kept[name] = f"{pattern.kind}: {reason}"
+
+    def _take_out(self, kind: str, name: str) -> None:
+        """What was put in last."""
+        restore(self._modules.pop())
+        self.replaced[kind].remove(name)
+        if not self.replaced[kind]:
+            del self.replaced[kind]
 
 
 def _pattern_of(forward: Forward) -> Any:
@@ -98,17 +120,20 @@ def replace(
     forwards: tuple[Forward, ...] = (),
     *,
     merge: bool = False,
+    dense: bool = True,
 ) -> Replaced:
     """The modules of a model that compute what kernelwright has operators for. `others` knows modules that no pattern
-    does, `forwards` are what it puts into them."""
+    does, `forwards` are what it puts into them. `merge` brings weights together, without `dense` those in 4 bits."""
     if not isinstance(model, torch.nn.Module):
         raise InvalidArgument(f"{function}: the model is a {type(model).__name__}, but must be a torch.nn.Module")
     done = Replaced()
     for name, module in model.named_modules():
         forget_copied(module)
         if is_ours(module, *forwards):
+            if merge:
+                _merge_again(module, dense)
             continue
-        found = others(module) or _found(module)
+        found = others(module) or _found(module, merge)
         if found is None:
             continue
         kind, forward, reason = found
@@ -119,13 +144,22 @@ def replace(
             continue
         done._put(kind, name, module, forward)  # noqa: SLF001
         if merge:
-            done._merge(name, module, forward)  # noqa: SLF001
+            done._merge(name, module, forward, dense)  # noqa: SLF001
     return done
 
 
-def _found(module: Any) -> Found | None:
+def _merge_again(module: Any, dense: bool) -> None:
+    """Of a module that has a forward pass of ours: weights that were loaded or moved since lie apart."""
+    pattern = _pattern_of(module.forward.__func__)
+    if pattern is not None and pattern.merge is not None:
+        pattern.merge(module, dense)
+
+
+def _found(module: Any, merge: bool) -> Found | None:
     """Of a module that is of one of the kinds: its kind, and the forward pass for it, or why there is none."""
-    patterns = [pattern for pattern in PATTERNS if pattern.matches(module)]
+    patterns = [pattern for pattern in PATTERNS if (merge or pattern.width is not None) and pattern.matches(module)]
+    if patterns and patterns[0].width is None:
+        return patterns[0].kind, patterns[0].forward, None
     return (patterns[0].kind, *_equal(module, patterns)) if patterns else None
 
 

@@ -13,16 +13,30 @@ WAYS = {
     "quantizer": "kernelwright's quantizer in transformers",
     "optimize": "the quantizer's model after optimize(model): norms, gated MLPs and LoRA layers too",
     "floor": "bfloat16 with the products of all blocks left out: what generate() costs besides",
+    "fused": "bfloat16 after optimize(model), to tune",
+    "liger": "bfloat16 with liger-kernel's norms and MLPs, to tune; on a GPU, as they are Triton's",
 }
-NEEDS = {"bitsandbytes": "bitsandbytes", "under": "bitsandbytes"}
+NEEDS = {"bitsandbytes": "bitsandbytes", "under": "bitsandbytes", "liger": "liger_kernel"}
+ON_A_GPU = ("liger",)
 STEPS = {
     "load": "from_pretrained, and the first token of a new process",
     "eager": "generate(), greedy",
     "prefill": "a forward pass over a prompt, logits of its last token",
     "static": "generate() with a static cache, compiled where transformers compiles",
+    "tune": "full fine-tuning of norms and MLPs in bfloat16, checkpointing, torch's fused AdamW",
     "train": "QLoRA: peft, r 16 on all linear layers, checkpointing, torch's fused AdamW",
 }
-OF_FLOOR = ("load", "eager", "static")  # what is measured of a model that computes nothing
+_ALL = tuple(step for step in STEPS if step != "tune")
+OF = {  # what is measured of a way, where it is not all but "tune"
+    "bf16": tuple(STEPS),
+    "floor": ("load", "eager", "static"),  # of a model that computes nothing
+    "fused": ("tune",),
+    "liger": ("tune",),
+}
+
+
+def steps_of(way: str, asked: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(step for step in asked if step in OF.get(way, _ALL))
 
 
 @dataclass(frozen=True)
@@ -50,9 +64,10 @@ class Asked:
     path: str
     device: str
     steps: tuple[str, ...]
-    started: float = 0.0
     threads: int = 0
+    double: bool = True
     work: Work = field(default_factory=Work)
+    started: float = 0.0
 
     def json(self) -> dict[str, Any]:
         return asdict(self)

@@ -40,11 +40,11 @@ def save(shape: Shape, path: Path, device: str) -> None:
     model.save_pretrained(path)
 
 
-def _settings() -> Any:
+def _settings(double: bool) -> Any:
     return transformers.BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",
-        bnb_4bit_use_double_quant=True,
+        bnb_4bit_use_double_quant=double,
         bnb_4bit_compute_dtype=torch.bfloat16,
     )
 
@@ -79,12 +79,17 @@ def prepare(way: str) -> None:
         quantizer.enable()
 
 
-def load(way: str, path: str, device: str) -> Any:
-    options = {} if way in ("bf16", "floor") else {"quantization_config": _settings()}
+def load(way: str, path: str, device: str, double: bool = True) -> Any:
+    options = {} if way in ("bf16", "floor", "fused", "liger") else {"quantization_config": _settings(double)}
     pretrained = transformers.AutoModelForCausalLM.from_pretrained
     model = pretrained(path, dtype=torch.bfloat16, device_map={"": device}, **options).eval()
-    if way == "optimize":
+    if way in ("optimize", "fused"):
         optimize(model)
+    elif way == "liger":
+        from liger_kernel.transformers import apply_liger_kernel_to_llama
+
+        # The loss stays torch's in all ways.
+        apply_liger_kernel_to_llama(rope=False, fused_linear_cross_entropy=False, model=model)
     return _without_products(model) if way == "floor" else model
 
 
@@ -96,6 +101,14 @@ def generate(model: Any, ids: Tensor, tokens: int, **options: Any) -> Any:
     """Exactly so many tokens, each the best."""
     count = {"min_new_tokens": tokens, "max_new_tokens": tokens}
     return model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, **count, **options)
+
+
+def tunable(model: Any) -> Any:
+    """With gradients of norms and MLPs, and of nothing else; checkpointing on."""
+    model.gradient_checkpointing_enable({"use_reentrant": False})
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(".mlp." in name or "norm" in name)
+    return model.train()
 
 
 def adapted(way: str, model: Any, rank: int) -> Any:

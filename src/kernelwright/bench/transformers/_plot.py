@@ -20,6 +20,8 @@ COLORS = {
     "quantizer": "#0b6e4f",
     "optimize": "#003d5b",
     "floor": "#8d99ae",
+    "fused": "#5e548e",
+    "liger": "#bc6c25",
 }
 PANEL, HIGH, COLUMNS, TOP = 340, 190, 3, 76
 TITLE = 'font-size="13" font-weight="bold" fill="#111"'

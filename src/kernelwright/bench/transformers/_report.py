@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # Of logits that passed all layers in bfloat16 by two ways with the same codes, as a share of all.
 ROUNDING = 0.1
-UNQUANTIZED = ("bf16", "floor")
+UNQUANTIZED = ("bf16", "floor", "fused", "liger")
 
 
 def rows(ways: Mapping[str, Steps]) -> list[tuple[str, str, str, bool]]:
@@ -26,10 +26,13 @@ def rows(ways: Mapping[str, Steps]) -> list[tuple[str, str, str, bool]]:
         ("load", "first_token_s", "first token of a new process, s", False),
         ("load", "bytes", "memory, GB", False),
         ("eager", "tokens_per_second", "tokens/s, eager, batch {}", True),
+        ("eager", "operators", "  operators called a token, batch {}", False),
         ("static", "tokens_per_second", "tokens/s, static cache, batch {}", True),
         ("static", "graphs", "  graphs compiled, batch {}", False),
         ("static", "first_call_s", "  first call, batch {}, s", False),
         ("prefill", "ms", "prefill of {} tokens, ms", False),
+        ("tune", "tokens_per_second", "tokens/s, tuning norms and MLPs, {} tokens", True),
+        ("tune", "peak_bytes", "  peak memory of {}, GB", False),
         ("train", "ms", "training step {} tokens, ms", False),
         ("train", "peak_bytes", "  peak memory of {}, GB", False),
     ):
@@ -97,6 +100,19 @@ def wrong(ways: Mapping[str, Steps]) -> list[str]:
             apart = difference(ways[way][step]["logits"], like) if like else 0.0
             if not apart <= ROUNDING:
                 lines.append(f"WRONG {way}: after {step} its logits differ from those of {quantized[0]} by {apart:.1%}")
+    return lines + _wrong_losses(ways)
+
+
+def _wrong_losses(ways: Mapping[str, Steps]) -> list[str]:
+    """Of the same weights in bfloat16, before they learned anything."""
+    first: dict[str, tuple[str, float]] = {}
+    lines = []
+    for way, steps in ways.items():
+        for step in [step for step in steps if step.startswith("tune") and "loss" in steps[step]]:
+            loss = steps[step]["loss"]
+            other, like = first.setdefault(step, (way, loss))
+            if not abs(loss - like) <= ROUNDING * abs(like):
+                lines.append(f"WRONG {way}: {step} began with a loss of {loss:.4g}, and {other} with {like:.4g}")
     return lines
 
 

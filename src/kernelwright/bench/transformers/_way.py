@@ -12,6 +12,7 @@ import json
 import statistics
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.bench.transformers._asked import Asked
@@ -34,12 +35,12 @@ class Way:
         self.asked, self.work = asked, asked.work
         if asked.threads:
             torch.set_num_threads(asked.threads)
-        from kernelwright.bench.transformers import _models
+        from kernelwright.bench.transformers import _calls, _models
 
         _models.prepare(asked.way)
-        self._models = _models
+        self._models, self._calls = _models, _calls
         before = time.perf_counter()
-        self.model: Any = _models.load(asked.way, asked.path, asked.device)
+        self.model: Any = _models.load(asked.way, asked.path, asked.device, asked.double)
         self._wait()
         self.load_s = time.perf_counter() - before
         self.vocabulary = _models.vocabulary(self.model)
@@ -87,7 +88,9 @@ class Way:
 
     def eager(self) -> Iterator[tuple[str, dict[str, Any]]]:
         for batch in self.work.batches:
-            yield f"eager-{batch}", self._speed(batch, 1)
+            found = self._speed(batch, 1)
+            calls = self._calls.a_token(partial(self._generate, batch))
+            yield f"eager-{batch}", {**found, "operators": calls}
 
     def static(self) -> Iterator[tuple[str, dict[str, Any]]]:
         from torch._dynamo import utils
@@ -125,15 +128,24 @@ class Way:
         if self.asked.device == "cuda":
             torch.cuda.empty_cache()
 
+    def tune(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        self._forget()
+        yield from self._trained("tune", self._models.tunable(self.model), 1e-5)
+        self.model.zero_grad()
+
     def train(self) -> Iterator[tuple[str, dict[str, Any]]]:
         import torch
 
         self._forget()
         torch.manual_seed(1)  # the adapter's weights
-        model = self._models.adapted(self.asked.way, self.model, self.work.rank)
+        yield from self._trained("train", self._models.adapted(self.asked.way, self.model, self.work.rank), 1e-4)
+
+    def _trained(self, name: str, model: Any, rate: float) -> Iterator[tuple[str, dict[str, Any]]]:
+        import torch
+
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         fused = {"fused": True} if self.asked.device == "cuda" else {}
-        optimizer: Any = torch.optim.AdamW(parameters, lr=1e-4, **fused)
+        optimizer: Any = torch.optim.AdamW(parameters, lr=rate, **fused)
         for rows, length in self.work.train:
             ids = self._ids(rows, length)
             losses: list[Tensor] = []
@@ -149,8 +161,9 @@ class Way:
             if self.asked.device == "cuda":
                 torch.cuda.reset_peak_memory_stats()
             times = [self._seconds(step) for _ in range(2 + self.work.repeats)][2:]
-            found = {"ms": 1e3 * statistics.median(times), "loss": float(losses[0]), "last_loss": float(losses[-1])}
-            yield f"train-{rows}x{length}", found | self._memory()
+            ms, speed = 1e3 * statistics.median(times), rows * length / statistics.median(times)
+            found = {"ms": ms, "tokens_per_second": speed, "loss": float(losses[0]), "last_loss": float(losses[-1])}
+            yield f"{name}-{rows}x{length}", found | self._memory()
 
 
 def _told(step: str, found: dict[str, Any]) -> None:

@@ -23,7 +23,7 @@ from kernelwright import _environment
 from kernelwright._files import version
 from kernelwright.bench._shapes import SHAPES, Shape
 from kernelwright.bench.transformers import _plot, _report
-from kernelwright.bench.transformers._asked import NEEDS, OF_FLOOR, QUICK, STEPS, WAYS, Asked, Work
+from kernelwright.bench.transformers._asked import NEEDS, ON_A_GPU, QUICK, STEPS, WAYS, Asked, Work, steps_of
 from kernelwright.bench.transformers._way import MARK
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     add("--ways", type=_several(WAYS), default=tuple(WAYS), metavar="LIST", help=f"default: {','.join(WAYS)}")
     add("--steps", type=_several(STEPS), default=tuple(STEPS), metavar="LIST", help=f"default: {','.join(STEPS)}")
     add("--device", choices=("cpu", "cuda"), help="default: a GPU if torch sees one")
+    add("--plain-scales", action="store_true", help="as float32, where else they are quantized too")
     add("--threads", type=_count, default=0, metavar="N", help="on the CPU; default: torch's")
     add("--quick", action="store_true", help="few and short texts: says that it works and no more")
     add("--json", type=Path, metavar="FILE", help="write everything that was measured, after each step")
@@ -114,7 +115,7 @@ def _about(options: argparse.Namespace, device: str) -> dict[str, Any]:
     import torch
 
     shape = _shape(options, device)
-    found = {name: _version(name) for name in ("transformers", "peft", "accelerate", "bitsandbytes")}
+    found = {name: _version(name) for name in ("transformers", "peft", "accelerate", "bitsandbytes", "liger-kernel")}
     machine = torch.cuda.get_device_name() if device == "cuda" else "the CPU"
     name = options.config or ("llama-8b-like" if device == "cuda" else "llama-tiny-like")
     model = f"{name}, {shape.layers} layers, vocabulary {shape.vocabulary}"
@@ -159,14 +160,20 @@ def _run(options: argparse.Namespace, device: str, path: str) -> dict[str, Steps
     run = _Run({**_about(options, device), "work": dataclasses.asdict(work)}, options.json)
     print(f"{run.about['model']}, random weights, on {run.about['machine']}", flush=True)
     for way in options.ways:
-        steps = tuple(step for step in options.steps if way != "floor" or step in OF_FLOOR)
+        steps = steps_of(way, options.steps)
+        if not steps:
+            continue
+        if way in ON_A_GPU and device != "cuda":
+            print(f"{way}: left out, as it needs a GPU", flush=True)
+            continue
         if missing := _missing([NEEDS[way]] if way in NEEDS else []):
             print(f"{way}: left out, as {', '.join(missing)} is not installed", flush=True)
             continue
         if "train" in steps and _missing(["peft"]):
             print(f"{way}: train left out, as peft is not installed", flush=True)
             steps = tuple(step for step in steps if step != "train")
-        for step, found in _measured(Asked(way, path, device, steps, threads=options.threads, work=work)):
+        asked = Asked(way, path, device, steps, options.threads, not options.plain_scales, work)
+        for step, found in _measured(asked):
             run.keep(way, step, found)
     print(f"\n{_report.table(run.ways)}\n\n{_report.share(run.about, run.ways)}")
     if options.plot and run.ways:

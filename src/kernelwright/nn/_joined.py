@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: MIT
+"""4-bit layers that take the same input as one product: their weights lie together in memory, and stay parameters.
+
+A weight of whole blocks has its codes and its scales in the order of its rows. So the codes of several layers, one
+behind the other, are those of one larger weight, and each layer's parameter can be a view of its rows. Quantized scales
+do not add up like this: each layer's are told from a mean of its own, and the operator takes one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from kernelwright.nn import _frozen_linear
+from kernelwright.nn._four_bit import as_bytes, in_float32
+from kernelwright.nn.linear_4bit import Linear4bit, LinearFP4, LinearNF4
+from kernelwright.nn.params_4bit import Params4bit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torch import Tensor
+
+KINDS = (Linear4bit, LinearNF4, LinearFP4)
+_compiling = torch.compiler.is_dynamo_compiling
+_as_it_is = torch._C.DisableTorchFunctionSubclass  # noqa: SLF001 - it has no public name
+_VECTOR = 16  # bytes: where the kernels' loads begin
+
+
+class Joined:
+    """What the layers have together. Each has it as `joined`, and drops it when its weight becomes another."""
+
+    def __init__(self, layers: Sequence[Any], codes: Tensor, absmax: Tensor, bias: Tensor | None) -> None:
+        state = layers[0].weight.quant_state
+        self.sizes = [layer.out_features for layer in layers]
+        self.starts = _starts([layer.weight.nbytes for layer in layers])
+        self.compute, self.bias = layers[0].compute_dtype, bias
+        self.weight: Any = codes, (absmax,), (sum(self.sizes), layers[0].in_features), state.blocksize, state.quant_type
+
+    def drop(self) -> None:
+        """Lets go of the memory; the layers are products of their own again."""
+        self.weight = self.bias = None
+
+    def holds(self, layer: Any, place: int) -> bool:
+        """Whether a layer's weight and bias still lie there."""
+        with _as_it_is():  # the weight's class has a way of its own through Python
+            if layer.weight.data_ptr() != self.weight[0].data_ptr() + self.starts[place]:
+                return False
+        if self.bias is None:
+            return True
+        at: int = self.bias.data_ptr() + self.bias.element_size() * sum(self.sizes[:place])
+        return bool(layer.bias.data_ptr() == at)
+
+    def has(self, weight: Tensor) -> bool:
+        """Whether it lies in this memory, or there is none any more."""
+        with _as_it_is():
+            return self.weight is None or (
+                weight.device == self.weight[0].device
+                and weight.untyped_storage().data_ptr() == self.weight[0].untyped_storage().data_ptr()
+            )
+
+    def product(self, x: Tensor) -> Tensor | None:
+        """What the layers give, side by side. None: a layer has something to say about x."""
+        kind = x.dtype
+        compute = self.compute or kind
+        if x.dim() == 0 or x.shape[-1] != self.weight[2][1]:
+            return None
+        y = _frozen_linear.linear(x if kind is compute else x.to(compute), self.weight, self.bias)
+        return y if kind is compute else y.to(kind)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """None in a copy: torch gives each parameter of it memory of its own."""
+        return _nothing, ()
+
+
+def _nothing() -> None:
+    return None
+
+
+def _starts(sizes: Sequence[int]) -> list[int]:
+    return [sum(sizes[:place]) for place in range(len(sizes))]
+
+
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+def hooked(layer: Any) -> bool:
+    """Whether calling it does more than its class says."""
+    own = layer.__dict__
+    return "forward" in own or any(own[name] for name in _HOOKS)
+
+
+def together(layers: Sequence[Any]) -> Joined | None:
+    """What the layers have together, if each still has it and nothing is in the way of one product."""
+    joined: Joined | None = getattr(layers[0], "joined", None)
+    if joined is None or joined.weight is None:
+        return None
+    for place, layer in enumerate(layers):
+        if type(layer) not in KINDS or layer.joined is not joined or hooked(layer):
+            return None
+        if layer.bias is not None and layer.bias.requires_grad and torch.is_grad_enabled():
+            return None  # it learns
+        if not _compiling() and not joined.holds(layer, place):  # somebody moved it by hand
+            joined.drop()
+            return None
+    return joined
+
+
+def product(layers: Sequence[Any], x: Any) -> Tensor | None:
+    """What the layers give for x, side by side, by one product. None: they are to be called one by one."""
+    joined = together(layers)
+    return None if joined is None else joined.product(x)
+
+
+# --- together, and apart again --------------------------------------------------------
+
+
+def why_not(layers: Sequence[Any]) -> str | None:
+    """Why the weights of these layers cannot lie together."""
+    if any(type(layer) not in KINDS for layer in layers):
+        return "its layers are no plain 4-bit layers of kernelwright"
+    reasons: dict[str, Callable[[Any], Any]] = {
+        "another library hooks into its layers": hooked,
+        "its weights are sharded over processes, or of another class": _is_sharded,
+        "its weights are not quantized yet": lambda layer: layer.weight.quant_state is None or layer.weight.is_meta,
+        "the scales are quantized too, each layer's by a mean of its own, and a product takes one": lambda layer: (
+            layer.weight.quant_state.nested
+        ),
+        "a layer's weight does not end with a block": _ends_within_a_block,
+        "it has a bias, which is of the input's type in each call": lambda layer: (
+            layer.bias is not None and layer.compute_dtype is None
+        ),
+    }
+    for reason, applies in reasons.items():
+        if any(applies(layer) for layer in layers):
+            return reason
+    alike = len({_settings(layer) for layer in layers}) == 1
+    return None if alike else "its layers differ in type, block size, width, device or bias"
+
+
+def _is_sharded(layer: Any) -> bool:
+    return type(layer.weight) is not Params4bit or not layer.adds_bias
+
+
+def _ends_within_a_block(layer: Any) -> bool:
+    """Or not where a vector ends, so that what follows would not be aligned."""
+    state, sizes = layer.weight.quant_state, (layer.weight.nbytes, in_float32(layer.weight.quant_state.absmax).nbytes)
+    return bool(state.shape.numel() % state.blocksize or any(size % _VECTOR for size in sizes))
+
+
+def _settings(layer: Any) -> tuple[Any, ...]:
+    weight, state = layer.weight, layer.weight.quant_state
+    settings = weight.dtype, weight.device, layer.in_features, layer.compute_dtype, layer.bias is None
+    return (*settings, state.blocksize, state.quant_type, weight.is_inference())
+
+
+def join(layers: Sequence[Any]) -> str | None:
+    """Brings the weights of layers together in memory, one set of layers at a time; else says why not."""
+    reason = why_not(layers)
+    with torch.no_grad(), _as_it_is():
+        if reason is not None or together(layers):
+            return reason
+        states = [layer.weight.quant_state for layer in layers]
+        codes = _together([layer.weight for layer in layers])
+        absmax = torch.cat([in_float32(state.absmax).reshape(-1) for state in states])
+        bias = layers[0].bias
+        if bias is not None:
+            for layer in layers:  # for good, as its first call would do
+                layer.bias.data = layer.bias.data.to(layer.compute_dtype)
+            bias = _together([layer.bias for layer in layers])
+        joined = Joined(layers, as_bytes(codes).view(-1, 1), absmax, bias)
+    parts = absmax.split([state.absmax.numel() for state in states])
+    for layer, state, scales in zip(layers, states, parts, strict=True):
+        state.absmax, layer.joined = scales, joined
+    return None
+
+
+def _together(parameters: Sequence[Tensor]) -> Tensor:
+    """The values of parameters one behind the other, of which each is a view from now on."""
+    both = torch.cat([parameter.data.reshape(-1) for parameter in parameters])
+    for parameter, values in zip(parameters, both.split([p.numel() for p in parameters]), strict=True):
+        parameter.data = values.view(parameter.shape)
+    return both
+
+
+def part(layers: Sequence[Any]) -> None:
+    """Gives each its own memory again."""
+    for layer in layers:
+        joined = getattr(layer, "joined", None)
+        if joined is None:
+            continue
+        with _as_it_is():
+            layer.weight.data = layer.weight.data.clone()
+            if layer.bias is not None:
+                layer.bias.data = layer.bias.data.clone()
+        state = layer.weight.quant_state
+        if state is not None:
+            state.absmax = state.absmax.clone()
+        joined.drop()
+        layer.joined = None
