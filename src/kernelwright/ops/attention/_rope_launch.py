@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: MIT
+"""From tensors to a call of kw_rope_tensors, and what such calls are refused for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kernelwright.errors import InvalidArgument
+from kernelwright.ops._handles import handles
+from kernelwright.ops._tensors import (
+    placement,
+    reaches,
+    refuse_freed,
+    refuse_inference,
+    refuse_overlap,
+    require_dtype,
+    span,
+)
+from kernelwright.ops.attention import _rope_reference as reference
+from kernelwright.ops.attention._checks import FLOATS
+from kernelwright.ops.attention._launch import adjacent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from kernelwright._library import Library
+
+NAME, MOST_D = "rope", 65536
+
+
+def _floats() -> tuple[Any, ...]:
+    import torch
+
+    return tuple(getattr(torch, name) for name in FLOATS)
+
+
+def _require_place(name: str, tensor: Tensor, first: str, x: Tensor) -> None:
+    if tensor.device != x.device:
+        raise InvalidArgument(
+            f"{NAME}: {name} is on {tensor.device}, but {first} is on {x.device}; move one of them (.to())"
+        )
+
+
+def _check_table(name: str, table: Tensor, x: Tensor, rotary_dim: int, first: str) -> None:
+    require_dtype(NAME, name, table, _floats())
+    _require_place(name, table, first, x)
+    batch, _, rows, _ = x.shape
+    if table.dim() not in (2, 3) or table.shape[-1] not in (rotary_dim, rotary_dim // 2):
+        raise InvalidArgument(
+            f"{NAME}: {name} has shape {tuple(table.shape)}, but with rotary_dim {rotary_dim} must be "
+            f"[places, {rotary_dim // 2} or {rotary_dim}], or have a first dimension of batches"
+        )
+    if table.dim() == 3 and (table.shape[0] not in (1, batch) or table.shape[1] != rows):
+        raise InvalidArgument(
+            f"{NAME}: {name} has shape {tuple(table.shape)}, but as {first} has {tuple(x.shape)} must have 1 or {batch} "
+            f"batches of {rows} rows"
+        )
+
+
+def _check_positions(positions: Tensor | None, cos: Tensor, x: Tensor, first: str) -> None:
+    import torch
+
+    batch, _, rows, _ = x.shape
+    if positions is None:
+        if cos.dim() == 2 and cos.shape[0] < rows:
+            raise InvalidArgument(f"{NAME}: cos has {cos.shape[0]} places, but {first} has {rows} rows")
+        return
+    require_dtype(NAME, "positions", positions, (torch.int32, torch.int64))
+    _require_place("positions", positions, first, x)
+    if cos.dim() == 3:
+        raise InvalidArgument(
+            f"{NAME}: positions choose rows of a table [places, n], but cos has shape {tuple(cos.shape)}, a row for "
+            "each row already"
+        )
+    if positions.shape != (batch,) and positions.shape not in ((batch, rows), (1, rows)):
+        raise InvalidArgument(
+            f"{NAME}: positions has shape {tuple(positions.shape)}, but must have ({batch},), the places of first "
+            f"rows, or ({batch} or 1, {rows}), those of all"
+        )
+    if rows and not cos.shape[0]:
+        raise InvalidArgument(f"{NAME}: cos has no places")
+
+
+def check(
+    x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, rotary_dim: int,
+    interleaved: bool, inverse: bool, first: str = "x",  # noqa: ARG001
+) -> None:  # fmt: skip
+    if x.dim() != 4:
+        raise InvalidArgument(
+            f"{NAME}: {first} has shape {tuple(x.shape)}, but must have dimensions [batch, heads, rows, d]"
+        )
+    require_dtype(NAME, first, x, _floats())
+    d = x.shape[3]
+    if d > MOST_D or rotary_dim < 2 or rotary_dim > d or rotary_dim % 2:
+        raise InvalidArgument(
+            f"{NAME}: rotary_dim is {rotary_dim}, and rows of {first} have {d} elements: even numbers from 2 to as many "
+            f"as a row has, which are {MOST_D} at most, are supported"
+        )
+    _check_table("cos", cos, x, rotary_dim, first)
+    _check_table("sin", sin, x, rotary_dim, first)
+    if sin.shape != cos.shape or sin.dtype != cos.dtype:
+        raise InvalidArgument(
+            f"{NAME}: sin has shape {tuple(sin.shape)} and dtype {sin.dtype}, but cos {tuple(cos.shape)} and {cos.dtype}"
+        )
+    _check_positions(positions, cos, x, first)
+
+
+def check_pair(q: Tensor, k: Tensor, *options: Any) -> None:
+    check(q, *options, first="q")
+    require_dtype(NAME, "k", k, (q.dtype,))
+    _require_place("k", k, "q", q)
+    if k.dim() != 4 or (k.shape[0], k.shape[2], k.shape[3]) != (q.shape[0], q.shape[2], q.shape[3]):
+        raise InvalidArgument(
+            f"{NAME}: k has shape {tuple(k.shape)}, but as q has {tuple(q.shape)} must have [{q.shape[0]}, heads, "
+            f"{q.shape[2]}, {q.shape[3]}]"
+        )
+
+
+def check_inplace(x: Tensor, *options: Any) -> None:
+    check(x, *options)
+    refuse_inference(NAME, "x", x)
+    refuse_overlap(NAME, "x", x)
+
+
+# --- without values ---------------------------------------------------------------
+
+
+def fake(x: Tensor, *options: Any) -> Tensor:
+    import torch
+
+    check(x, *options)
+    return torch.empty_like(x)
+
+
+def fake_pair(q: Tensor, k: Tensor, *options: Any) -> tuple[Tensor, Tensor]:
+    import torch
+
+    check_pair(q, k, *options)
+    return torch.empty_like(q), torch.empty_like(k)
+
+
+def fake_inplace(x: Tensor, *options: Any) -> None:
+    check_inplace(x, *options)
+
+
+# --- the implementations ----------------------------------------------------------
+
+
+def _table(table: Tensor, x: Tensor) -> Tensor:
+    """Of a type that kernels read beside x: its own, or float32, which has all numbers of those that are shorter."""
+    import torch
+
+    return adjacent(table if table.dtype in (x.dtype, torch.float32) else table.float())
+
+
+def _positions(positions: Tensor | None) -> Tensor | None:
+    import torch
+
+    if positions is None or positions.dtype == torch.int32:
+        return positions
+    return positions.clamp(-(2**31), 2**31 - 1).to(torch.int32)
+
+
+def _caller(library: Library, key: str) -> Callable[..., None]:
+    """call(outputs, inputs, options), with rows whose elements are adjacent."""
+    place, at = placement(library, key), None
+    from_tensor: Callable[[Tensor], int] | None = at
+
+    def call(outs: tuple[Tensor, ...], given: tuple[Tensor, ...], options: tuple[Any, ...]) -> None:
+        nonlocal from_tensor
+        from_tensor = from_tensor or handles(library)
+        cos, sin, positions, rotary_dim, interleaved, inverse = options
+        x, missing = given[0], (None,) * (2 - len(given))
+        _, stream = place(x)
+        tensors = *outs, *missing, *given, *missing, _table(cos, x), _table(sin, x), _positions(positions)
+        addresses = [None if t is None else from_tensor(t) for t in tensors]
+        library.call("kw_rope_tensors", stream, *addresses, rotary_dim, interleaved, inverse)
+
+    return call
+
+
+def _made(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The result, and what a kernel can write to: the same, but where rows of the result have gaps."""
+    import torch
+
+    out = torch.empty_like(x)
+    return out, adjacent(out)
+
+
+def _runner(library: Library, key: str) -> Callable[..., tuple[Tensor, ...]]:
+    call = _caller(library, key)
+
+    def run(given: tuple[Tensor, ...], options: tuple[Any, ...]) -> tuple[Tensor, ...]:
+        made = [_made(x) for x in given]
+        call(tuple(written for _, written in made), tuple(map(adjacent, given)), options)
+        return tuple(out if out is written else out.copy_(written) for out, written in made)
+
+    return run
+
+
+def bind(library: Library, key: str) -> Callable[..., Tensor]:
+    import torch
+
+    run = _runner(library, key)
+
+    def rope(x: Tensor, *options: Any) -> Tensor:
+        check(x, *options)
+        refuse_freed(NAME, x=x, cos=options[0], sin=options[1], positions=options[2])
+        return reference.rope(x, *options) if x.dtype == torch.float64 else run((x,), options)[0]
+
+    return rope
+
+
+def bind_pair(library: Library, key: str) -> Callable[..., tuple[Tensor, ...]]:
+    import torch
+
+    run = _runner(library, key)
+
+    def rope(q: Tensor, k: Tensor, *options: Any) -> tuple[Tensor, ...]:
+        check_pair(q, k, *options)
+        refuse_freed(NAME, q=q, k=k, cos=options[0], sin=options[1], positions=options[2])
+        return reference.pair(q, k, *options) if q.dtype == torch.float64 else run((q, k), options)
+
+    return rope
+
+
+def _apart(x: Tensor, options: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What is read beside x, copied where it shares memory with it."""
+    if not x.numel():
+        return options
+    written = span(x)
+    tensors = (t.clone() if t is not None and t.numel() and reaches(t, *written) else t for t in options[:3])
+    return *tensors, *options[3:]
+
+
+def bind_inplace(library: Library, key: str) -> Callable[..., None]:
+    import torch
+
+    call, changed = _caller(library, key), torch.autograd.graph.increment_version
+
+    def rope(x: Tensor, *options: Any) -> None:
+        check_inplace(x, *options)
+        refuse_freed(NAME, x=x, cos=options[0], sin=options[1], positions=options[2])
+        options = _apart(x, options)
+        if x.dtype == torch.float64:
+            return reference.inplace(x, *options)
+        mine = adjacent(x)
+        call((mine,), (mine,), options)
+        changed(x)
+        if mine is not x:
+            x.copy_(mine)
+        return None
+
+    return rope

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: MIT
+"""Rotary position embeddings of queries and keys, forward and backward, also in place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kernelwright.errors import InvalidArgument
+from kernelwright.ops._calls import calls
+from kernelwright.ops._record import Backward, Op, Overload
+from kernelwright.ops.attention import _rope_cases as cases
+from kernelwright.ops.attention import _rope_launch as kernels
+from kernelwright.ops.attention import _rope_reference as reference
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def _rows_at(x: Tensor, seq_dim: int) -> bool:
+    """Whether rows are dimension 1, and heads 2."""
+    if seq_dim not in (-2, -3, 1, 2):
+        raise InvalidArgument(
+            f"rope: seq_dim is {seq_dim}, but must be -2 (x is [batch, heads, rows, d]) or -3 ([batch, rows, heads, d])"
+        )
+    if x.dim() != 4:
+        raise InvalidArgument(f"rope: x has shape {tuple(x.shape)}, but must have four dimensions")
+    return seq_dim in (1, -3)
+
+
+def rope(
+    x: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    *,
+    k: Tensor | None = None,
+    positions: Tensor | None = None,
+    rotary_dim: int | None = None,
+    seq_dim: int = -2,
+    interleaved: bool = False,
+    inverse: bool = False,
+    inplace: bool = False,
+) -> Any:
+    """Rotary position embeddings: turns pairs (a, b) of a row's first elements by the angle of the row's place, to
+    `(a * cos - b * sin, b * cos + a * sin)`.
+
+    x            [batch, heads, rows, d] of any strides, float32, float16 or bfloat16, on the CPU or a GPU; computed in
+                 float32. float64 works too, for checking gradients: it is computed in plain torch
+    k            keys beside queries in x, turned in the same launch: like x, with heads of their own number
+    cos, sin     [places, n], or a row for each of x's, [batch or 1, rows, n]; of x's dtype or float32 (others are
+                 converted). n is rotary_dim / 2, as flash-attn has it, or rotary_dim, as transformers has it: an entry
+                 for each element of x, equal for both of a pair. No gradients are taken by them
+    positions    which row of [places, n] each row has, int32 or int64: [batch or 1, rows], or [batch], the place of the
+                 first row, from which on they are counted. None: 0, 1, 2 .... What is outside takes the nearest row
+    rotary_dim   how many elements are turned; others stay. None: all, where n is d, else 2 * n
+    seq_dim      -3: x and k are [batch, rows, heads, d]
+    interleaved  pairs are neighbours (GPT-J), else the first half of the elements and the second (GPT-NeoX, Llama)
+    inverse      turn back
+    inplace      write to x and k themselves. No gradients are recorded then
+
+    Returns the turned x, or the pair (x, k) with k; in memory their dimensions are in the order of the arguments'.
+    Differentiable in x and k.
+
+    >>> q, k = kernelwright.rope(q, cos, sin, k=k)
+    """
+    rows_first = _rows_at(x, seq_dim)
+    given = [x] if k is None else [x, k]
+    if rows_first:
+        given = [t.transpose(1, 2) if t.dim() == 4 else t for t in given]
+    width = cos.shape[-1] if cos.dim() else 0
+    turning = rotary_dim if rotary_dim is not None else width if width == x.shape[3] else 2 * width
+    options = cos, sin, positions, turning, interleaved, inverse
+    op = calls.rope
+    if inplace:
+        if k is not None:
+            kernels.check_pair(*given, *options)  # before anything is written
+        for tensor in given:
+            op.inplace(tensor, *options)
+        return x if k is None else (x, k)
+    found = [op.default(*given, *options)] if k is None else op.pair(*given, *options)
+    if rows_first:
+        found = [t.transpose(1, 2) for t in found]
+    return found[0] if k is None else tuple(found)
+
+
+# --- gradients: the turn back -----------------------------------------------------
+
+
+def _saver(tensors: int) -> Any:
+    def save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG001 - torch passes it by name
+        ctx.save_for_backward(*inputs[tensors : tensors + 3])
+        ctx.options = *inputs[tensors + 3 : -1], not inputs[-1]
+
+    return save
+
+
+def _gradient(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+    return calls.rope.default(grad, *ctx.saved_tensors, *ctx.options), *(None,) * 6
+
+
+def _gradients_of_pair(ctx: Any, grad_q: Tensor, grad_k: Tensor) -> tuple[Any, ...]:
+    return *calls.rope.pair(grad_q, grad_k, *ctx.saved_tensors, *ctx.options), *(None,) * 6
+
+
+_OPTIONS = "Tensor cos, Tensor sin, Tensor? positions, int rotary_dim, bool interleaved, bool inverse"
+_FIXED = ("cos", "sin", "positions")
+
+OP = Op(
+    name="rope",
+    doc="rotary position embeddings of queries and keys, in either layout, forward and backward (also in place)",
+    function=rope,
+    overloads=(
+        Overload(
+            name="default",
+            schema=f"(Tensor x, {_OPTIONS}) -> Tensor",
+            bind=kernels.bind,
+            fake=kernels.fake,
+            reference=reference.rope,
+            backward=Backward(_saver(1), _gradient),
+            terms=reference.terms,
+            fixed=_FIXED,
+        ),
+        Overload(
+            name="pair",
+            schema=f"(Tensor q, Tensor k, {_OPTIONS}) -> (Tensor, Tensor)",
+            bind=kernels.bind_pair,
+            fake=kernels.fake_pair,
+            reference=reference.pair,
+            backward=Backward(_saver(2), _gradients_of_pair),
+            terms=reference.terms_of_pair,
+            fixed=_FIXED,
+        ),
+        Overload(
+            name="inplace",
+            schema=f"(Tensor(a!) x, {_OPTIONS}) -> ()",
+            bind=kernels.bind_inplace,
+            fake=kernels.fake_inplace,
+            reference=reference.inplace,
+            in_python="whether views of other layouts share memory is found out in Python",
+            fixed=_FIXED,
+        ),
+    ),
+    cases=cases.CASES,
+    roles=cases.ROLES,
+    benchmarks=cases.BENCHMARKS,
+    make=cases.make,
+    bytes=cases.traffic,
+    flops=cases.flops,
+    tolerances=cases.TOLERANCES,
+    selfcheck=cases.selfcheck,
+    eager=cases.EAGER,
+)
