@@ -28,8 +28,8 @@ kw_status use_threads() {
   return kw_set_num_threads(wanted);
 }
 
-// Those that torch gives a new tensor like this one: the same where it has no gaps, else without gaps in the same order.
-// False where elements share a place, or it takes more to say.
+// Those that torch gives a new tensor like this one: its own where it has no gaps, else the order of its dimensions
+// without gaps. False where elements share a place, or there are none.
 bool dense_strides(const kw_tensor& other, int64_t* strides) {
   int order[kMostDims];  // dimensions from the innermost on
   int64_t next = 1;

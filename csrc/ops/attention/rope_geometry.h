@@ -7,7 +7,7 @@ namespace kw {
 // An enum, since a constant of a namespace is a symbol in every image that sees it.
 enum : int {
   kRopeThreads = 256,  // of a block, at most
-  kRopeHeads = 4,      // of a thread, at most, all turned by the same angles
+  kRopeHeads = 2,      // of a thread, at most, all turned by the same angles
 };
 
 }  // namespace kw

@@ -59,9 +59,8 @@ def _function_for(own: Callable[..., Any], interleaved: bool) -> Callable[..., A
         unsqueeze_dim = kwargs.get("unsqueeze_dim", 1)
         if args or kwargs.keys() - {"unsqueeze_dim"} or not _serves(q, k, cos, sin, unsqueeze_dim):
             return own(q, k, cos, sin, *args, **kwargs)
-        return rope(
-            q, cos, sin, k=k, rotary_dim=cos.shape[-1], seq_dim=-2 if unsqueeze_dim == 1 else -3, interleaved=interleaved
-        )
+        seq_dim = -2 if unsqueeze_dim == 1 else -3
+        return rope(q, cos, sin, k=k, rotary_dim=cos.shape[-1], seq_dim=seq_dim, interleaved=interleaved)
 
     return apply_rotary_pos_emb
 

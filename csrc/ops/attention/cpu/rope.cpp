@@ -99,7 +99,8 @@ constexpr int64_t kGrain = 16384;
 static void will_write_heads(const Rope& a, const HeadTensor& t, int64_t heads) {
   const int64_t count = a.batch * heads * a.rows * a.d;
   const int64_t last = (a.batch - 1) * t.batch + (heads - 1) * t.head + (a.rows - 1) * t.row + a.d;
-  if (heads > 0 && t.batch > 0 && t.head > 0 && t.row > 0 && last == count) will_write(t.data, count * size_of(a.dtype));
+  const bool ahead = t.batch > 0 && t.head > 0 && t.row > 0;
+  if (heads > 0 && ahead && last == count) will_write(t.data, count * size_of(a.dtype));
 }
 
 kw_status rope(const Rope& args) {

@@ -12,35 +12,31 @@
 
 namespace kw {
 
-// Elements of type T from `from` on, `step` apart.
+// kCount elements of type T, in as few loads as there are.
 template <class T, int kCount>
-__device__ __forceinline__ void read_table(const char* from, int step, bool vectors, float (&to)[kCount]) {
-  constexpr int kBytes = kCount * T::kSize < 16 ? T::kSize : 16, kEach = kBytes / T::kSize;
-  if (vectors) {
+__device__ __forceinline__ void read_table(const char* from, float (&to)[kCount]) {
+  constexpr int kBytes = kCount * T::kSize < 16 ? kCount * T::kSize : 16, kEach = kBytes / T::kSize;
 #pragma unroll
-    for (int i = 0; i < kCount; i += kEach) {
-      Unit<T, kBytes> unit;
-      load<kBytes>(from + i * T::kSize, unit.word);
-      unit.unpack(to + i);
-    }
-  } else {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      Unit<T, T::kSize> one;
-      load<T::kSize>(from + i * step * T::kSize, one.word);
-      one.unpack(to + i);
-    }
+  for (int i = 0; i < kCount; i += kEach) {
+    Unit<T, kBytes> unit;
+    load<kBytes>(from + i * T::kSize, unit.word);
+    unit.unpack(to + i);
   }
 }
 
 template <class T, int kCount>
-__device__ __forceinline__ void read_angles(const KwRopeParams& p, const KwRopeTable& table, u32 batch, int place,
-                                            int pair, float (&to)[kCount]) {
-  const char* const row = table.data + batch * table.batch + place * table.row;
-  if (T::kSize == 4 || p.wide != 0) {
-    read_table<Float32>(row + pair * p.step * Float32::kSize, p.step, p.vectors != 0, to);
+__device__ __forceinline__ void read_angles(const KwRopeParams& p, u32 batch, int place, int pair, float (&cos)[kCount],
+                                            float (&sin)[kCount]) {
+  const bool wide = T::kSize == 4 || p.wide != 0;
+  const i64 at = static_cast<i64>(pair) * p.step * (wide ? Float32::kSize : T::kSize);
+  const char* const from = p.cos.data + batch * p.cos.batch + place * p.cos.row + at;
+  const char* const other = p.sin.data + batch * p.sin.batch + place * p.sin.row + at;
+  if (wide) {
+    read_table<Float32>(from, cos);
+    read_table<Float32>(other, sin);
   } else {
-    read_table<T>(row + pair * p.step * T::kSize, p.step, p.vectors != 0, to);
+    read_table<T>(from, cos);
+    read_table<T>(other, sin);
   }
 }
 
@@ -58,10 +54,11 @@ __device__ __forceinline__ int rope_place(const KwRopeParams& p, u32 batch, u32 
 // kBytes of a head twice: of first and second elements of pairs, or of neighbours.
 template <class T, int kBytes>
 struct RopeItem {
-  static constexpr int kCount = kBytes / T::kSize;
-  Unit<T, kBytes> first, second;
+  using Words = Unit<T, kBytes>;
+  static constexpr int kCount = Words::kCount;
+  Words first, second;
 
-  __device__ __forceinline__ void turn_halves(const float (&cos)[kCount], const float (&sin)[kCount]) {
+  __device__ __forceinline__ void turn(const float (&cos)[kCount], const float (&sin)[kCount]) {
     float x[kCount], y[kCount];
     first.unpack(x);
     second.unpack(y);
@@ -75,18 +72,36 @@ struct RopeItem {
     second.pack(y);
   }
 
-  __device__ __forceinline__ void turn_neighbours(const float (&cos)[kCount], const float (&sin)[kCount]) {
-    float x[2 * kCount];
-    first.unpack(x);
-    second.unpack(x + kCount);
+  // From neighbours to first and second elements.
+  __device__ __forceinline__ void part() {
+    if constexpr (kCount == 1) return;
+    const RopeItem from = *this;
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      const float turned = turned_first(x[2 * i], x[2 * i + 1], cos[i], sin[i]);
-      x[2 * i + 1] = turned_second(x[2 * i], x[2 * i + 1], cos[i], sin[i]);
-      x[2 * i] = turned;
+    for (int i = 0; i < Words::kWords; ++i) {
+      const u32 a = from.word(2 * i), b = from.word(2 * i + 1);
+      first.word[i] = T::kSize == 4 ? a : (a & 0xffffu) | b << 16;
+      second.word[i] = T::kSize == 4 ? b : a >> 16 | (b & 0xffff0000u);
     }
-    first.pack(x);
-    second.pack(x + kCount);
+  }
+
+  // And back.
+  __device__ __forceinline__ void join() {
+    if constexpr (kCount == 1) return;
+    const RopeItem from = *this;
+#pragma unroll
+    for (int i = 0; i < Words::kWords; ++i) {
+      const u32 a = from.first.word[i], b = from.second.word[i];
+      word(2 * i) = T::kSize == 4 ? a : (a & 0xffffu) | b << 16;
+      word(2 * i + 1) = T::kSize == 4 ? b : a >> 16 | (b & 0xffff0000u);
+    }
+  }
+
+ private:
+  __device__ __forceinline__ u32& word(int i) {
+    return i < Words::kWords ? first.word[i] : second.word[i - Words::kWords];
+  }
+  __device__ __forceinline__ u32 word(int i) const {
+    return i < Words::kWords ? first.word[i] : second.word[i - Words::kWords];
   }
 };
 
@@ -127,8 +142,7 @@ __device__ __forceinline__ void rope_run(const KwRopeParams& p) {
   float cos[kCount] = {}, sin[kCount] = {};
   if (turns) {
     const int place = rope_place(p, batch, row), pair = static_cast<int>(item) * kCount;
-    read_angles<T>(p, p.cos, batch, place, pair, cos);
-    read_angles<T>(p, p.sin, batch, place, pair, sin);
+    read_angles<T>(p, batch, place, pair, cos, sin);
 #pragma unroll
     for (int i = 0; i < kCount; ++i) sin[i] = p.inverse != 0 ? -sin[i] : sin[i];
   }
@@ -145,8 +159,11 @@ __device__ __forceinline__ void rope_run(const KwRopeParams& p) {
   for (int i = 0; i < kRopeHeads; ++i) {
     const u32 head = group + i * p.groups;
     if (head >= p.heads) break;
-    if (turns && p.interleaved == 0) items[i].turn_halves(cos, sin);
-    if (turns && p.interleaved != 0) items[i].turn_neighbours(cos, sin);
+    if (turns) {
+      if (p.interleaved != 0) items[i].part();
+      items[i].turn(cos, sin);
+      if (p.interleaved != 0) items[i].join();
+    }
     char* const to = rope_head(p, p.q_out, p.k_out, batch, head, row);
     store<kBytes>(to + at.first, items[i].first.word);
     if (at.both) store<kBytes>(to + at.second, items[i].second.word);

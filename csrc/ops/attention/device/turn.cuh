@@ -6,9 +6,7 @@
 
 namespace kw {
 
-__device__ __forceinline__ float turned_first(float x, float y, float cos, float sin) {
-  return fmaf(x, cos, -y * sin);
-}
+__device__ __forceinline__ float turned_first(float x, float y, float cos, float sin) { return fmaf(x, cos, -y * sin); }
 
 __device__ __forceinline__ float turned_second(float x, float y, float cos, float sin) { return fmaf(y, cos, x * sin); }
 

@@ -45,7 +45,7 @@ struct Plan {
 inline Plan plan_for(const Rope& a, const Device& device) {
   constexpr int64_t kBusy = 1024;  // threads a multiprocessor
   Plan plan{};
-  plan.vectors = heads_in_vectors(a);
+  plan.vectors = heads_in_vectors(a) && tables_in_vectors(a);
   const int64_t count = plan.vectors ? kVector / size_of(a.dtype) : 1;
   plan.turning = a.pairs / count;
   plan.items = plan.turning + (in_place(a) ? 0 : ratio_up(a.d - 2 * a.pairs, 2 * count));
@@ -74,7 +74,7 @@ inline KwRopeParams params_of(const Rope& a, const Plan& plan) {
   p.cos = table_of(a.cos, table_size), p.sin = table_of(a.sin, table_size);
   p.positions = a.positions, p.positions_batch = a.positions_batch, p.positions_row = a.positions_row;
   p.adds_row = a.adds_row, p.places = static_cast<int>(a.places), p.step = static_cast<int>(a.step);
-  p.wide = a.table_dtype == KW_FLOAT32, p.vectors = tables_in_vectors(a);
+  p.wide = a.table_dtype == KW_FLOAT32;
   p.items = static_cast<unsigned>(plan.items), p.turning = static_cast<unsigned>(plan.turning);
   p.groups = static_cast<unsigned>(plan.groups), p.row_threads = static_cast<unsigned>(plan.items * plan.groups);
   p.heads = static_cast<unsigned>(a.q_heads + a.k_heads), p.q_heads = static_cast<unsigned>(a.q_heads);

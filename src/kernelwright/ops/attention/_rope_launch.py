@@ -54,8 +54,8 @@ def _check_table(name: str, table: Tensor, x: Tensor, rotary_dim: int, first: st
         )
     if table.dim() == 3 and (table.shape[0] not in (1, batch) or table.shape[1] != rows):
         raise InvalidArgument(
-            f"{NAME}: {name} has shape {tuple(table.shape)}, but as {first} has {tuple(x.shape)} must have 1 or {batch} "
-            f"batches of {rows} rows"
+            f"{NAME}: {name} has shape {tuple(table.shape)}, but as {first} has {tuple(x.shape)} must have "
+            f"1 or {batch} batches of {rows} rows"
         )
 
 
@@ -83,10 +83,11 @@ def _check_positions(positions: Tensor | None, cos: Tensor, x: Tensor, first: st
         raise InvalidArgument(f"{NAME}: cos has no places")
 
 
-def check(
-    x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, rotary_dim: int,
-    interleaved: bool, inverse: bool, first: str = "x",  # noqa: ARG001
+def _check(
+    first: str, x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, rotary_dim: int,
+    interleaved: bool, inverse: bool,  # noqa: ARG001
 ) -> None:  # fmt: skip
+    """`first` is what the caller calls x."""
     if x.dim() != 4:
         raise InvalidArgument(
             f"{NAME}: {first} has shape {tuple(x.shape)}, but must have dimensions [batch, heads, rows, d]"
@@ -95,20 +96,25 @@ def check(
     d = x.shape[3]
     if d > MOST_D or rotary_dim < 2 or rotary_dim > d or rotary_dim % 2:
         raise InvalidArgument(
-            f"{NAME}: rotary_dim is {rotary_dim}, and rows of {first} have {d} elements: even numbers from 2 to as many "
-            f"as a row has, which are {MOST_D} at most, are supported"
+            f"{NAME}: rotary_dim is {rotary_dim}, and rows of {first} have {d} elements: even numbers from 2 to as "
+            f"many as a row has, which are {MOST_D} at most, are supported"
         )
     _check_table("cos", cos, x, rotary_dim, first)
     _check_table("sin", sin, x, rotary_dim, first)
     if sin.shape != cos.shape or sin.dtype != cos.dtype:
         raise InvalidArgument(
-            f"{NAME}: sin has shape {tuple(sin.shape)} and dtype {sin.dtype}, but cos {tuple(cos.shape)} and {cos.dtype}"
+            f"{NAME}: sin has shape {tuple(sin.shape)} and dtype {sin.dtype}, but cos {tuple(cos.shape)} and "
+            f"{cos.dtype}"
         )
     _check_positions(positions, cos, x, first)
 
 
+def check(x: Tensor, *options: Any) -> None:
+    _check("x", x, *options)
+
+
 def check_pair(q: Tensor, k: Tensor, *options: Any) -> None:
-    check(q, *options, first="q")
+    _check("q", q, *options)
     require_dtype(NAME, "k", k, (q.dtype,))
     _require_place("k", k, "q", q)
     if k.dim() != 4 or (k.shape[0], k.shape[2], k.shape[3]) != (q.shape[0], q.shape[2], q.shape[3]):

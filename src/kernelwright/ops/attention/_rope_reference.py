@@ -74,9 +74,7 @@ def inplace(
     x.copy_(rope(x, cos, sin, positions, rotary_dim, interleaved, inverse))
 
 
-def _terms(
-    x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, rotary_dim: int, interleaved: bool
-) -> Tensor:
+def _terms(x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, rotary_dim: int, interleaved: bool) -> Tensor:
     c, s = (angles(x, table, positions, rotary_dim, interleaved).abs() for table in (cos, sin))
     a, b, rest = _pairs(x.abs(), c.shape[-1], interleaved)
     return _row(a * c + b * s, b * c + a * s, 0 * rest, interleaved)
@@ -87,4 +85,4 @@ def terms(x: Tensor, *options: object) -> tuple[Tensor]:
 
 
 def terms_of_pair(q: Tensor, k: Tensor, *options: object) -> tuple[Tensor, Tensor]:
-    return *terms(q, *options), *terms(k, *options)  # type: ignore[return-value]
+    return *terms(q, *options), *terms(k, *options)

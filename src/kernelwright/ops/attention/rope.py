@@ -63,23 +63,26 @@ def rope(
     >>> q, k = kernelwright.rope(q, cos, sin, k=k)
     """
     rows_first = _rows_at(x, seq_dim)
-    given = [x] if k is None else [x, k]
-    if rows_first:
-        given = [t.transpose(1, 2) if t.dim() == 4 else t for t in given]
     width = cos.shape[-1] if cos.dim() else 0
     turning = rotary_dim if rotary_dim is not None else width if width == x.shape[3] else 2 * width
-    options = cos, sin, positions, turning, interleaved, inverse
+    found = _call((x, k), rows_first, (cos, sin, positions, turning, interleaved, inverse), inplace)
+    return found[0] if k is None else found
+
+
+def _call(
+    given: tuple[Tensor, Tensor | None], rows_first: bool, options: tuple[Any, ...], inplace: bool
+) -> tuple[Tensor, ...]:
+    tensors = [t for t in given if t is not None]
+    seen = [t.transpose(1, 2) if t.dim() == 4 else t for t in tensors] if rows_first else tensors
     op = calls.rope
     if inplace:
-        if k is not None:
-            kernels.check_pair(*given, *options)  # before anything is written
-        for tensor in given:
+        if len(seen) > 1:
+            kernels.check_pair(*seen, *options)  # before anything is written
+        for tensor in seen:
             op.inplace(tensor, *options)
-        return x if k is None else (x, k)
-    found = [op.default(*given, *options)] if k is None else op.pair(*given, *options)
-    if rows_first:
-        found = [t.transpose(1, 2) for t in found]
-    return found[0] if k is None else tuple(found)
+        return tuple(tensors)
+    found = op.pair(*seen, *options) if len(seen) > 1 else (op.default(*seen, *options),)
+    return tuple(t.transpose(1, 2) for t in found) if rows_first else tuple(found)
 
 
 # --- gradients: the turn back -----------------------------------------------------

@@ -38,7 +38,7 @@ def _positions_of_sequences(total: int, cu_seqlens: Tensor, seqlen_offsets: int 
 def _turn(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool, inplace: bool, positions: Tensor | None) -> Tensor:
     options: Any = {"positions": positions, "rotary_dim": 2 * cos.shape[-1], "seq_dim": -3, "interleaved": interleaved}
     if not inplace:
-        return rope(x, cos, sin, **options)  # type: ignore[no-any-return]
+        return rope(x, cos, sin, **options)
     if torch.is_grad_enabled() and x.requires_grad:
         return x.copy_(rope(x, cos, sin, **options))
     rope(x, cos, sin, inplace=True, **options)
@@ -152,10 +152,11 @@ class RotaryEmbedding(torch.nn.Module):
 
     def _tables_for(self, places: int, like: Tensor) -> tuple[Tensor, Tensor]:
         known = self._tables
-        if known is None or known[0].shape[0] < places or known[0].dtype != like.dtype or known[0].device != like.device:
+        kept = known is not None and (known[0].dtype, known[0].device) == (like.dtype, like.device)
+        if known is None or not kept or known[0].shape[0] < places:
             # In float32 whatever the module was converted to: angles of far places need its digits.
             powers = torch.arange(0, self.dim, 2, dtype=torch.float32, device=like.device) / self.dim
-            angles = torch.outer(torch.arange(places, dtype=torch.float32, device=like.device), self.base**-powers)
+            angles = torch.arange(places, dtype=torch.float32, device=like.device).unsqueeze(1) * self.base**-powers
             known = self._tables = angles.cos().to(like.dtype), angles.sin().to(like.dtype)
         return known
 
