@@ -21,7 +21,7 @@ pytestmark = [
 
 # Norms and gated MLPs of two layers: with norms of heads, with four norms a layer, one activation that is not SiLU.
 EXPECTED = {
-    "llama": (5, 2), "qwen2": (5, 2), "qwen3": (9, 2), "gemma2": (9, 0), "gemma3": (13, 0), "mistral": (5, 2),
+    "llama": (5, 2), "qwen2": (5, 2), "qwen3": (9, 2), "gemma2": (9, 2), "gemma3": (13, 2), "mistral": (5, 2),
     "phi": (3, 0), "phi3": (5, 2), "mixtral": (5, 0), "qwen3-moe": (9, 0),
 }  # fmt: skip
 

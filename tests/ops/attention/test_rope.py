@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import kernelwright
-from kernelwright import errors
+from kernelwright import _library, errors
 
 pytestmark = pytest.mark.torch
 
@@ -124,22 +124,20 @@ def test_positions(dtype, kind, device):
 
 
 @pytest.mark.parametrize("dtype", list(ROUNDING))
-def test_in_place(dtype, device):
-    q, k = (draw(2, heads, 5, 32, seed=heads, device=device).to(getattr(torch, dtype)) for heads in (4, 1))
-    angles = draw(1, 5, 8, seed=9, device=device)
-    cos, sin = angles[0].cos().float(), angles[0].sin().float()
-    expected = kernelwright.rope(q, cos, sin, k=k)
-    both = q.new_full((2, 5, 7, 32), 99.0)
-    views = both[:, :, :4].transpose(1, 2).copy_(q), both[:, :, 5:6].transpose(1, 2).copy_(k)
-    found = kernelwright.rope(views[0], cos, sin, k=views[1], inplace=True)
-    for y, view, other in zip(found, views, expected, strict=True):
-        assert y is view
-        assert torch.equal(view, other)
-    assert (both[:, :, 4] == 99).all()
-    assert (both[:, :, 6] == 99).all()
-    q.requires_grad_()
-    with pytest.raises(errors.Unsupported, match="records no gradients"):
-        kernelwright.rope(q, cos, sin, inplace=True)
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_in_place_from_c(dtype, interleaved):
+    """Results may take the place of arguments; what is not turned is not touched."""
+    kind, library = getattr(torch, dtype), _library.load()
+    q, k = (draw(2, heads, 5, 40, seed=heads).to(kind) for heads in (4, 1))
+    angles = draw(9, 16, seed=9)
+    cos, sin = angles.cos().to(kind), angles.sin().to(kind)
+    first = torch.tensor([0, 3], dtype=torch.int32)
+    expected = kernelwright.rope(q, cos, sin, k=k, positions=first, interleaved=interleaved)
+    at = [t.data_ptr() for t in (q, k, q, k, cos, sin, first)]
+    code = library.constants[f"KW_{dtype.upper()}"]
+    library.call("kw_rope", library.constants["KW_CPU"], None, *at, 2, 4, 1, 5, 9, 40, 32, code, interleaved, 0)
+    for found, other in zip((q, k), expected, strict=True):
+        assert torch.equal(found, other)
 
 
 @pytest.mark.parametrize("interleaved", [False, True])
@@ -210,8 +208,7 @@ X, TABLE = (2, 3, 4, 16), (4, 8)
         ({"positions": (2,), "cos": (1, 4, 8), "sin": (1, 4, 8)}, "a row for each row already"),
     ],
 )
-@pytest.mark.parametrize("inplace", [False, True])
-def test_refusals(changes, words, inplace, device):
+def test_refusals(changes, words, device):
     shapes = {"x": X, "cos": TABLE, "sin": TABLE, **{name: of for name, of in changes.items() if isinstance(of, tuple)}}
     given = {name: torch.zeros(shape, device=device) for name, shape in shapes.items()}
     if "positions" in given:
@@ -219,7 +216,7 @@ def test_refusals(changes, words, inplace, device):
     options = {name: of for name, of in changes.items() if not isinstance(of, tuple)}
     first = [given.pop(name) for name in ("x", "cos", "sin")]
     with pytest.raises(errors.InvalidArgument, match=words):
-        kernelwright.rope(*first, **given, **options, inplace=inplace)
+        kernelwright.rope(*first, **given, **options)
 
 
 def test_types_are_refused(device):
@@ -230,5 +227,3 @@ def test_types_are_refused(device):
         kernelwright.rope(x, table, table, k=x.half())
     with pytest.raises(errors.InvalidDtype, match="positions has dtype"):
         kernelwright.rope(x, table, table, positions=torch.zeros(2, device=device))
-    with pytest.raises(errors.InvalidArgument, match="several of its elements may lie in one place"):
-        kernelwright.rope(x[:1].expand(2, 3, 4, 16), table, table, inplace=True)

@@ -46,7 +46,7 @@ _FORMS: tuple[tuple[tuple[int, ...], Mapping[str, Any]], ...] = (
     ((2, 0, 3, 16), {"kv_heads": 0}),
 )  # fmt: skip
 _DTYPES = ("float32", "float16", "bfloat16")
-_OVERLOADS = ("default", "pair", "inplace")
+_OVERLOADS = ("default", "pair")
 ROLES = {"small": (2, 3, 5, 30), "aligned": (2, 4, 3, 64)}
 CASES = tuple(
     Case(overload, shape, dtype, more) for overload in _OVERLOADS for shape, more in _FORMS for dtype in _DTYPES
@@ -83,7 +83,7 @@ def make(case: Case, device: Any, generator: Any) -> tuple[Any, ...]:
     if "positions" in options:  # some that are not there, too
         shape = (batch,) if options["positions"] == "first" else (batch, rows)
         drawn = torch.randint(-2, first[0] + 2, shape, generator=generator, device=device)
-        positions = drawn.to(torch.int32 if options["positions"] == "first" else torch.int64)
+        positions = drawn.to(torch.int32)
     q = draw(heads)
     given = (q, draw(options["kv_heads"])) if case.overload == "pair" else (q,)
     last = rotary, options.get("interleaved", False), options.get("inverse", False)

@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import InvalidArgument
 from kernelwright.ops._handles import handles
-from kernelwright.ops._tensors import (
-    placement,
-    reaches,
-    refuse_freed,
-    refuse_inference,
-    refuse_overlap,
-    require_dtype,
-    span,
-)
+from kernelwright.ops._tensors import placement, refuse_freed, require_dtype
 from kernelwright.ops.attention import _rope_reference as reference
 from kernelwright.ops.attention._checks import FLOATS
 from kernelwright.ops.attention._launch import adjacent
@@ -83,9 +75,9 @@ def _check_positions(positions: Tensor | None, cos: Tensor, x: Tensor, first: st
         raise InvalidArgument(f"{NAME}: cos has no places")
 
 
-def _check(
-    first: str, x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, rotary_dim: int,
-    interleaved: bool, inverse: bool,  # noqa: ARG001
+def check(
+    x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, rotary_dim: int,
+    interleaved: bool, inverse: bool, *, first: str = "x",  # noqa: ARG001
 ) -> None:  # fmt: skip
     """`first` is what the caller calls x."""
     if x.dim() != 4:
@@ -109,12 +101,11 @@ def _check(
     _check_positions(positions, cos, x, first)
 
 
-def check(x: Tensor, *options: Any) -> None:
-    _check("x", x, *options)
-
-
-def check_pair(q: Tensor, k: Tensor, *options: Any) -> None:
-    _check("q", q, *options)
+def check_pair(
+    q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, rotary_dim: int, interleaved: bool,
+    inverse: bool,
+) -> None:  # fmt: skip
+    check(q, cos, sin, positions, rotary_dim, interleaved, inverse, first="q")
     require_dtype(NAME, "k", k, (q.dtype,))
     _require_place("k", k, "q", q)
     if k.dim() != 4 or (k.shape[0], k.shape[2], k.shape[3]) != (q.shape[0], q.shape[2], q.shape[3]):
@@ -124,31 +115,26 @@ def check_pair(q: Tensor, k: Tensor, *options: Any) -> None:
         )
 
 
-def check_inplace(x: Tensor, *options: Any) -> None:
-    check(x, *options)
-    refuse_inference(NAME, "x", x)
-    refuse_overlap(NAME, "x", x)
-
-
 # --- without values ---------------------------------------------------------------
 
 
-def fake(x: Tensor, *options: Any) -> Tensor:
+def fake(
+    x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, rotary_dim: int, interleaved: bool, inverse: bool
+) -> Tensor:
     import torch
 
-    check(x, *options)
+    check(x, cos, sin, positions, rotary_dim, interleaved, inverse)
     return torch.empty_like(x)
 
 
-def fake_pair(q: Tensor, k: Tensor, *options: Any) -> tuple[Tensor, Tensor]:
+def fake_pair(
+    q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, rotary_dim: int, interleaved: bool,
+    inverse: bool,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     import torch
 
-    check_pair(q, k, *options)
+    check_pair(q, k, cos, sin, positions, rotary_dim, interleaved, inverse)
     return torch.empty_like(q), torch.empty_like(k)
-
-
-def fake_inplace(x: Tensor, *options: Any) -> None:
-    check_inplace(x, *options)
 
 
 # --- the implementations ----------------------------------------------------------
@@ -171,17 +157,17 @@ def _positions(positions: Tensor | None) -> Tensor | None:
 
 def _caller(library: Library, key: str) -> Callable[..., None]:
     """call(outputs, inputs, options), with rows whose elements are adjacent."""
-    place, at = placement(library, key), None
-    from_tensor: Callable[[Tensor], int] | None = at
+    place = placement(library, key)
+    at: Callable[[Tensor], int] | None = None
 
     def call(outs: tuple[Tensor, ...], given: tuple[Tensor, ...], options: tuple[Any, ...]) -> None:
-        nonlocal from_tensor
-        from_tensor = from_tensor or handles(library)
+        nonlocal at
+        at = at or handles(library)
         cos, sin, positions, rotary_dim, interleaved, inverse = options
         x, missing = given[0], (None,) * (2 - len(given))
         _, stream = place(x)
         tensors = *outs, *missing, *given, *missing, _table(cos, x), _table(sin, x), _positions(positions)
-        addresses = [None if t is None else from_tensor(t) for t in tensors]
+        addresses = [None if t is None else at(t) for t in tensors]
         library.call("kw_rope_tensors", stream, *addresses, rotary_dim, interleaved, inverse)
 
     return call
@@ -228,35 +214,5 @@ def bind_pair(library: Library, key: str) -> Callable[..., tuple[Tensor, ...]]:
         check_pair(q, k, *options)
         refuse_freed(NAME, q=q, k=k, cos=options[0], sin=options[1], positions=options[2])
         return reference.pair(q, k, *options) if q.dtype == torch.float64 else run((q, k), options)
-
-    return rope
-
-
-def _apart(x: Tensor, options: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What is read beside x, copied where it shares memory with it."""
-    if not x.numel():
-        return options
-    written = span(x)
-    tensors = (t.clone() if t is not None and t.numel() and reaches(t, *written) else t for t in options[:3])
-    return *tensors, *options[3:]
-
-
-def bind_inplace(library: Library, key: str) -> Callable[..., None]:
-    import torch
-
-    call, changed = _caller(library, key), torch.autograd.graph.increment_version
-
-    def rope(x: Tensor, *options: Any) -> None:
-        check_inplace(x, *options)
-        refuse_freed(NAME, x=x, cos=options[0], sin=options[1], positions=options[2])
-        options = _apart(x, options)
-        if x.dtype == torch.float64:
-            return reference.inplace(x, *options)
-        mine = adjacent(x)
-        call((mine,), (mine,), options)
-        changed(x)
-        if mine is not x:
-            x.copy_(mine)
-        return None
 
     return rope

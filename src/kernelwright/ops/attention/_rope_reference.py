@@ -68,12 +68,6 @@ def pair(
     return rope(q, *options), rope(k, *options)
 
 
-def inplace(
-    x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, rotary_dim: int, interleaved: bool, inverse: bool
-) -> None:
-    x.copy_(rope(x, cos, sin, positions, rotary_dim, interleaved, inverse))
-
-
 def _terms(x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, rotary_dim: int, interleaved: bool) -> Tensor:
     c, s = (angles(x, table, positions, rotary_dim, interleaved).abs() for table in (cos, sin))
     a, b, rest = _pairs(x.abs(), c.shape[-1], interleaved)

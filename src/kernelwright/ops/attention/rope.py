@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Rotary position embeddings of queries and keys, forward and backward, also in place."""
+"""Rotary position embeddings of queries and keys, forward and backward."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ def rope(
     seq_dim: int = -2,
     interleaved: bool = False,
     inverse: bool = False,
-    inplace: bool = False,
 ) -> Any:
     """Rotary position embeddings: turns pairs (a, b) of a row's first elements by the angle of the row's place, to
     `(a * cos - b * sin, b * cos + a * sin)`.
@@ -55,7 +54,6 @@ def rope(
     seq_dim      -3: x and k are [batch, rows, heads, d]
     interleaved  pairs are neighbours (GPT-J), else the first half of the elements and the second (GPT-NeoX, Llama)
     inverse      turn back
-    inplace      write to x and k themselves. No gradients are recorded then
 
     Returns the turned x, or the pair (x, k) with k; in memory their dimensions are in the order of the arguments'.
     Differentiable in x and k.
@@ -65,24 +63,12 @@ def rope(
     rows_first = _rows_at(x, seq_dim)
     width = cos.shape[-1] if cos.dim() else 0
     turning = rotary_dim if rotary_dim is not None else width if width == x.shape[3] else 2 * width
-    found = _call((x, k), rows_first, (cos, sin, positions, turning, interleaved, inverse), inplace)
-    return found[0] if k is None else found
-
-
-def _call(
-    given: tuple[Tensor, Tensor | None], rows_first: bool, options: tuple[Any, ...], inplace: bool
-) -> tuple[Tensor, ...]:
-    tensors = [t for t in given if t is not None]
-    seen = [t.transpose(1, 2) if t.dim() == 4 else t for t in tensors] if rows_first else tensors
-    op = calls.rope
-    if inplace:
-        if len(seen) > 1:
-            kernels.check_pair(*seen, *options)  # before anything is written
-        for tensor in seen:
-            op.inplace(tensor, *options)
-        return tuple(tensors)
-    found = op.pair(*seen, *options) if len(seen) > 1 else (op.default(*seen, *options),)
-    return tuple(t.transpose(1, 2) for t in found) if rows_first else tuple(found)
+    seen = [t.transpose(1, 2) if rows_first and t.dim() == 4 else t for t in (x, k) if t is not None]
+    options = cos, sin, positions, turning, interleaved, inverse
+    found = [calls.rope.default(*seen, *options)] if k is None else calls.rope.pair(*seen, *options)
+    if rows_first:
+        found = [t.transpose(1, 2) for t in found]
+    return found[0] if k is None else tuple(found)
 
 
 # --- gradients: the turn back -----------------------------------------------------
@@ -109,7 +95,7 @@ _FIXED = ("cos", "sin", "positions")
 
 OP = Op(
     name="rope",
-    doc="rotary position embeddings of queries and keys, in either layout, forward and backward (also in place)",
+    doc="rotary position embeddings of queries and keys, in either layout, forward and backward",
     function=rope,
     overloads=(
         Overload(
@@ -130,15 +116,6 @@ OP = Op(
             reference=reference.pair,
             backward=Backward(_saver(2), _gradients_of_pair),
             terms=reference.terms_of_pair,
-            fixed=_FIXED,
-        ),
-        Overload(
-            name="inplace",
-            schema=f"(Tensor(a!) x, {_OPTIONS}) -> ()",
-            bind=kernels.bind_inplace,
-            fake=kernels.fake_inplace,
-            reference=reference.inplace,
-            in_python="whether views of other layouts share memory is found out in Python",
             fixed=_FIXED,
         ),
     ),

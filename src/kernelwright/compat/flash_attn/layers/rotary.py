@@ -37,12 +37,8 @@ def _positions_of_sequences(total: int, cu_seqlens: Tensor, seqlen_offsets: int 
 
 def _turn(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool, inplace: bool, positions: Tensor | None) -> Tensor:
     options: Any = {"positions": positions, "rotary_dim": 2 * cos.shape[-1], "seq_dim": -3, "interleaved": interleaved}
-    if not inplace:
-        return rope(x, cos, sin, **options)
-    if torch.is_grad_enabled() and x.requires_grad:
-        return x.copy_(rope(x, cos, sin, **options))
-    rope(x, cos, sin, inplace=True, **options)
-    return x
+    found: Tensor = rope(x, cos, sin, **options)
+    return x.copy_(found) if inplace else found
 
 
 def apply_rotary_emb(
