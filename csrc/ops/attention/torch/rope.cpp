@@ -28,7 +28,7 @@ kw_status rope_pair(Call& call) {
 
 #define KW_OPTIONS "Tensor cos, Tensor sin, Tensor? positions, int rotary_dim, bool interleaved, bool inverse"
 KW_TORCH(rope, "rope", "(Tensor x, " KW_OPTIONS ") -> Tensor")
-KW_TORCH(rope_pair, "rope.pair", "(Tensor q, Tensor k, " KW_OPTIONS ") -> (Tensor, Tensor)")
+KW_TORCH(rope_pair, "rope.pair", "(Tensor x, Tensor k, " KW_OPTIONS ") -> (Tensor, Tensor)")
 
 }  // namespace
 }  // namespace kw::torch

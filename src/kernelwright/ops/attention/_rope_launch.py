@@ -28,16 +28,14 @@ def _floats() -> tuple[Any, ...]:
     return tuple(getattr(torch, name) for name in FLOATS)
 
 
-def _require_place(name: str, tensor: Tensor, first: str, x: Tensor) -> None:
+def _require_place(name: str, tensor: Tensor, x: Tensor) -> None:
     if tensor.device != x.device:
-        raise InvalidArgument(
-            f"{NAME}: {name} is on {tensor.device}, but {first} is on {x.device}; move one of them (.to())"
-        )
+        raise InvalidArgument(f"{NAME}: {name} is on {tensor.device}, but x is on {x.device}; move one of them (.to())")
 
 
-def _check_table(name: str, table: Tensor, x: Tensor, rotary_dim: int, first: str) -> None:
+def _check_table(name: str, table: Tensor, x: Tensor, rotary_dim: int) -> None:
     require_dtype(NAME, name, table, _floats())
-    _require_place(name, table, first, x)
+    _require_place(name, table, x)
     batch, _, rows, _ = x.shape
     if table.dim() not in (2, 3) or table.shape[-1] not in (rotary_dim, rotary_dim // 2):
         raise InvalidArgument(
@@ -46,21 +44,21 @@ def _check_table(name: str, table: Tensor, x: Tensor, rotary_dim: int, first: st
         )
     if table.dim() == 3 and (table.shape[0] not in (1, batch) or table.shape[1] != rows):
         raise InvalidArgument(
-            f"{NAME}: {name} has shape {tuple(table.shape)}, but as {first} has {tuple(x.shape)} must have "
+            f"{NAME}: {name} has shape {tuple(table.shape)}, but as x has {tuple(x.shape)} must have "
             f"1 or {batch} batches of {rows} rows"
         )
 
 
-def _check_positions(positions: Tensor | None, cos: Tensor, x: Tensor, first: str) -> None:
+def _check_positions(positions: Tensor | None, cos: Tensor, x: Tensor) -> None:
     import torch
 
     batch, _, rows, _ = x.shape
     if positions is None:
         if cos.dim() == 2 and cos.shape[0] < rows:
-            raise InvalidArgument(f"{NAME}: cos has {cos.shape[0]} places, but {first} has {rows} rows")
+            raise InvalidArgument(f"{NAME}: cos has {cos.shape[0]} places, but x has {rows} rows")
         return
     require_dtype(NAME, "positions", positions, (torch.int32, torch.int64))
-    _require_place("positions", positions, first, x)
+    _require_place("positions", positions, x)
     if cos.dim() == 3:
         raise InvalidArgument(
             f"{NAME}: positions choose rows of a table [places, n], but cos has shape {tuple(cos.shape)}, a row for "
@@ -77,41 +75,38 @@ def _check_positions(positions: Tensor | None, cos: Tensor, x: Tensor, first: st
 
 def check(
     x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, rotary_dim: int,
-    interleaved: bool, inverse: bool, *, first: str = "x",  # noqa: ARG001
+    interleaved: bool, inverse: bool,  # noqa: ARG001
 ) -> None:  # fmt: skip
-    """`first` is what the caller calls x."""
     if x.dim() != 4:
-        raise InvalidArgument(
-            f"{NAME}: {first} has shape {tuple(x.shape)}, but must have dimensions [batch, heads, rows, d]"
-        )
-    require_dtype(NAME, first, x, _floats())
+        raise InvalidArgument(f"{NAME}: x has shape {tuple(x.shape)}, but must have dimensions [batch, heads, rows, d]")
+    require_dtype(NAME, "x", x, _floats())
     d = x.shape[3]
     if d > MOST_D or rotary_dim < 2 or rotary_dim > d or rotary_dim % 2:
         raise InvalidArgument(
-            f"{NAME}: rotary_dim is {rotary_dim}, and rows of {first} have {d} elements: even numbers from 2 to as "
+            f"{NAME}: rotary_dim is {rotary_dim}, and rows of x have {d} elements: even numbers from 2 to as "
             f"many as a row has, which are {MOST_D} at most, are supported"
         )
-    _check_table("cos", cos, x, rotary_dim, first)
-    _check_table("sin", sin, x, rotary_dim, first)
+    _check_table("cos", cos, x, rotary_dim)
+    _check_table("sin", sin, x, rotary_dim)
     if sin.shape != cos.shape or sin.dtype != cos.dtype:
         raise InvalidArgument(
             f"{NAME}: sin has shape {tuple(sin.shape)} and dtype {sin.dtype}, but cos {tuple(cos.shape)} and "
             f"{cos.dtype}"
         )
-    _check_positions(positions, cos, x, first)
+    _check_positions(positions, cos, x)
 
 
 def check_pair(
-    q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, rotary_dim: int, interleaved: bool,
+    x: Tensor, k: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, rotary_dim: int, interleaved: bool,
     inverse: bool,
 ) -> None:  # fmt: skip
-    check(q, cos, sin, positions, rotary_dim, interleaved, inverse, first="q")
-    require_dtype(NAME, "k", k, (q.dtype,))
-    _require_place("k", k, "q", q)
-    if k.dim() != 4 or (k.shape[0], k.shape[2], k.shape[3]) != (q.shape[0], q.shape[2], q.shape[3]):
+    check(x, cos, sin, positions, rotary_dim, interleaved, inverse)
+    require_dtype(NAME, "k", k, (x.dtype,))
+    _require_place("k", k, x)
+    if k.dim() != 4 or (k.shape[0], k.shape[2], k.shape[3]) != (x.shape[0], x.shape[2], x.shape[3]):
         raise InvalidArgument(
-            f"{NAME}: k has shape {tuple(k.shape)}, but as q has {tuple(q.shape)} must have [{q.shape[0]}, heads, "
-            f"{q.shape[2]}, {q.shape[3]}]"
+            f"{NAME}: k has shape {tuple(k.shape)}, but as x has {tuple(x.shape)} must have [{x.shape[0]}, heads, "
+            f"{x.shape[2]}, {x.shape[3]}]"
         )
 
 
@@ -128,13 +123,13 @@ def fake(
 
 
 def fake_pair(
-    q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, rotary_dim: int, interleaved: bool,
+    x: Tensor, k: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, rotary_dim: int, interleaved: bool,
     inverse: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     import torch
 
-    check_pair(q, k, cos, sin, positions, rotary_dim, interleaved, inverse)
-    return torch.empty_like(q), torch.empty_like(k)
+    check_pair(x, k, cos, sin, positions, rotary_dim, interleaved, inverse)
+    return torch.empty_like(x), torch.empty_like(k)
 
 
 # --- the implementations ----------------------------------------------------------
@@ -210,9 +205,9 @@ def bind_pair(library: Library, key: str) -> Callable[..., tuple[Tensor, ...]]:
 
     run = _runner(library, key)
 
-    def rope(q: Tensor, k: Tensor, *options: Any) -> tuple[Tensor, ...]:
-        check_pair(q, k, *options)
-        refuse_freed(NAME, q=q, k=k, cos=options[0], sin=options[1], positions=options[2])
-        return reference.pair(q, k, *options) if q.dtype == torch.float64 else run((q, k), options)
+    def rope(x: Tensor, k: Tensor, *options: Any) -> tuple[Tensor, ...]:
+        check_pair(x, k, *options)
+        refuse_freed(NAME, x=x, k=k, cos=options[0], sin=options[1], positions=options[2])
+        return reference.pair(x, k, *options) if x.dtype == torch.float64 else run((x, k), options)
 
     return rope

@@ -61,11 +61,11 @@ def rope(
 
 
 def pair(
-    q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, rotary_dim: int, interleaved: bool,
+    x: Tensor, k: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, rotary_dim: int, interleaved: bool,
     inverse: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     options = cos, sin, positions, rotary_dim, interleaved, inverse
-    return rope(q, *options), rope(k, *options)
+    return rope(x, *options), rope(k, *options)
 
 
 def _terms(x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, rotary_dim: int, interleaved: bool) -> Tensor:
@@ -78,5 +78,5 @@ def terms(x: Tensor, *options: object) -> tuple[Tensor]:
     return (_terms(x, *options[:-1]),)  # type: ignore[arg-type]
 
 
-def terms_of_pair(q: Tensor, k: Tensor, *options: object) -> tuple[Tensor, Tensor]:
-    return *terms(q, *options), *terms(k, *options)
+def terms_of_pair(x: Tensor, k: Tensor, *options: object) -> tuple[Tensor, Tensor]:
+    return *terms(x, *options), *terms(k, *options)

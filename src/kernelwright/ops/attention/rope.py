@@ -86,8 +86,8 @@ def _gradient(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     return calls.rope.default(grad, *ctx.saved_tensors, *ctx.options), *(None,) * 6
 
 
-def _gradients_of_pair(ctx: Any, grad_q: Tensor, grad_k: Tensor) -> tuple[Any, ...]:
-    return *calls.rope.pair(grad_q, grad_k, *ctx.saved_tensors, *ctx.options), *(None,) * 6
+def _gradients_of_pair(ctx: Any, grad_x: Tensor, grad_k: Tensor) -> tuple[Any, ...]:
+    return *calls.rope.pair(grad_x, grad_k, *ctx.saved_tensors, *ctx.options), *(None,) * 6
 
 
 _OPTIONS = "Tensor cos, Tensor sin, Tensor? positions, int rotary_dim, bool interleaved, bool inverse"
@@ -110,7 +110,7 @@ OP = Op(
         ),
         Overload(
             name="pair",
-            schema=f"(Tensor q, Tensor k, {_OPTIONS}) -> (Tensor, Tensor)",
+            schema=f"(Tensor x, Tensor k, {_OPTIONS}) -> (Tensor, Tensor)",
             bind=kernels.bind_pair,
             fake=kernels.fake_pair,
             reference=reference.pair,
