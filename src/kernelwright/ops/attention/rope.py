@@ -16,15 +16,30 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def _rows_at(x: Tensor, seq_dim: int) -> bool:
+def _rows_first(seq_dim: int) -> bool:
     """Whether rows are dimension 1, and heads 2."""
     if seq_dim not in (-2, -3, 1, 2):
         raise InvalidArgument(
             f"rope: seq_dim is {seq_dim}, but must be -2 (x is [batch, heads, rows, d]) or -3 ([batch, rows, heads, d])"
         )
-    if x.dim() != 4:
-        raise InvalidArgument(f"rope: x has shape {tuple(x.shape)}, but must have four dimensions")
     return seq_dim in (1, -3)
+
+
+def _exchanged(x: Any) -> Any:
+    """Heads before rows, or back; what has neither is refused by the operator, in its words."""
+    import torch
+
+    return x.transpose(1, 2) if isinstance(x, torch.Tensor) and x.dim() == 4 else x
+
+
+def _turning(x: Any, cos: Any) -> int:
+    """How many elements a table turns where nobody says it."""
+    import torch
+
+    if not isinstance(x, torch.Tensor) or not isinstance(cos, torch.Tensor) or not x.dim() or not cos.dim():
+        return 2  # refused by the operator
+    width = cos.shape[-1]
+    return width if width == x.shape[-1] else 2 * width
 
 
 def rope(
@@ -60,14 +75,13 @@ def rope(
 
     >>> q, k = kernelwright.rope(q, cos, sin, k=k)
     """
-    rows_first = _rows_at(x, seq_dim)
-    width = cos.shape[-1] if cos.dim() else 0
-    turning = rotary_dim if rotary_dim is not None else width if width == x.shape[3] else 2 * width
-    seen = [t.transpose(1, 2) if rows_first and t.dim() == 4 else t for t in (x, k) if t is not None]
-    options = cos, sin, positions, turning, interleaved, inverse
+    rows_first = _rows_first(seq_dim)
+    given = [x] if k is None else [x, k]
+    seen = [_exchanged(t) for t in given] if rows_first else given
+    options = cos, sin, positions, _turning(x, cos) if rotary_dim is None else rotary_dim, interleaved, inverse
     found = [calls.rope.default(*seen, *options)] if k is None else calls.rope.pair(*seen, *options)
     if rows_first:
-        found = [t.transpose(1, 2) for t in found]
+        found = [_exchanged(t) for t in found]
     return found[0] if k is None else tuple(found)
 
 
