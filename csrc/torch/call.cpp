@@ -28,6 +28,34 @@ kw_status use_threads() {
   return kw_set_num_threads(wanted);
 }
 
+// Those that torch gives a new tensor like this one: its own where it has no gaps, else the order of its dimensions
+// without gaps. False where elements share a place, or there are none.
+bool dense_strides(const kw_tensor& other, int64_t* strides) {
+  int order[kMostDims];  // dimensions from the innermost on
+  int64_t next = 1;
+  for (int i = 0; i < other.dims; ++i) {
+    int at = i;
+    const int dim = static_cast<int>(other.dims) - 1 - i;
+    if (other.strides[dim] <= 0 || other.sizes[dim] <= 0 || other.sizes[dim] > kMaxElements) return false;
+    for (; at > 0; --at) {
+      const int inner = order[at - 1];
+      const bool alike = other.strides[inner] == other.strides[dim];
+      if (alike ? other.sizes[inner] <= other.sizes[dim] : other.strides[inner] < other.strides[dim]) break;
+      order[at] = inner;
+    }
+    order[at] = dim;
+  }
+  bool same = true;
+  for (int i = 0; i < other.dims; ++i) {
+    const int64_t size = other.sizes[order[i]];
+    strides[order[i]] = next;
+    same = same && (size == 1 || other.strides[order[i]] == next);
+    if (__builtin_mul_overflow(next, size, &next) || next > kMaxElements) return false;
+  }
+  for (int i = 0; same && i < other.dims; ++i) strides[i] = other.strides[i];
+  return true;
+}
+
 }  // namespace
 
 kw_status Call::begin() {
@@ -87,14 +115,15 @@ bool Call::list(int place, int64_t* sizes, int* count) const {
   return true;
 }
 
-kw_status Call::allocate(int64_t dims, const int64_t* sizes, int32_t dtype, Made* made) {
+// Without strides: without gaps.
+kw_status Call::allocate(int64_t dims, const int64_t* sizes, const int64_t* strides, int32_t dtype, Made* made) {
   const Shim& s = shim();
   if (dims < 0 || dims > kMostDims || dtype < 0) return kElsewhere;
   int64_t next = 1;
   for (int64_t i = dims - 1; i >= 0; --i) {
     if (sizes[i] < 0 || sizes[i] > kMaxElements) return kElsewhere;
     made->sizes[i] = sizes[i];
-    made->strides[i] = next;
+    made->strides[i] = strides != nullptr ? strides[i] : next;
     if (__builtin_mul_overflow(next, sizes[i] > 0 ? sizes[i] : 1, &next) || next > kMaxElements) return kElsewhere;
   }
   const bool here = device_ == KW_CPU;
@@ -115,20 +144,31 @@ kw_status Call::make_rows(const kw_tensor& x, int64_t cols, int32_t dtype, const
   return make(x.dims, sizes, dtype, result);
 }
 
-kw_status Call::make(int64_t dims, const int64_t* sizes, int32_t dtype, const kw_tensor** result) {
+kw_status Call::add(int64_t dims, const int64_t* sizes, const int64_t* strides, int32_t dtype,
+                    const kw_tensor** result) {
   if (results_ == kMostResults) return kElsewhere;
   Made& made = made_[results_];
-  KW_TRY(allocate(dims, sizes, dtype, &made));
+  KW_TRY(allocate(dims, sizes, strides, dtype, &made));
   ++results_;
   *result = &made.tensor;
   return KW_OK;
+}
+
+kw_status Call::make(int64_t dims, const int64_t* sizes, int32_t dtype, const kw_tensor** result) {
+  return add(dims, sizes, nullptr, dtype, result);
+}
+
+kw_status Call::make_in_order(const kw_tensor& other, const kw_tensor** result) {
+  int64_t strides[kMostDims];
+  if (other.dims > kMostDims || !dense_strides(other, strides)) return kElsewhere;
+  return add(other.dims, other.sizes, strides, other.dtype, result);
 }
 
 kw_status Call::scratch(int64_t bytes, void** at) {
   *at = nullptr;
   if (bytes == 0) return KW_OK;
   if (has_scratch_) return kElsewhere;
-  KW_TRY(allocate(1, &bytes, KW_UINT8, &scratch_));
+  KW_TRY(allocate(1, &bytes, nullptr, KW_UINT8, &scratch_));
   has_scratch_ = true;
   *at = scratch_.tensor.data;
   return KW_OK;

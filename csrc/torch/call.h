@@ -45,6 +45,8 @@ class Call {
   kw_status make_like(const kw_tensor& other, const kw_tensor** result) {
     return make(other.dims, other.sizes, other.dtype, result);
   }
+  // The same, in memory in the order of the other's dimensions, as torch.empty_like() makes it.
+  kw_status make_in_order(const kw_tensor& other, const kw_tensor** result);
   // The next result is this argument itself, or bytes for this call alone.
   kw_status scratch(int64_t bytes, void** at);
 
@@ -65,7 +67,8 @@ class Call {
   Value value(int place) const {
     return schema_.arguments[place].optional ? *reinterpret_cast<const Value*>(stack_[place]) : stack_[place];
   }
-  kw_status allocate(int64_t dims, const int64_t* sizes, int32_t torch_type, Made* made);
+  kw_status allocate(int64_t dims, const int64_t* sizes, const int64_t* strides, int32_t dtype, Made* made);
+  kw_status add(int64_t dims, const int64_t* sizes, const int64_t* strides, int32_t dtype, const kw_tensor** result);
 
   const Schema& schema_;
   Value* const stack_;

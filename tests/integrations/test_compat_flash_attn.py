@@ -12,7 +12,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 from kernelwright.compat import flash_attn
 from kernelwright.compat.flash_attn import bert_padding
-from kernelwright.errors import InvalidDtype, NotCovered, Unsupported
+from kernelwright.compat.flash_attn.layers import rotary
+from kernelwright.errors import InvalidArgument, InvalidDtype, NotCovered, Unsupported
 
 pytestmark = pytest.mark.torch
 NEAR = 4e-3
@@ -119,6 +120,79 @@ def test_with_a_cache(draw, device, interleaved, page):
     assert (again.double() - expected[:, 6:]).abs().max() <= 2e-2
 
 
+def turned(x, cos, sin, places, interleaved):
+    """In float64; x [..., rows, heads, d], and which row of cos and sin each row has."""
+    c, s, pairs = cos.double()[places][..., None, :], sin.double()[places][..., None, :], cos.shape[-1]
+    x = x.double()
+    turning, rest = x[..., : 2 * pairs], x[..., 2 * pairs :]
+    a, b = (turning[..., ::2], turning[..., 1::2]) if interleaved else turning.chunk(2, -1)
+    parts = a * c - b * s, b * c + a * s
+    return torch.cat((torch.stack(parts, -1).flatten(-2) if interleaved else torch.cat(parts, -1), rest), -1)
+
+
+@pytest.fixture
+def tables(device):
+    angles = torch.rand(20, 12, device=device) * 6
+    return angles.cos().half(), angles.sin().half()
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_rotary(draw, tables, device, interleaved, inplace):
+    rows, more = torch.arange(7, device=device), torch.tensor([4, 11], device=device)
+    for offsets, places in ((0, rows), (9, rows + 9), (more, more[:, None] + rows), (more.int(), more[:, None] + rows)):
+        x = draw(2, 7, 3, 32)
+        expected = turned(x, *tables, places, interleaved)
+        found = rotary.apply_rotary_emb(x, *tables, interleaved, inplace, offsets)
+        assert (found is x) == inplace
+        assert near(found, expected)
+    starts = torch.tensor([0, 3, 3, 9], dtype=torch.int32, device=device)
+    within = torch.tensor([0, 1, 2, 0, 1, 2, 3, 4, 5], device=device)
+    which = torch.tensor([0, 0, 0, 2, 2, 2, 2, 2, 2], device=device)
+    for offsets in (2, torch.tensor([5, 1, 8], device=device)):
+        x = draw(9, 3, 32)
+        places = within + (offsets if isinstance(offsets, int) else offsets[which])
+        expected = turned(x, *tables, places, interleaved)
+        found = rotary.apply_rotary_emb_func(
+            x, *tables, interleaved, inplace, seqlen_offsets=offsets, cu_seqlens=starts, max_seqlen=6
+        )
+        assert (found is x) == inplace
+        assert near(found, expected)
+
+
+def test_rotary_has_gradients_also_in_place(draw, tables):
+    x = draw(2, 7, 3, 32).requires_grad_()
+    weight = draw(2, 7, 3, 32)
+    found = [torch.autograd.grad((rotary.apply_rotary_emb(x * 1, *tables, inplace=inplace) * weight).sum(), x)[0]
+             for inplace in (False, True)]  # fmt: skip
+    assert torch.equal(*found)
+    assert found[0].count_nonzero()
+
+
+def test_rotary_of_packed_tensors(draw, device):
+    module = rotary.RotaryEmbedding(24).to(device)
+    powers = 10000.0 ** -(torch.arange(0, 24, 2, device=device).double() / 24)
+    angles = torch.arange(12, device=device)[:, None] * powers
+    tables = angles.cos().half(), angles.sin().half()
+    rows = torch.arange(7, device=device)
+    qkv, grouped = draw(2, 7, 3, 4, 32), draw(2, 7, 4 + 2 * 2, 32)
+    before, wide = qkv.clone(), grouped.clone()
+    assert module(qkv, seqlen_offset=5) is qkv
+    for place in (0, 1):
+        assert near(qkv[:, :, place], turned(before[:, :, place], *tables, rows + 5, False))
+    assert torch.equal(qkv[:, :, 2], before[:, :, 2])
+    module(grouped, num_heads_q=4)
+    assert near(grouped[:, :, :6], turned(wide[:, :, :6], *tables, rows, False))
+    assert torch.equal(grouped[:, :, 6:], wide[:, :, 6:])
+    q, kv = draw(2, 7, 4, 32), draw(2, 7, 2, 2, 32)
+    expected = [turned(x, *tables, rows, False) for x in (q, kv[:, :, 0])]
+    found = module(q, kv)
+    assert near(found[0], expected[0])
+    assert near(found[1][:, :, 0], expected[1])
+    with pytest.raises(InvalidArgument, match="max_seqlen must say"):
+        module(q, kv, seqlen_offset=torch.zeros(2, dtype=torch.int32, device=device))
+
+
 @pytest.mark.parametrize(
     ("name", "options"),
     [
@@ -138,7 +212,10 @@ def test_other_types_and_names(draw):
         flash_attn.flash_attn_func(*[torch.zeros(1, 4, 2, 32, dtype=torch.float64)] * 3)
     with pytest.raises(NotCovered):
         flash_attn.flash_blocksparse_attn_func  # noqa: B018
-    assert not hasattr(flash_attn, "layers")
+    assert not hasattr(flash_attn, "losses")
+    assert not hasattr(flash_attn.layers, "patch_embed")
+    with pytest.raises(Unsupported, match="scale_base=512"):
+        rotary.RotaryEmbedding(32, scale_base=512)
 
 
 def test_installed_under_its_name():
@@ -149,10 +226,12 @@ def test_installed_under_its_name():
         import flash_attn as found
         from flash_attn.bert_padding import pad_input
         from flash_attn.flash_attn_interface import flash_attn_varlen_func
+        from flash_attn.layers.rotary import apply_rotary_emb
 
         assert found.flash_attn_func is flash_attn.flash_attn_func
         assert flash_attn_varlen_func is flash_attn.flash_attn_varlen_func
         assert pad_input is bert_padding.pad_input
+        assert apply_rotary_emb is found.layers.rotary.apply_rotary_emb is rotary.apply_rotary_emb
         assert importlib.util.find_spec("flash_attn") is not None
         assert importlib.metadata.version("flash_attn") == found.__version__
         assert importlib.metadata.packages_distributions()["flash_attn"] == ["flash-attn"]

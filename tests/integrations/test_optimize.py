@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
 
 import pytest
 import torch
@@ -68,6 +69,7 @@ def test_logits_names_and_back(family, dtype, optimize, uneven, ids):
     found = optimize(model)
     norms, mlps = (len(found.replaced.get(kind, ())) for kind in ("norm", "gated MLP"))
     assert (norms, mlps) == EXPECTED[family]
+    assert len(found.replaced["rotary embedding"]) == 2
     assert not found.kept
     with torch.no_grad():
         y = model(ids).logits
@@ -149,6 +151,63 @@ def test_what_computes_something_else_is_left(optimize):
     assert "computes something else than its name says" in found.kept["0"]
     assert "another library has put a forward pass" in found.kept["1"]
     assert "nothing replaced; 1 left: norm:" in str(found)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_rope_is_turned_by_the_operator_in_this_model_alone(family, optimize, uneven, ids, monkeypatch):
+    """Another model of the family, and its file, keep transformers' own function, to the bit."""
+    from kernelwright.integrations import _transformers_rope
+
+    model, other = uneven(family), uneven(family)
+    plain, file = other(ids).logits.detach(), sys.modules[type(model).__module__]
+    own, count = file.apply_rotary_pos_emb, 0
+    operator = _transformers_rope.rope
+
+    def counted(*args, **kwargs):
+        nonlocal count
+        count += 1
+        return operator(*args, **kwargs)
+
+    monkeypatch.setattr(_transformers_rope, "rope", counted)
+    found = optimize(model)
+    count = 0
+    model(ids)
+    assert count == 2
+    assert file.apply_rotary_pos_emb is own
+    assert torch.equal(other(ids).logits, plain)
+    found.undo()
+    model(ids)
+    assert count == 2
+
+
+def test_a_name_patched_in_the_file_is_seen(optimize, uneven, ids, monkeypatch):
+    model = uneven("llama")
+    optimize(model)
+    calls = []
+    file = sys.modules[type(model).__module__]
+    attend = file.eager_attention_forward
+
+    def counted(*args, **kwargs):
+        calls.append(1)
+        return attend(*args, **kwargs)
+
+    monkeypatch.setattr(file, "eager_attention_forward", counted)
+    model.set_attn_implementation("eager")
+    model(ids)
+    assert len(calls) == 2
+
+
+def turns_halves_otherwise(q, k, cos, sin, unsqueeze_dim=1):
+    return q * cos.unsqueeze(unsqueeze_dim), k * sin.unsqueeze(unsqueeze_dim)
+
+
+def test_a_turn_that_is_none_is_left(optimize):
+    names = {"apply_rotary_pos_emb": turns_halves_otherwise, "__builtins__": __builtins__, "__name__": "family"}
+    exec("def forward(self, q, k, cos, sin):\n    return apply_rotary_pos_emb(q, k, cos, sin)", names)  # noqa: S102
+    attention = type("Attention", (torch.nn.Module,), {"forward": names["forward"]})
+    found = optimize(torch.nn.Sequential(attention()))
+    assert not found.replaced
+    assert found.kept == {"0": "rotary embedding: it computes something else than its name says"}
 
 
 def test_in_4_bits(optimize, quantizer, checkpoint, load, settings, ids):

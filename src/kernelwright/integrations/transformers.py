@@ -105,7 +105,8 @@ def register_attention() -> None:
 
 
 def optimize(model: Any) -> Optimized:
-    """Puts kernelwright's attention, norms, gated MLPs and LoRA layers under a loaded model, and says what it changed.
+    """Puts kernelwright's norms, gated MLPs, rotary embeddings and LoRA layers under a loaded model, and says what it
+    changed.
 
     Weights, names, classes and state dicts stay as they are, so saving, peft and Trainer work as before; the logits are
     equal within rounding. Llama, Qwen, Gemma, Mistral, Phi and mixtures of experts made of such modules are tested; a

@@ -17,6 +17,8 @@ import torch
 from kernelwright.nn import _joined
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
 
 NAMES = ("q_proj", "k_proj", "v_proj")
@@ -70,17 +72,27 @@ class _Knowing:
         return getattr(self._module, name)
 
 
+def is_joined(module: Any) -> bool:
+    """Whether its weights were brought together."""
+    return getattr(getattr(module, NAMES[0], None), "joined", None) is not None
+
+
 def forward(self: Any, hidden_states: Tensor, *args: Any, **kwargs: Any) -> Any:
     """In place of the module's own."""
+    return run(type(self).forward, self, hidden_states, *args, **kwargs)
+
+
+def run(own: Callable[..., Any], self: Any, hidden_states: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """A forward pass of the module with one product for q, k and v."""
     layers = self.q_proj, self.k_proj, self.v_proj
     y = _joined.product(layers, hidden_states)
     if y is None:
-        return type(self).forward(self, hidden_states, *args, **kwargs)
+        return own(self, hidden_states, *args, **kwargs)
     parts = y.split([layer.out_features for layer in layers], -1)
     knowing = _Knowing(
         self, tuple(_Part(layer, hidden_states, part) for layer, part in zip(layers, parts, strict=True))
     )
-    return type(self).forward(knowing, hidden_states, *args, **kwargs)
+    return own(knowing, hidden_states, *args, **kwargs)
 
 
 def merge(module: Any, _: bool = False) -> str | None:

@@ -61,7 +61,7 @@ class Replaced:
 
     def _merge(self, name: str, module: Any, forward: Forward, dense: bool) -> None:
         pattern = _pattern_of(forward)
-        if pattern is None or pattern.merge is None:
+        if pattern is None or pattern.merge is None or not pattern.matches(module):
             return
         reason = pattern.merge(module, dense)
         if reason == "":
@@ -69,7 +69,7 @@ class Replaced:
         if reason is None:
             self.merged.append(name)
             self._merges[pattern.merges] += 1
-        elif pattern.width is not None:
+        elif pattern.width is not None or pattern.forward is not forward:
             self.apart[name] = f"{pattern.merges} apart: {reason}"
         else:
             self._take_out(pattern.kind, name)
@@ -84,6 +84,8 @@ class Replaced:
 
 
 def _pattern_of(forward: Forward) -> Any:
+    """A forward pass from elsewhere may stand for that of a pattern, and bring the same weights together."""
+    forward = getattr(forward, "stands_for", forward)
     return next((pattern for pattern in PATTERNS if pattern.forward is forward), None)
 
 
@@ -151,7 +153,7 @@ def replace(
 def _merge_again(module: Any, dense: bool) -> None:
     """Of a module that has a forward pass of ours: weights that were loaded or moved since lie apart."""
     pattern = _pattern_of(module.forward.__func__)
-    if pattern is not None and pattern.merge is not None:
+    if pattern is not None and pattern.merge is not None and pattern.matches(module):
         pattern.merge(module, dense)
 
 

@@ -7,6 +7,7 @@
 #include "ops/attention/decode_geometry.h"
 #include "ops/attention/device/decode_place.cuh"
 #include "ops/attention/device/rows.cuh"
+#include "ops/attention/device/turn.cuh"
 
 namespace kw {
 
@@ -33,7 +34,7 @@ __device__ __forceinline__ float turned(const KwRope& rope, const char* row, int
   const float other = element_at<T>(row, partner_of(rope, i));
   const i64 at = (place < rope.places ? place : rope.places - 1) * rope.row;
   const float cos = element_at<T>(rope.cos + at, pair), sin = element_at<T>(rope.sin + at, pair);
-  return second ? fmaf(value, cos, other * sin) : fmaf(value, cos, -other * sin);
+  return second ? turned_second(other, value, cos, sin) : turned_first(value, other, cos, sin);
 }
 
 // The block's queries, zeros where there is none.

@@ -12,7 +12,7 @@ these, for programs that ask for it.
 from __future__ import annotations
 
 from kernelwright.compat._covered import refuse_others
-from kernelwright.compat.flash_attn import bert_padding, flash_attn_interface
+from kernelwright.compat.flash_attn import bert_padding, flash_attn_interface, layers
 from kernelwright.compat.flash_attn._install import VERSION, install, installed, uninstall
 from kernelwright.compat.flash_attn.flash_attn_interface import (
     flash_attn_func,
@@ -39,6 +39,7 @@ __all__ = [
     "flash_attn_with_kvcache",
     "install",
     "installed",
+    "layers",
     "uninstall",
 ]
 

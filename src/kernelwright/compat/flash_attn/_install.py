@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 VERSION = "2.8.3"  # the release of flash-attn whose functions these are
 _NAME = "flash_attn"
-_MODULES = ("flash_attn_interface", "bert_padding")
+_MODULES = ("flash_attn_interface", "bert_padding", "layers", "layers.rotary")
 _OURS = "kernelwright.compat.flash_attn"
 _METADATA = f"""Metadata-Version: 2.1
 Name: flash-attn
@@ -80,7 +80,8 @@ def install() -> None:
             f"{_OURS} by its own name"
         )
     package = importlib.import_module(_OURS)
-    for name, module in ((_NAME, package), *((f"{_NAME}.{m}", getattr(package, m)) for m in _MODULES)):
+    modules = {name: importlib.import_module(f"{_OURS}.{name}") for name in _MODULES}
+    for name, module in ((_NAME, package), *((f"{_NAME}.{m}", module) for m, module in modules.items())):
         stand_in = type(sys)(name, module.__doc__)
         public = {key: value for key, value in vars(module).items() if not key.startswith("_")}
         vars(stand_in).update(public, __getattr__=vars(module)["__getattr__"], __version__=VERSION)
@@ -88,7 +89,8 @@ def install() -> None:
         stand_in.__file__, stand_in.__path__ = module.__file__, []
         sys.modules[name] = stand_in
     for name in _MODULES:
-        setattr(sys.modules[_NAME], name, sys.modules[f"{_NAME}.{name}"])
+        parent, _, last = f"{_NAME}.{name}".rpartition(".")
+        setattr(sys.modules[parent], last, sys.modules[f"{_NAME}.{name}"])
     sys.meta_path.append(_finder)
     _forget()
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelwright.ops._tensors import settled
 from kernelwright.ops.attention import _reference as reference
+from kernelwright.ops.attention import _rope_reference as rope
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -16,16 +17,9 @@ Maybe = Any  # Tensor or None, in signatures of a dozen of them
 
 def turned(x: Tensor, cos: Tensor, sin: Tensor, places: Tensor, interleaved: bool) -> Tensor:
     """Rows of [..., rows, d] after rope, in float32 or float64; one place a row."""
-    import torch
-
     wide = reference.wide_type(x)
     places = places.clamp(max=cos.shape[0] - 1)
-    c, s, pairs = cos[places].to(wide), sin[places].to(wide), cos.shape[1]
-    turning, rest = x.to(wide).split([2 * pairs, x.shape[-1] - 2 * pairs], -1)
-    a, b = (turning[..., 0::2], turning[..., 1::2]) if interleaved else turning.split(pairs, -1)
-    first, second = a * c - b * s, b * c + a * s
-    parts = torch.stack([first, second], -1).flatten(-2) if interleaved else torch.cat([first, second], -1)
-    return torch.cat([parts, rest], -1)
+    return rope.turned(x.to(wide), cos[places].to(wide), sin[places].to(wide), interleaved)
 
 
 def _rows(cache: Tensor, batch: int, count: int, table: Maybe, index: Maybe) -> Any:
