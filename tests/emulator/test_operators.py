@@ -73,6 +73,16 @@ def test_linear_of_random_shapes(operators: Path, code: str, devices: str):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(("code", "devices"), [("sm_90a", "9.0/1/1,9.0/2/1,9.0/5/1"), ("sm_80", "8.0/4/1")])
+def test_fp8_of_random_shapes(operators: Path, code: str, devices: str):
+    if not build.kernels_of(code):
+        pytest.skip(f"the installed wheel has no images for {code}")
+    command = [sys.executable, "-m", "tests.emulator.products_fp8", operators, devices]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 # The operators give zeros by themselves; this is a caller of the C functions.
 NO_ROWS = """
 import os, sys

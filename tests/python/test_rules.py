@@ -31,6 +31,8 @@ def test_products_are_counted_as_torch_counts_its_own(device):
     assert counted(lambda: kernelwright.matmul_4bit(x, *packed, 5)) == expected
     assert counted(lambda: torch.ops.kernelwright.matmul_4bit(x, *packed, None, 5, 64, "nf4")) == expected
     assert counted(lambda: kernelwright.matmul_int8(mine, codes, by, scale)) == expected
+    (left, of_x), (right, of_weight) = kernelwright.quantize_rows_fp8(x), kernelwright.quantize_rows_fp8(weight)
+    assert counted(lambda: kernelwright.matmul_fp8(left, right, of_x, of_weight)) == expected
     assert counted(lambda: kernelwright.linear(x, weight, None, "gelu")) == expected
     both = torch.cat((weight, weight))
     assert counted(lambda: kernelwright.gated_linear(x, both, None, "silu")) == 2 * expected

@@ -107,6 +107,14 @@ def test_by_torch_ops_it_is_refused_in_words():
 
 FOUR_BIT = kernelwright.quantize_4bit(torch.ones(4, COLS), 32)
 CODES, SCALES = kernelwright.quantize_rows_int8(torch.ones(5, COLS))
+FP8 = kernelwright.quantize_rows_fp8(torch.ones(5, COLS))
+
+
+def of_fp8(x, w):
+    codes, scale = kernelwright.quantize_rows_fp8(x * w)
+    return kernelwright.matmul_fp8(codes, FP8[0], scale, FP8[1], dtype=torch.float32), scale
+
+
 ROWS = {
     "rms_norm": (lambda x, w: torch.ops.kernelwright.rms_norm(x, w, 1e-6), (0, None)),
     "residual": (lambda x, w: torch.ops.kernelwright.rms_norm.residual(x, x * 2, w, 1e-6), (1, None)),
@@ -121,6 +129,7 @@ ROWS = {
         lambda x, w: kernelwright.matmul_int8(x.to(torch.int8), CODES, x[..., 0] * w[0], SCALES),
         (0, None),
     ),
+    "fp8": (of_fp8, (1, None)),
 }
 
 

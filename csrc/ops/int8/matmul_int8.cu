@@ -36,7 +36,7 @@ MATMUL_FEW_KERNEL(2)
 #define MATMUL_KERNEL(name, cluster, columns)                            \
   extern "C" __global__ void __launch_bounds__(KW_MATMUL_THREADS, 1)     \
       matmul_int8_##name(const __grid_constant__ KwMatmulInt8Params p) { \
-    kw::MatmulInt8<cluster, columns>(p).run();                           \
+    kw::MatmulBytes<kw::Int8Kind, cluster, columns>(p).run();            \
   }
 MATMUL_KERNEL(single_64, 1, 64)
 MATMUL_KERNEL(single_128, 1, 128)

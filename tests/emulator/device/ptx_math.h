@@ -103,6 +103,26 @@ inline void cvt_rn_bf16x2_f32(u32& to, float high, float low) {
   to = static_cast<u32>(bfloat_of_float(high)) << 16 | bfloat_of_float(low);
 }
 
+// To the nearest, of two equally near ones to the even: by comparing, unlike the kernels. Beyond 448 is 448.
+inline u32 e4m3_of_float(float value) {
+  if (value != value) return 0x7f;
+  const double size = fabs(static_cast<double>(value));
+  auto number = [](u32 code) {
+    return code < 8 ? code * 0x1p-9 : (8 + code % 8) * exp2(static_cast<int>(code / 8) - 10);
+  };
+  u32 code = 0;
+  while (code < 0x7e && number(code + 1) <= size) ++code;
+  if (code < 0x7e) {
+    const double below = size - number(code), above = number(code + 1) - size;
+    code += below > above || (below == above && code % 2 != 0);
+  }
+  return code | (bits<u32>(value) >> 24 & 0x80);
+}
+inline void cvt_rn_satfinite_e4m3x2_f32(u16& to, float high, float low) {
+  to = static_cast<u16>(e4m3_of_float(high) << 8 | e4m3_of_float(low));
+}
+inline void cvt_u32_u16(u32& to, u16 from) { to = from; }
+
 // f(a, b) or f(a, b, c) of both halves.
 template <class F>
 inline u32 of_halves(F f, u32 a, u32 b, u32 c = 0) {

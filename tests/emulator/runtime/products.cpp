@@ -110,6 +110,25 @@ void load_registers(const Flight& flight, double (*to)[kMostDepth]) {
   }
 }
 
+// `value` without what is below 2^-13 of the power of two of `size`, or of its own.
+double few_bits(double value, double size) {
+  if (!(size > 0.0 && size < __builtin_inf())) return value;
+  const double unit = __builtin_ldexp(1.0, __builtin_ilogb(size) - 13);
+  return __builtin_trunc(value / unit) * unit;
+}
+
+// Of e4m3 a tensor core keeps 14 bits: of products, beside the largest of them, and of what they add up to. A kernel
+// that wants float32's sums must not leave many to it.
+double short_sum(const double* left, const double* right, unsigned depth, double before) {
+  double largest = 0.0, sum = 0.0;
+  for (unsigned k = 0; k < depth; ++k) {
+    const double size = __builtin_fabs(left[k] * right[k]);
+    if (!(size <= largest)) largest = size;  // a NaN stays
+  }
+  for (unsigned k = 0; k < depth; ++k) sum += few_bits(left[k] * right[k], largest);
+  return few_bits(before + sum, __builtin_fabs(before + sum));
+}
+
 void compute(const Block* block, unsigned warp, Flight* flight) {
   static double left[kRows][kMostDepth], right[kMostColumns][kMostDepth];
   const EmulatedProduct& of = flight->of;
@@ -123,12 +142,16 @@ void compute(const Block* block, unsigned warp, Flight* flight) {
   for (unsigned row = 0; row < kRows; ++row) {
     for (unsigned column = 0; column < of.columns; ++column) {
       uint32_t& sum = flight->sums->value[row % 8 * 4 + column % 8 / 2][column / 8 * 4 + row / 8 * 2 + column % 2];
+      const double before = of.add ? static_cast<double>(ptx::bits<float>(sum)) : 0.0;
+      if (of.type == emulated_e4m3) {
+        sum = ptx::bits<uint32_t>(static_cast<float>(short_sum(left[row], right[column], depth, before)));
+        continue;
+      }
       double product = 0.0;
       for (unsigned k = 0; k < depth; ++k) product += left[row][k] * right[column][k];
       if (of.type == emulated_s8) {
         sum = (of.add ? sum : 0) + static_cast<uint32_t>(static_cast<int32_t>(product));
       } else {
-        const double before = of.add ? static_cast<double>(ptx::bits<float>(sum)) : 0.0;
         sum = ptx::bits<uint32_t>(static_cast<float>(before + product));
       }
     }

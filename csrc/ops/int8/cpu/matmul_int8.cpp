@@ -17,7 +17,7 @@ namespace KW_ISA {
 namespace {
 
 struct Product {
-  const MatmulInt8& a;
+  const ByteProduct& a;
 
   float bias(int64_t column) const {
     float lane[kLanes];
@@ -85,7 +85,7 @@ struct Product {
 }  // namespace
 
 void matmul_int8_columns(const void* context, int64_t begin, int64_t end) {
-  const MatmulInt8& a = *static_cast<const MatmulInt8*>(context);
+  const ByteProduct& a = *static_cast<const ByteProduct*>(context);
   const int64_t first = begin * kColumns, last = end * kColumns < a.n ? end * kColumns : a.n;
   Product{a}.columns(first, last);
 }
@@ -93,7 +93,7 @@ void matmul_int8_columns(const void* context, int64_t begin, int64_t end) {
 }  // namespace KW_ISA
 
 #if KW_CPU_BASELINE
-kw_status matmul_int8(const MatmulInt8& args) {
+kw_status matmul_int8(const ByteProduct& args) {
   constexpr int64_t kProducts = 524288;  // fewer take this thread less than another takes to wake up
   const int64_t size = args.dtype == KW_FLOAT32 || args.dtype == KW_INT32 ? 4 : 2;
   will_write(args.y, args.m, args.y_stride, args.n * size, size);

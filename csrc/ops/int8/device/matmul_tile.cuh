@@ -84,7 +84,7 @@ struct MatmulInt8Tile {
   }
 
   __device__ __forceinline__ void finish() const {
-    const MatmulRoom room = {shared + threadIdx.x / 32 * KW_MATMUL_ROOM_BYTES};
+    const MatmulRoom<> room = {shared + threadIdx.x / 32 * KW_MATMUL_ROOM_BYTES};
     __syncthreads();  // the stages are no longer read
 #pragma unroll 1
     for (u32 slice = 0; slice < kRowTiles; ++slice) {

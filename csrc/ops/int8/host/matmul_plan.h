@@ -16,17 +16,25 @@ constexpr unsigned kGroup = 4;                  // rows of tiles, or of pairs of
 
 enum class Way { kAny, kFew, kTile, kWarpgroups };
 
-inline bool aligned(const MatmulInt8& a) {
+inline bool aligned(const ByteProduct& a) {
   uintptr_t bits = reinterpret_cast<uintptr_t>(a.x) | reinterpret_cast<uintptr_t>(a.weight);
   if (a.m > 1) bits |= static_cast<uintptr_t>(a.x_stride);
   if (a.n > 1) bits |= static_cast<uintptr_t>(a.weight_stride);
   return bits % kAlignment == 0;
 }
 
-inline Way way_for(const MatmulInt8& a, uint32_t features) {
-  const bool warps = (features & KW_FEATURE_INT8_MMA) != 0 && (features & KW_FEATURE_CP_ASYNC) != 0;
+// Rows lie one after the other, and boxes count them.
+inline bool fits_rows(const ByteProduct& a) {
   const bool forward = (a.m == 1 || a.x_stride >= a.k) && (a.n == 1 || a.weight_stride >= a.k);
-  if (!warps || !aligned(a) || !forward || a.k == 0 || a.m >= kMaxRows || a.n >= kMaxRows) return Way::kAny;
+  return forward && a.k > 0 && a.m < kMaxRows && a.n < kMaxRows && a.k < kMaxRows;
+}
+
+// Boxes can be copied of both factors.
+inline bool fits_boxes(const ByteProduct& a) { return aligned(a) && fits_rows(a); }
+
+inline Way way_for(const ByteProduct& a, uint32_t features) {
+  const bool warps = (features & KW_FEATURE_INT8_MMA) != 0 && (features & KW_FEATURE_CP_ASYNC) != 0;
+  if (!warps || !fits_boxes(a)) return Way::kAny;
   const bool whole = a.k % kAlignment == 0;  // units of 16 bytes
   if (a.m <= kFewRows && whole) return Way::kFew;
   if ((features & KW_FEATURE_WGMMA) != 0) return Way::kWarpgroups;
@@ -41,7 +49,7 @@ struct Plan {
 
 // Rounds of tiles, each as long as what it copies: a wide tile reads less for its products, a narrow one leaves no
 // multiprocessor without work. A pair needs two rows of tiles to share, and is for the wide ones.
-inline Plan plan_for(const MatmulInt8& a, const Device& device) {
+inline Plan plan_for(const ByteProduct& a, const Device& device) {
   Plan best{};
   int64_t least = 0;
   for (int64_t width = KW_MATMUL_COLUMNS; width >= 64; width /= 2) {

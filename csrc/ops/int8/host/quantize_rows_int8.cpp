@@ -5,19 +5,21 @@
 #include "core/checks.h"
 #include "core/launch.h"
 #include "ops/int8/host/quantize_rows_int8.h"
+#include "ops/int8/host/rows_plan.h"
 #include "ops/int8/params.h"
 
 namespace kw {
 namespace {
 
-constexpr int64_t kWarp = 32, kThreads = KW_QUANTIZE_ROWS_THREADS, kMostThreads = 1024, kMaxRows = int64_t{1} << 30;
+using rows_plan::aligned;
+
+constexpr int64_t kThreads = KW_QUANTIZE_ROWS_THREADS, kMaxRows = int64_t{1} << 30;
 
 #define KW_TYPES(name) {{name "_float32"}, {name "_float16"}, {name "_bfloat16"}}
 
 Module module{"quantize_rows_int8"};
-Kernel by_warps[3] = KW_TYPES("quantize_rows_int8_warp");
-Kernel by_few[3] = KW_TYPES("quantize_rows_int8_few");
-Kernel by_blocks[3] = KW_TYPES("quantize_rows_int8_block");
+Kernel kernels[3][3] = {KW_TYPES("quantize_rows_int8_warp"), KW_TYPES("quantize_rows_int8_few"),
+                        KW_TYPES("quantize_rows_int8_block")};
 Kernel clear_kernel{"quantize_rows_int8_clear"};
 
 kw_status check_numbers(const char* name, const QuantizeRows& a) {
@@ -61,11 +63,6 @@ kw_status check(const char* name, int32_t device, const QuantizeRows& a) {
   return check_pointer(name, "x", a.x, size_of(a.dtype));
 }
 
-bool aligned(const void* data, int64_t pitch, int64_t rows, uintptr_t bytes) {
-  const uintptr_t bits = reinterpret_cast<uintptr_t>(data) | (rows > 1 ? static_cast<uintptr_t>(pitch) : 0);
-  return bits % bytes == 0;
-}
-
 KwQuantizeRowsParams params_of(const QuantizeRows& a, int phase) {
   const int64_t size = size_of(a.dtype), unit = 16 / size;
   KwQuantizeRowsParams p{};
@@ -87,22 +84,6 @@ KwQuantizeRowsParams params_of(const QuantizeRows& a, int phase) {
   return p;
 }
 
-struct Chosen {
-  Kernel* kernel;
-  int64_t blocks, threads;
-};
-
-// A warp has a row of few elements. With too few rows for the GPU, as many threads as there are units share one.
-Chosen choose(const QuantizeRows& a, const Device& device) {
-  const int64_t units = ratio_up(a.cols > 0 ? a.cols : 1, 16 / size_of(a.dtype));
-  const int64_t whole = ratio_up(units, kWarp) * kWarp,
-                shared = ratio_up(units, kWarp * KW_QUANTIZE_ROWS_UNITS) * kWarp;
-  const bool few = a.rows <= 2 * static_cast<int64_t>(device.multiprocessors);
-  if (few && whole <= kMostThreads) return {&by_few[a.dtype], a.rows, whole};
-  if (shared == kWarp) return {&by_warps[a.dtype], ratio_up(a.rows, KW_QUANTIZE_ROWS_WARPS), kThreads};
-  return {&by_blocks[a.dtype], a.rows, shared < kMostThreads ? shared : kMostThreads};
-}
-
 kw_status queue(const Context& context, Kernel& kernel, int64_t blocks, int64_t threads, void* stream,
                 const KwQuantizeRowsParams& p) {
   Launch how{static_cast<uint32_t>(blocks), static_cast<uint32_t>(threads)};
@@ -120,8 +101,9 @@ kw_status queue_rows(const Context& context, void* stream, const QuantizeRows& a
     part.absmax = a.absmax + first;
     part.sums = a.sums == nullptr ? nullptr : a.sums + first;
     part.x = static_cast<const char*>(a.x) + first * a.x_stride * size;
-    const Chosen chosen = choose(part, *context.device);
-    KW_TRY(queue(context, *chosen.kernel, chosen.blocks, chosen.threads, stream, params_of(part, phase)));
+    const rows_plan::Plan plan = rows_plan::plan_for(part.rows, a.cols, size_of(a.dtype), *context.device);
+    Kernel& kernel = kernels[static_cast<int>(plan.way)][a.dtype];
+    KW_TRY(queue(context, kernel, plan.blocks, plan.threads, stream, params_of(part, phase)));
   }
   return KW_OK;
 }

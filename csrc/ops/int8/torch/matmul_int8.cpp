@@ -1,36 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "ops/int8/api/matmul_int8.h"
 
-#include <string.h>
-
-#include "core/error.h"
-#include "core/tensor.h"
 #include "cpu/isa.h"
-#include "torch/operator.h"
+#include "ops/int8/torch/factors.h"
 
 namespace kw::torch {
 namespace {
 
 constexpr const char* kName = "matmul_int8";
 constexpr int64_t kManyRows = 8;  // from which on torch's product may be the faster one: Python knows
-
-// One float32 for each row of x, in the shape of its leading dimensions.
-kw_status check_row_scale(const kw_tensor& scale, const kw_tensor& x, int64_t rows) {
-  const size_t leading = static_cast<size_t>(x.dims - 1) * sizeof *x.sizes;
-  if (scale.dims != x.dims - 1 || memcmp(scale.sizes, x.sizes, leading) != 0) return kElsewhere;
-  return check_flat(kName, "x_scale", scale, x, KW_FLOAT32, rows, true);
-}
-
-// One element for each row of the weight.
-kw_status check_column(const char* name, const kw_tensor& tensor, const kw_tensor& x, int64_t columns, int32_t dtype) {
-  if (tensor.dims != 1) return kElsewhere;
-  return check_flat(kName, name, tensor, x, dtype, columns, true);
-}
-
-template <typename T>
-const T* data_of(const kw_tensor* tensor) {
-  return tensor != nullptr ? static_cast<const T*>(tensor->data) : nullptr;
-}
 
 kw_status matmul_int8(Call& call) {
   const kw_tensor &x = *call.tensor(0), &weight = *call.tensor(1), *const x_scale = call.tensor(2),
@@ -45,10 +23,7 @@ kw_status matmul_int8(Call& call) {
   KW_TRY(rows_of(kName, "weight", weight, &columns));
   if (rows.cols != columns.cols) return kElsewhere;
   if (x.device == KW_CPU && rows.count >= kManyRows && cpu::has_vnni()) return kElsewhere;
-  if (x_scale != nullptr) KW_TRY(check_row_scale(*x_scale, x, rows.count));
-  if (weight_scale != nullptr) KW_TRY(check_column("weight_scale", *weight_scale, x, columns.count, KW_FLOAT32));
-  if (bias != nullptr && (bias->dtype < KW_FLOAT32 || bias->dtype > KW_BFLOAT16)) return kElsewhere;
-  if (bias != nullptr) KW_TRY(check_column("bias", *bias, x, columns.count, bias->dtype));
+  KW_TRY(check_factors(kName, x, rows, columns.count, x_scale, weight_scale, bias));
   KW_TRY(call.make_rows(x, columns.count, dtype, &y));
   return kw_matmul_int8(x.device, call.stream(), y->data, columns.count, data_of<int8_t>(&x), rows.stride,
                         data_of<int8_t>(&weight), columns.stride, data_of<float>(x_scale), data_of<float>(weight_scale),

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT
+"""matmul_fp8 of random shapes, strides and activations on an emulated GPU, against float64; and deep sums of one sign, of
+which tensor cores alone would lose too much.
+
+    python -m tests.emulator.products_fp8 FOLDER DEVICES [--count N] [--seed N]
+
+FOLDER has the emulating driver and the image of matmul_fp8 (build.py); DEVICES are capability/multiprocessors/MiB of L2,
+of which each call takes one: of few multiprocessors, which few tiles fill.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import secrets
+import sys
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import torch
+
+from kernelwright import _library, ops
+from kernelwright.ops._record import Case
+from kernelwright.ops.fp8 import matmul_fp8
+from kernelwright.ops.linear._reference import ACTIVATIONS
+from tests.emulator.emulated import Driver, OnDevice
+from tests.emulator.program import Call
+
+ROWS = (1, 2, 63, 64, 65, 128, 129, 200, 257)
+WIDTHS = (1, 3, 31, 64, 100, 128, 129, 255, 256, 260, 400)
+DEEP = (1, 16, 31, 33, 127, 128, 129, 200, 256, 272, 384, 449, 640)
+MOST_PRODUCTS = 16_000_000
+NAMES = ("any", "single_64", "single_128", "single_256", "pair_256")
+
+
+def random_call(of: random.Random) -> tuple[Case, tuple[int, int]]:
+    """A case, and a layout, of which most have rows that begin on 16 bytes."""
+    rows, width, depth = of.choice(ROWS), of.choice(WIDTHS), of.choice(DEEP)
+    while rows * width * depth > MOST_PRODUCTS:
+        rows, width = of.choice(ROWS), of.choice(WIDTHS)
+    options = {
+        "n": width, "scaled": True, "bias": of.choice((None, "float32", "bfloat16")), "activation": of.choice(ACTIVATIONS)
+    }  # fmt: skip
+    case = Case("default", (rows, depth), of.choice(("float16", "bfloat16", "float32")), options)
+    if of.random() < 0.2:
+        return case, (of.choice((0, 1)), of.choice((0, 5)))
+    return case, (16 * of.choice((0, 1)), -depth % 16 + 16 * of.choice((0, 1)))
+
+
+def deep(op: Any, generator: torch.Generator) -> tuple[Case, tuple[Any, ...]]:
+    """Sums of 4096 positive products."""
+    options = {"n": 40, "scaled": False, "bias": None, "activation": "none"}
+    case = Case("default", (3, 4096), "float32", options)
+    x, weight, *rest = op.make(case, "cpu", generator)
+    positive = [(codes.view(torch.uint8) & 0x7F).view(codes.dtype) for codes in (x, weight)]
+    return case, (*positive, *rest)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("devices")
+    parser.add_argument("--count", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=secrets.randbits(32))
+    asked = parser.parse_args()
+    os.environ |= {"KW_EMULATOR_DEVICES": asked.devices, "KW_EMULATOR_IMAGES": str(asked.folder)}
+    torch.set_num_threads(1)
+    driver = Driver(asked.folder / "libcuda.so.1")
+    libraries = [OnDevice(_library.load(), number) for number in range(len(asked.devices.split(",")))]
+    of, generator = random.Random(asked.seed), torch.Generator().manual_seed(asked.seed)
+    op = ops.record("matmul_fp8")
+    calls = []
+    for _ in range(asked.count):
+        case, layout = random_call(of)
+        calls.append((case, layout, op.make(case, "cpu", generator)))
+    case, arguments = deep(op, generator)
+    calls.append((case, (0, 0), arguments))
+    failed, launched = 0, set[str]()
+    for case, layout, arguments in calls:
+        # Also where torch would be faster on a GPU.
+        with patch.object(matmul_fp8, "_decider", lambda *_: lambda *_: True):
+            said = Call(driver, of.choice(libraries), op, case, arguments, layout).run()
+        if said:
+            failed += 1
+            print(f"{case}, {layout}: {said}", flush=True)
+        launched |= driver.launched()
+    expected = NAMES if asked.devices.startswith("9") else NAMES[:1]
+    missing = {f"matmul_fp8_{name}" for name in expected} - launched
+    print(f"{len(calls)} products, {failed} wrong, not launched: {sorted(missing)} (seed {asked.seed})")
+    sys.exit(failed > 0 or bool(missing))
+
+
+if __name__ == "__main__":
+    main()
