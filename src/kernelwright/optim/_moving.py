@@ -125,7 +125,7 @@ class Steps:
         self._room: dict[torch.device, list[Tensor]] = {}
 
     def add(self, p: Tensor, state: dict[str, Any], config: dict[str, Any], numbers: Step) -> None:
-        """Parameters with the same of everything take one step together; two rates that are tensors are not the same."""
+        """Parameters with the same of everything step together; two rates that are tensors are not the same."""
         step, lr = state["step"], config["lr"]
         at = step if isinstance(step, Moving) else int(step)
         rate = id(lr) if isinstance(lr, torch.Tensor) else None
