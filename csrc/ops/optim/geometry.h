@@ -11,7 +11,8 @@ enum : int {
   kDequantizeBlockwiseBlocks = 6,
   kBlockwiseSlots = 4,  // units of 16 bytes a thread has under way
   kOptimizerThreads = 256,
-  kOptimizerEach = 8,  // elements of a thread
+  kAdvanceThreads = 32,  // of which one has work
+  kOptimizerEach = 8,    // elements of a thread
   kOptimizerTile = kOptimizerThreads * kOptimizerEach,
 };
 

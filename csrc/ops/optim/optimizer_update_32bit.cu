@@ -14,3 +14,9 @@
 KW_KERNEL(one_state, 1)
 KW_KERNEL(two_states, 2)
 KW_KERNEL(three_states, 3)
+
+extern "C" __global__ void __launch_bounds__(kw::kAdvanceThreads)
+    optimizer_update_32bit_advance(const __grid_constant__ KwOptimizerAdvanceParams p) {
+  kw::wait_for_previous_kernel();
+  if (threadIdx.x == 0) kw::optimizer_advance(p);
+}

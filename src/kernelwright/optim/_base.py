@@ -14,7 +14,7 @@ import torch
 from kernelwright.errors import InvalidArgument, Unsupported
 from kernelwright.ops.optim._maps import dynamic_map
 from kernelwright.ops.optim._optimizer import BLOCK, RULES, Step
-from kernelwright.optim import _by_norm, _paging, _sharded
+from kernelwright.optim import _by_norm, _moving, _paging, _sharded
 from kernelwright.optim._many import update
 from kernelwright.optim.manager import GlobalOptimManager
 
@@ -80,6 +80,7 @@ class Optimizer8bit(torch.optim.Optimizer):
         )
         self.mng, self.initialized, self.is_paged = GlobalOptimManager.get_instance(), False, is_paged
         self._pages: dict[torch.device, _paging.Pages] = {}
+        self._moving = _moving.Steps()
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, **defaults})
 
     # --- settings -----------------------------------------------------------------
@@ -158,6 +159,8 @@ class Optimizer8bit(torch.optim.Optimizer):
             return held
         kept = {name: value for name, value in held.items() if name in _KEPT}
         rest = {name: value for name, value in held.items() if name not in _KEPT}
+        if isinstance(rest.get("step"), _moving.Moving):
+            rest["step"] = int(rest["step"])
         return {**rest, WRAPPED: kept} if kept else rest
 
     def load_state_dict(self, state_dict: dict[str, Any], move_to_device: bool = True) -> None:
@@ -183,38 +186,50 @@ class Optimizer8bit(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        self._take_step()
+        return loss
+
+    @torch.compiler.disable  # calls of the C library: there is nothing to compile
+    def _take_step(self) -> None:
         if not self.initialized:
             self.check_overrides()
             self.initialized = True
-        for (device, *_, paged, numbers), members in self._batches().items():
+        batches = self._batches()
+        for (device, *_, paged, numbers), members in batches.items():
             if paged:
                 if device not in self._pages:
                     self._pages[device] = _paging.Pages(device, self.page_bytes)
                 self._pages[device].step(self.rule, members, numbers)
             else:
                 update(self.rule, members, numbers)
+        self._moving.take(self.rule)
+        self._moving.make_room([device for device, *_ in batches])
         for pages in self._pages.values():  # who looks at a state after the step sees the new one
             pages.wait()
-        return loss
 
     def _batches(self) -> dict[Any, list[tuple[Tensor, dict[str, Any]]]]:
-        """Parameters that take the same step, together; those with a limit are through with theirs."""
+        """Parameters that take the same step, together; those with a limit are through with theirs, and those whose
+        step's number lies on the device are handed over."""
         batches: dict[Any, list[tuple[Tensor, dict[str, Any]]]] = {}
         for gindex, group in enumerate(self.param_groups):
             for pindex, p in enumerate(group["params"]):
                 if p.grad is None:
                     continue
                 if not self.state[p]:
+                    _moving.refuse_captured(p, "has no states yet; take a step before the graph is captured")
                     self.init_state(group, p, gindex, pindex)
-                state = self.state[p]
+                state, paged, config = self.state[p], self._may_page(p), self.get_config(gindex, pindex, group)
+                limited = config["max_unorm"] > 0 and state["state1"].dtype is torch.float32
+                if not limited and not paged and _moving.follows(config, p, state):
+                    self._moving.add(p, state, config, self.numbers(_moving.fixed(config), 1))
+                    continue
+                _moving.refuse_captured(p, "is paged, limited (max_unorm), of float64 or not contiguous")
                 state["step"] = int(state["step"]) + 1
-                config = self.get_config(gindex, pindex, group)
                 numbers = self.numbers(config, state["step"])
-                if config["max_unorm"] > 0 and state["state1"].dtype is torch.float32:
+                if limited:
                     self._check_whole(p)
                     _by_norm.update(self.rule, p, p.grad, state, numbers, config["max_unorm"])
                     continue
-                paged = self._may_page(p)
                 if paged:
                     _paging.page_out(state, p.device)
                 batches.setdefault((p.device, p.dtype, state["state1"].dtype, paged, numbers), []).append((p, state))

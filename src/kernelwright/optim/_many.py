@@ -50,11 +50,13 @@ def _alone(rule: str, p: Tensor, grad: Tensor, state: dict[str, Any], numbers: S
 def _caller(key: str, coded: bool) -> Callable[..., None]:
     """A function of members of one device and type, contiguous, that makes the call."""
     library = _library.load()
-    function = "kw_optimizer_update_8bit_blockwise_many" if coded else "kw_optimizer_update_32bit_many"
+    function = "kw_optimizer_update_8bit_blockwise" if coded else "kw_optimizer_update_32bit"
     types, place, make = dtype_codes(library, FLOATS[:3]), placement(library, key), numbers_maker(library)
     struct = library.structs["kw_optimizer_tensor"]
 
-    def call(rule: str, members: Sequence[tuple[Tensor, Tensor, dict[str, Any]]], numbers: Step) -> None:
+    def call(
+        rule: str, members: Sequence[tuple[Tensor, Tensor, dict[str, Any]]], numbers: Step, moving: Tensor | None
+    ) -> None:
         several, first = RULES[rule] > 1, members[0][2]
         rows = (struct * len(members))()
         for row, (p, grad, state) in zip(rows, members, strict=True):
@@ -67,9 +69,12 @@ def _caller(key: str, coded: bool) -> Callable[..., None]:
                 row.absmax2 = state["absmax2"].data_ptr() if several else None
         device, stream = place(members[0][0])
         maps = [first["qmap1"].data_ptr(), first["qmap2"].data_ptr() if several else None] if coded else []
+        given, dtype = (ctypes.addressof(rows), len(rows), *maps), types[members[0][0].dtype]
         held = make(rule, numbers)
-        given = ctypes.addressof(rows), len(rows), *maps, ctypes.addressof(held), types[members[0][0].dtype]
-        library.call(function, device, stream, *given)
+        if moving is None:
+            library.call(f"{function}_many", device, stream, *given, ctypes.addressof(held), dtype)
+        else:
+            library.call(f"{function}_moving", device, stream, *given, moving.data_ptr(), ctypes.addressof(held), dtype)
         for p, _, state in members:
             for tensor in (p, *(state[name] for name in _WRITTEN if name in state)):
                 torch.autograd.graph.increment_version(tensor)
@@ -77,7 +82,7 @@ def _caller(key: str, coded: bool) -> Callable[..., None]:
     return call
 
 
-def _fits(p: Tensor, grad: Tensor, state: dict[str, Any]) -> bool:
+def fits(p: Tensor, grad: Tensor, state: dict[str, Any]) -> bool:
     """Whether the C library can take these as they are."""
     held = [p, grad, *(value for value in state.values() if isinstance(value, torch.Tensor))]
     return p.dtype is not torch.float64 and all(
@@ -85,8 +90,11 @@ def _fits(p: Tensor, grad: Tensor, state: dict[str, Any]) -> bool:
     )
 
 
-def update(rule: str, members: Sequence[Member], numbers: Step) -> None:
-    """One step of all these parameters, of one device and type, whose states have one width."""
+def update(rule: str, members: Sequence[Member], numbers: Step, moving: Tensor | None = None) -> None:
+    """One step of all these parameters, of one device and type, whose states have one width.
+
+    `moving` is memory on the device with the numbers that change from step to step (_moving.py): then all fit.
+    """
     together = []
     direct = not _environment.read().disable
     for whole, held in members:
@@ -96,10 +104,14 @@ def update(rule: str, members: Sequence[Member], numbers: Step) -> None:
         if grad.dtype is not p.dtype:
             raise InvalidDtype(f"optimizer: a gradient has dtype {grad.dtype}, but its parameter has {p.dtype}")
         grad = grad.contiguous() if grad.layout is torch.strided else grad
-        if direct and p.numel() and _fits(p, grad, state):
+        if not p.numel():
+            continue
+        if moving is not None or (direct and fits(p, grad, state)):
             together.append((p, grad, state))
-        elif p.numel():
+        else:
             _alone(rule, p, grad, state, numbers)
     if together:
         first, state = together[0][0], together[0][2]
-        _caller("CUDA" if first.is_cuda else "CPU", state["state1"].dtype == torch.uint8)(rule, together, numbers)
+        _caller("CUDA" if first.is_cuda else "CPU", state["state1"].dtype == torch.uint8)(
+            rule, together, numbers, moving
+        )

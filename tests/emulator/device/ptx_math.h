@@ -16,6 +16,10 @@ inline void mov_b32(To& to, From from) {
   to = bits<To>(from);
 }
 inline void mov_b32(u32& to, const Several<u16, 2>& from) { to = *from.at[0] | static_cast<u32>(*from.at[1]) << 16; }
+inline void mov_b64(double& to, const Several<u32, 2>& from) {
+  const u64 bits = *from.at[0] | static_cast<u64>(*from.at[1]) << 32;
+  __builtin_memcpy(&to, &bits, sizeof to);
+}
 inline void mov_b32(const Several<u16, 2>& to, u32 from) {
   *to.at[0] = static_cast<u16>(from);
   *to.at[1] = static_cast<u16>(from >> 16);
@@ -60,6 +64,7 @@ inline float without_subnormal(float value) {
 // Every NaN that comes of a sum or a product is this one.
 inline float one_nan(float value) { return value != value ? bits<float>(0x7fffffffu) : value; }
 inline void mul_rn_f32(float& to, float a, float b) { to = one_nan(a * b); }
+inline void mul_rn_f64(double& to, double a, double b) { to = a * b; }
 inline void add_rn_f32(float& to, float a, float b) { to = one_nan(a + b); }
 inline void mul_ftz_f32(float& to, float a, float b) {
   to = without_subnormal(one_nan(without_subnormal(a) * without_subnormal(b)));

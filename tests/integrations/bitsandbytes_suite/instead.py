@@ -23,8 +23,9 @@ def _find_distributions(context=_every):
     return (found for found in _distributions(context) if found.metadata["Name"] != "bitsandbytes")
 
 
-importlib.machinery.PathFinder.find_spec = _find_spec
-importlib.metadata.MetadataPathFinder.find_distributions = _find_distributions
+# Static, since some call it on an instance (dill).
+importlib.machinery.PathFinder.find_spec = staticmethod(_find_spec)
+importlib.metadata.MetadataPathFinder.find_distributions = staticmethod(_find_distributions)
 reached.count_operators()
 
 import kernelwright.compat.bitsandbytes as ours

@@ -33,4 +33,21 @@ KW_API kw_status kw_optimizer_update_32bit(int32_t device, void* stream, void* p
 KW_API kw_status kw_optimizer_update_32bit_many(int32_t device, void* stream, const kw_optimizer_tensor* tensors,
                                                 int64_t number, const kw_optimizer* optimizer, int32_t dtype);
 
+/*
+ * A step whose number moves on in the memory of its tensors' device, so that a CUDA graph of these two calls takes the
+ * next step each time it is replayed. kw_optimizer_advance makes the numbers of the next step; then the functions with
+ * `moving` take it, for as many tensors as it is meant for.
+ *
+ * moving            64 bytes of the device's memory at a multiple of 8: zeros before the first step. Its first eight
+ *                   are an int64_t: how many steps were taken
+ * optimizer         the numbers of the first step since then, in host memory: the n-th after it has the number step + n
+ * lr, alpha, beta3  of the step, each in the device's memory, instead of the optimizer's; or NULL
+ */
+KW_API kw_status kw_optimizer_advance(int32_t device, void* stream, void* moving, const double* lr, const double* alpha,
+                                      const double* beta3, const kw_optimizer* optimizer);
+
+KW_API kw_status kw_optimizer_update_32bit_moving(int32_t device, void* stream, const kw_optimizer_tensor* tensors,
+                                                  int64_t number, const void* moving, const kw_optimizer* optimizer,
+                                                  int32_t dtype);
+
 #endif

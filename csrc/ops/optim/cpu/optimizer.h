@@ -24,6 +24,13 @@ inline int64_t optimizer_blocks(const OptimizerStep& step) {
   return blocks;
 }
 
+// With the numbers that lie in memory, if the step's do.
+inline KwOptimizerParams optimizer_numbers(const OptimizerStep& step) {
+  KwOptimizerParams numbers = optimizer::numbers_of(step);
+  if (step.moving != nullptr) numbers.moves = static_cast<const KwOptimizerMoving*>(step.moving)->moves;
+  return numbers;
+}
+
 namespace KW_ISA {
 namespace {
 
@@ -44,8 +51,8 @@ inline void take_gradient(const KwOptimizerParams& p, OptimizerBlock& b) {
   if (p.grad_decay != 0.0f) {
     for (int64_t i = 0; i < kBlock; ++i) b.g[i] += p.grad_decay * b.w[i];
   }
-  if (p.decay != 1.0f) {
-    for (int64_t i = 0; i < kBlock; ++i) b.w[i] *= p.decay;
+  if (p.moves.decay != 1.0f) {
+    for (int64_t i = 0; i < kBlock; ++i) b.w[i] *= p.moves.decay;
   }
 }
 
@@ -61,12 +68,13 @@ inline void adam(const KwOptimizerParams& p, OptimizerBlock& b) {
   float *m = b.state[0], *v = b.state[1], *slow = b.state[2];
   follow(p.beta1, p.rest1, b.g, m);
   follow_squares(p.beta2, p.rest2, b.g, v);
-  divide_by_root(v, p.correction2, p.eps, b.under);
+  divide_by_root(v, p.moves.correction2, p.eps, b.under);
   if (p.rule == KW_ADEMAMIX) {
-    follow(p.beta3, p.rest3, b.g, slow);
-    for (int64_t i = 0; i < kBlock; ++i) b.w[i] -= p.lr * ((p.correction1 * m[i] + p.alpha * slow[i]) * b.under[i]);
+    follow(p.moves.beta3, p.moves.rest3, b.g, slow);
+    for (int64_t i = 0; i < kBlock; ++i)
+      b.w[i] -= p.moves.lr * ((p.moves.correction1 * m[i] + p.moves.alpha * slow[i]) * b.under[i]);
   } else {
-    const float rate = p.lr * p.correction1;
+    const float rate = p.moves.lr * p.moves.correction1;
     for (int64_t i = 0; i < kBlock; ++i) b.w[i] -= rate * (m[i] * b.under[i]);
   }
 }
@@ -74,23 +82,23 @@ inline void adam(const KwOptimizerParams& p, OptimizerBlock& b) {
 inline void of_one_state(const KwOptimizerParams& p, OptimizerBlock& b) {
   float* s = b.state[0];
   if (p.rule == KW_MOMENTUM) {
-    if (p.first) {
+    if (p.moves.first) {
       memcpy(s, b.g, sizeof b.g);
     } else {
       follow(p.beta1, 1.0f, b.g, s);
     }
-    for (int64_t i = 0; i < kBlock; ++i) b.w[i] -= p.lr * s[i];
+    for (int64_t i = 0; i < kBlock; ++i) b.w[i] -= p.moves.lr * s[i];
   } else if (p.rule == KW_LION) {
     for (int64_t i = 0; i < kBlock; ++i) {
       const float toward = p.beta1 * s[i] + p.rest1 * b.g[i];
-      b.w[i] -= p.lr * (toward > 0.0f ? 1.0f : toward < 0.0f ? -1.0f : toward);
+      b.w[i] -= p.moves.lr * (toward > 0.0f ? 1.0f : toward < 0.0f ? -1.0f : toward);
     }
     follow(p.beta2, p.rest2, b.g, s);
   } else {
     const bool adds = p.rule == KW_ADAGRAD;
     follow_squares(adds ? 1.0f : p.beta1, adds ? 1.0f : p.rest1, b.g, s);
     divide_by_root(s, 1.0f, p.eps, b.under);
-    for (int64_t i = 0; i < kBlock; ++i) b.w[i] -= p.lr * (b.g[i] * b.under[i]);
+    for (int64_t i = 0; i < kBlock; ++i) b.w[i] -= p.moves.lr * (b.g[i] * b.under[i]);
   }
 }
 

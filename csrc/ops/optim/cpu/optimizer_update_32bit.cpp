@@ -12,7 +12,7 @@ void optimizer_32bit_blocks(const void* context, int64_t begin, int64_t end) { u
 
 #if KW_CPU_BASELINE
 kw_status optimizer_update_32bit(const OptimizerStep& step) {
-  const KwOptimizerParams numbers = optimizer::numbers_of(step);
+  const KwOptimizerParams numbers = optimizer_numbers(step);
   const OptimizerJob job{step, numbers, {nullptr, nullptr}};
   parallel_for(optimizer_blocks(step), 32, picked_optimizer_32bit_blocks(), &job);
   return KW_OK;

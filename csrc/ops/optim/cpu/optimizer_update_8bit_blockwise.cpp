@@ -12,7 +12,7 @@ void optimizer_8bit_blocks(const void* context, int64_t begin, int64_t end) { up
 
 #if KW_CPU_BASELINE
 kw_status optimizer_update_8bit_blockwise(const OptimizerStep& step) {
-  const KwOptimizerParams numbers = optimizer::numbers_of(step);
+  const KwOptimizerParams numbers = optimizer_numbers(step);
   const int64_t blocks = optimizer_blocks(step);
   if (blocks == 0) return KW_OK;
   CodeTable tables[2];

@@ -5,6 +5,7 @@
 
 #include "device/ptx/root.cuh"
 #include "device/ptx/sync.cuh"
+#include "ops/optim/device/advance.cuh"
 #include "ops/optim/device/codes.cuh"
 #include "ops/optim/geometry.h"
 #include "ops/optim/params.h"
@@ -85,6 +86,8 @@ __device__ __forceinline__ const char* absmax_of(const KwOptimizerTensor& t, int
 
 // States of 32 bits.
 struct WideStates {
+  static constexpr bool kCoded = false;
+
   __device__ __forceinline__ void load(int which, i64 at, const KwOptimizerTensor& t, float (&value)[8]) const {
     load_values(state_of(t, which), 0, at, t, value);
   }
@@ -96,6 +99,8 @@ struct WideStates {
 
 // States of 8-bit codes: one map for the first and third, another for the second.
 struct CodedStates {
+  static constexpr bool kCoded = true;
+
   struct Shared {
     float map[2][256];
     CodeTable table[2];
@@ -158,76 +163,89 @@ __device__ __forceinline__ void rotate(float (&state)[kStates][8]) {
 
 // The rules, on a lane's elements.
 
-__device__ __forceinline__ void take_gradient(const KwOptimizerParams& p, float (&g)[8], float (&w)[8]) {
+__device__ __forceinline__ void take_gradient(const KwOptimizerParams& p, const KwOptimizerMoves& n, float (&g)[8],
+                                              float (&w)[8]) {
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     g[i] = p.grad_scale * g[i];
     if (p.grad_decay != 0.0f) g[i] = fmaf(p.grad_decay, w[i], g[i]);
-    w[i] *= p.decay;
+    w[i] *= n.decay;
   }
 }
 
-__device__ __forceinline__ void adam(const KwOptimizerParams& p, const float (&g)[8], float (&w)[8], float (&m)[8],
-                                     float (&v)[8]) {
+__device__ __forceinline__ void adam(const KwOptimizerParams& p, const KwOptimizerMoves& n, const float (&g)[8],
+                                     float (&w)[8], float (&m)[8], float (&v)[8]) {
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     m[i] = fmaf(p.beta1, m[i], p.rest1 * g[i]);
     v[i] = fmaf(p.beta2, v[i], p.rest2 * g[i] * g[i]);
-    const float under = fmaf(sqrt_approx(v[i]), p.correction2, p.eps);
-    w[i] = fmaf(-p.lr * p.correction1, m[i] * reciprocal_approx(under), w[i]);
+    const float under = fmaf(sqrt_approx(v[i]), n.correction2, p.eps);
+    w[i] = fmaf(-n.lr * n.correction1, m[i] * reciprocal_approx(under), w[i]);
   }
 }
 
-__device__ __forceinline__ void ademamix(const KwOptimizerParams& p, const float (&g)[8], float (&w)[8], float (&m)[8],
-                                         float (&v)[8], float (&slow)[8]) {
+__device__ __forceinline__ void ademamix(const KwOptimizerParams& p, const KwOptimizerMoves& n, const float (&g)[8],
+                                         float (&w)[8], float (&m)[8], float (&v)[8], float (&slow)[8]) {
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     m[i] = fmaf(p.beta1, m[i], p.rest1 * g[i]);
-    slow[i] = fmaf(p.beta3, slow[i], p.rest3 * g[i]);
+    slow[i] = fmaf(n.beta3, slow[i], n.rest3 * g[i]);
     v[i] = fmaf(p.beta2, v[i], p.rest2 * g[i] * g[i]);
-    const float under = fmaf(sqrt_approx(v[i]), p.correction2, p.eps);
-    w[i] = fmaf(-p.lr, fmaf(p.alpha, slow[i], p.correction1 * m[i]) * reciprocal_approx(under), w[i]);
+    const float under = fmaf(sqrt_approx(v[i]), n.correction2, p.eps);
+    w[i] = fmaf(-n.lr, fmaf(n.alpha, slow[i], n.correction1 * m[i]) * reciprocal_approx(under), w[i]);
   }
 }
 
 // Of one state: which rule it is is the same for all threads, and asked once for a lane's elements.
-__device__ __forceinline__ void of_one_state(const KwOptimizerParams& p, const float (&g)[8], float (&w)[8],
-                                             float (&s)[8]) {
+__device__ __forceinline__ void of_one_state(const KwOptimizerParams& p, const KwOptimizerMoves& n, const float (&g)[8],
+                                             float (&w)[8], float (&s)[8]) {
   if (p.rule == kRuleMomentum) {
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      s[i] = p.first ? g[i] : fmaf(p.beta1, s[i], g[i]);
-      w[i] = fmaf(-p.lr, s[i], w[i]);
+      s[i] = n.first ? g[i] : fmaf(p.beta1, s[i], g[i]);
+      w[i] = fmaf(-n.lr, s[i], w[i]);
     }
   } else if (p.rule == kRuleRmsprop || p.rule == kRuleAdagrad) {
     const float keep = p.rule == kRuleAdagrad ? 1.0f : p.beta1, rest = p.rule == kRuleAdagrad ? 1.0f : p.rest1;
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       s[i] = fmaf(keep, s[i], rest * g[i] * g[i]);
-      w[i] = fmaf(-p.lr, g[i] * reciprocal_approx(sqrt_approx(s[i]) + p.eps), w[i]);
+      w[i] = fmaf(-n.lr, g[i] * reciprocal_approx(sqrt_approx(s[i]) + p.eps), w[i]);
     }
   } else {
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       const float toward = fmaf(p.beta1, s[i], p.rest1 * g[i]);
-      w[i] -= toward > 0.0f ? p.lr : toward < 0.0f ? -p.lr : p.lr * toward;  // of 0 and NaN themselves
+      w[i] -= toward > 0.0f ? n.lr : toward < 0.0f ? -n.lr : n.lr * toward;  // of 0 and NaN themselves
       s[i] = fmaf(p.beta2, s[i], p.rest2 * g[i]);
     }
   }
 }
 
+__device__ __forceinline__ KwOptimizerMoves moves_of(const KwOptimizerParams& p) {
+  KwOptimizerMoves moves = p.moves;
+  if (p.moving != nullptr) moves = moves_in(p.moving);
+  return moves;
+}
+
+// Whether they are read again for each tile, so that they take no registers while codes are made: three coded states
+// would otherwise leave room for two blocks of a multiprocessor instead of three.
 template <class States, int kStates>
-__device__ __forceinline__ void optimizer_part(const KwOptimizerParams& p, const KwOptimizerTensor& t,
-                                               const States& states, i64 at) {
+constexpr bool kMovesLate = States::kCoded && kStates == 3;
+
+template <class States, int kStates>
+__device__ __forceinline__ void optimizer_part(const KwOptimizerParams& p, const KwOptimizerMoves& early,
+                                               const KwOptimizerTensor& t, const States& states, i64 at) {
   float g[8] = {}, w[8] = {}, state[kStates][8] = {};
   load_values(t.grad, p.dtype, at, t, g);
   load_values(t.param, p.dtype, at, t, w);
 #pragma unroll
   for (int s = 0; s < kStates; ++s) states.load(s, at, t, state[s]);
-  take_gradient(p, g, w);
-  if constexpr (kStates == 1) of_one_state(p, g, w, state[0]);
-  if constexpr (kStates == 2) adam(p, g, w, state[0], state[1]);
-  if constexpr (kStates == 3) ademamix(p, g, w, state[0], state[1], state[2]);
+  const KwOptimizerMoves moves = kMovesLate<States, kStates> ? moves_of(p) : early;
+  take_gradient(p, moves, g, w);
+  if constexpr (kStates == 1) of_one_state(p, moves, g, w, state[0]);
+  if constexpr (kStates == 2) adam(p, moves, g, w, state[0], state[1]);
+  if constexpr (kStates == 3) ademamix(p, moves, g, w, state[0], state[1], state[2]);
   store_values(t.param, p.dtype, at, t, w);
 #pragma unroll 1
   for (int s = 0; s < kStates; ++s) {
@@ -238,6 +256,7 @@ __device__ __forceinline__ void optimizer_part(const KwOptimizerParams& p, const
 
 template <class States, int kStates>
 __device__ __forceinline__ void optimizer_run(const KwOptimizerParams& p, const States& states) {
+  const KwOptimizerMoves early = kMovesLate<States, kStates> ? p.moves : moves_of(p);
   u32 number = 0;
 #pragma unroll 1
   for (u32 tile = blockIdx.x; tile < p.tiles; tile += gridDim.x) {
@@ -246,7 +265,7 @@ __device__ __forceinline__ void optimizer_run(const KwOptimizerParams& p, const 
     const u32 first = number == 0 ? 0 : p.tensor[number - 1].end;
     const i64 of_warp = static_cast<i64>(tile - first) * kOptimizerTile + threadIdx.x / kWarp * (kWarp * 8);
     if (of_warp >= t.count) continue;  // all lanes of a warp
-    optimizer_part<States, kStates>(p, t, states, of_warp + threadIdx.x % kWarp * 8);
+    optimizer_part<States, kStates>(p, early, t, states, of_warp + threadIdx.x % kWarp * 8);
   }
 }
 

@@ -16,6 +16,7 @@ struct OptimizerStep {
   const float* map2;
   const kw_optimizer* optimizer;
   int32_t dtype;
+  const void* moving = nullptr;  // a KwOptimizerMoving where the tensors are, if the step's number moves on there
 };
 
 namespace cpu {
@@ -29,9 +30,13 @@ constexpr int64_t kBlock = 256;  // of 8-bit states
 
 inline int states_of(int32_t rule) { return rule == KW_ADAM ? 2 : rule == KW_ADEMAMIX ? 3 : 1; }
 
+kw_status check_optimizer(const char* name, const kw_optimizer* optimizer);
 kw_status check(const char* name, int32_t device, bool coded, const OptimizerStep& step);
 
-// All but the tensors, in float32 as the kernels have it.
+// What the numbers that change with the step are made of.
+KwOptimizerStep step_of(const kw_optimizer& optimizer);
+
+// All but the tensors, in float32 as the kernels have it; without what lies in `moving`.
 KwOptimizerParams numbers_of(const OptimizerStep& step);
 
 }  // namespace optimizer

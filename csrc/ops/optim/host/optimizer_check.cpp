@@ -2,6 +2,7 @@
 // What the optimizers' entry points refuse, and the numbers of a step.
 #include "ops/optim/host/blockwise.h"
 #include "ops/optim/host/optimizer.h"
+#include "ops/optim/numbers.h"
 
 namespace kw::optimizer {
 namespace {
@@ -50,72 +51,55 @@ kw_status check_tensor(const char* name, bool coded, const kw_optimizer_tensor& 
   return check_apart(name, spans, count);
 }
 
-double power(double base, int64_t exponent) {
-  double result = 1;
-  for (; exponent > 0; exponent /= 2, base *= base) {
-    if (exponent % 2) result *= base;
-  }
-  return result;
-}
-
-// Newton's steps from a float's root: exact to the last bit or two, and without libm.
-double root_of(double value) {
-  if (!(value > 0)) return value == 0 ? 0 : __builtin_nan("");
-  double root = value > 1 ? value : 1;
-  for (int i = 0; i < 1100; ++i) {
-    const double next = 0.5 * (root + value / root);
-    if (!(next < root)) break;
-    root = next;
-  }
-  return root;
-}
+bool of_gradient(int32_t rule) { return rule == KW_MOMENTUM || rule == KW_RMSPROP || rule == KW_ADAGRAD; }
 
 }  // namespace
 
-kw_status check(const char* name, int32_t device, bool coded, const OptimizerStep& s) {
-  KW_TRY(blockwise::check_device(name, device));
-  KW_TRY(blockwise::check_dtype(name, s.dtype));
-  KW_TRY(check_pointer(name, "optimizer", s.optimizer, 8));
-  const kw_optimizer& o = *s.optimizer;
+kw_status check_optimizer(const char* name, const kw_optimizer* optimizer) {
+  KW_TRY(check_pointer(name, "optimizer", optimizer, 8));
+  const kw_optimizer& o = *optimizer;
   if (o.rule < KW_ADAM || o.rule > KW_LION)
     return fail(KW_ERROR_INVALID_ARGUMENT, "%s: optimizer has rule %d; it must be KW_ADAM (0) to KW_LION (5)", name,
                 o.rule);
   if (o.step < 1)
     return fail(KW_ERROR_INVALID_ARGUMENT, "%s: optimizer has step %lld; the first is 1", name, (long long)o.step);
+  return KW_OK;
+}
+
+kw_status check(const char* name, int32_t device, bool coded, const OptimizerStep& s) {
+  KW_TRY(blockwise::check_device(name, device));
+  KW_TRY(blockwise::check_dtype(name, s.dtype));
+  KW_TRY(check_optimizer(name, s.optimizer));
   if (s.number < 0 || s.number > blockwise::kMaxElements)
     return fail(KW_ERROR_INVALID_ARGUMENT, "%s: number is %lld; it must be how many tensors there are", name,
                 (long long)s.number);
   if (s.number == 0) return KW_OK;
   KW_TRY(check_pointer(name, "tensors", s.tensors, 8));
-  const int states = states_of(o.rule);
+  const int states = states_of(s.optimizer->rule);
   if (coded) KW_TRY(check_pointer(name, "map1", s.map1, 4));
   if (coded && states > 1) KW_TRY(check_pointer(name, "map2", s.map2, 4));
   for (int64_t i = 0; i < s.number; ++i) KW_TRY(check_tensor(name, coded, s.tensors[i], states, s.dtype));
   return KW_OK;
 }
 
+KwOptimizerStep step_of(const kw_optimizer& o) {
+  return {o.lr, o.beta1, o.beta2, o.beta3, o.alpha, of_gradient(o.rule) ? 0 : o.weight_decay, o.step};
+}
+
 KwOptimizerParams numbers_of(const OptimizerStep& s) {
   const kw_optimizer& o = *s.optimizer;
-  const bool of_gradient = o.rule == KW_MOMENTUM || o.rule == KW_RMSPROP || o.rule == KW_ADAGRAD;
   auto single = [](double value) { return static_cast<float>(value); };
   KwOptimizerParams p{};
   p.rule = o.rule;
   p.dtype = s.dtype;
-  p.lr = single(o.lr);
   p.beta1 = single(o.beta1);
   p.rest1 = single(1 - o.beta1);
   p.beta2 = single(o.beta2);
   p.rest2 = single(1 - o.beta2);
-  p.beta3 = single(o.beta3);
-  p.rest3 = single(1 - o.beta3);
-  p.alpha = single(o.alpha);
   p.eps = single(o.eps);
-  p.correction1 = single(1 / (1 - power(o.beta1, o.step)));
-  p.correction2 = single(1 / root_of(1 - power(o.beta2, o.step)));
-  p.decay = o.weight_decay > 0 && !of_gradient ? single(1 - o.lr * o.weight_decay) : 1.0f;
-  p.grad_decay = o.weight_decay > 0 && of_gradient ? single(o.weight_decay) : 0.0f;
+  p.grad_decay = o.weight_decay > 0 && of_gradient(o.rule) ? single(o.weight_decay) : 0.0f;
   p.grad_scale = single(o.grad_scale);
-  p.first = o.step == 1;
+  if (s.moving == nullptr) p.moves = optimizer_moves(step_of(o));
   return p;
 }
 

@@ -81,6 +81,7 @@ inline kw_status run_on_device(const Launcher& launcher, int32_t device, void* s
   Context context;
   KW_TRY(module_context(*launcher.module, device, &context));
   Filling filling{launcher, context, stream, numbers_of(s), 0, 0, states_of(s.optimizer->rule)};
+  filling.params.moving = blockwise::bytes_of(s.moving);
   filling.params.map1 = blockwise::bytes_of(s.map1);
   filling.params.map2 = blockwise::bytes_of(filling.states > 1 ? s.map2 : s.map1);
   for (int64_t i = 0; i < s.number; ++i) {

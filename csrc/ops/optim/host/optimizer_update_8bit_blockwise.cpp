@@ -38,3 +38,12 @@ KW_API kw_status kw_optimizer_update_8bit_blockwise_many(int32_t device, void* s
   return kw::run("kw_optimizer_update_8bit_blockwise_many", device, stream,
                  {tensors, number, map1, map2, optimizer, dtype});
 }
+
+KW_API kw_status kw_optimizer_update_8bit_blockwise_moving(int32_t device, void* stream,
+                                                           const kw_optimizer_tensor* tensors, int64_t number,
+                                                           const float* map1, const float* map2, const void* moving,
+                                                           const kw_optimizer* optimizer, int32_t dtype) {
+  constexpr const char* kName = "kw_optimizer_update_8bit_blockwise_moving";
+  KW_TRY(kw::blockwise::check_pointer(kName, "moving", moving, 8));
+  return kw::run(kName, device, stream, {tensors, number, map1, map2, optimizer, dtype, moving});
+}
