@@ -48,6 +48,10 @@ def test_the_oldest_torch_is_that_of_the_extra_and_of_the_recorded_names():
     assert f"--torch torch=={oldest} tests/python tests/ops tests/doctor\n" in MADE[".github/workflows/oldest.yml"]
 
 
+# Jobs that may write anything at all: a release, PyPI's trusted publishing, the pages.
+WRITING = {"release.yml": ["publish", "pypi"], "docs.yml": ["publish"]}
+
+
 @pytest.mark.parametrize("name", MADE)
 def test_a_workflow_may_nothing_and_a_job_only_what_it_says(name):
     text = MADE[name]
@@ -58,7 +62,7 @@ def test_a_workflow_may_nothing_and_a_job_only_what_it_says(name):
         assert re.search(r"^    permissions:\n      contents: (read|write)", job, re.MULTILINE), job
         assert "uses: ./" in job or "timeout-minutes:" in job
     writing = [job.partition(":")[0] for job in jobs if ": write" in job]
-    assert writing == (["publish", "pypi"] if name.endswith("release.yml") else [])
+    assert writing == WRITING.get(name.rpartition("/")[2], [])
 
 
 @pytest.mark.parametrize("name", MADE)
