@@ -15,7 +15,7 @@ from test_found import CMAKE, SETUP, tree
 from kernelwright_toolchain.__main__ import VERBS, main
 from kernelwright_toolchain.classic import environments, requirements, toolkit
 from kernelwright_toolchain.errors import ProvisionError, RequestError
-from kernelwright_toolchain.locking import conda
+from kernelwright_toolchain.locking import conda, conda_tool
 from kernelwright_toolchain.settings import Settings, read
 from kernelwright_toolchain.targets import load
 from kernelwright_toolchain.version import VERSION
@@ -183,3 +183,27 @@ def test_nix_evaluates_the_flake_with_a_stand_in_for_kernelwright(plain, tmp_pat
     assert json.loads(done.stdout) == {
         system: {"default": {"system": system, "libraries": libraries}} for system in ("x86_64-linux", "aarch64-linux")
     }
+
+
+def test_conda_locks_what_was_written_where_there_is_a_solver(plain, tmp_path_factory, monkeypatch, capsys):
+    programs = tmp_path_factory.mktemp("bin")
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setattr(requirements, "pinned", lambda *_, **__: "a==1 \\\n    --hash=sha256:aa\n")
+    asked = []
+
+    def conda_lock(words: list[str]) -> subprocess.CompletedProcess[str]:
+        asked.append(words)
+        Path(words[words.index("--lockfile") + 1]).write_text("# solved\n")
+        return subprocess.CompletedProcess(words, 0, "", "")
+
+    monkeypatch.setattr(conda_tool, "_run", conda_lock)
+    assert kwt("init", "--project", plain) == 0
+    assert "conda-lock.yml: not written: needs one of micromamba, mamba, conda on PATH" in capsys.readouterr().out
+    assert kwt("lock", "--project", plain) == 0
+    assert "conda-lock.yml: left as it is: solving needs one of" in capsys.readouterr().out
+    assert asked == []
+    (programs / "mamba").write_text("#!/bin/sh\n")
+    (programs / "mamba").chmod(0o755)
+    assert kwt("lock", "--project", plain) == 0
+    assert (plain / conda.LOCK).read_text() == "# solved\n"
+    assert asked[0][asked[0].index("--file") + 1] == conda.ENVIRONMENT

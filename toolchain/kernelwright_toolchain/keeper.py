@@ -21,7 +21,7 @@ from kernelwright_toolchain.device.schedule import SHARE
 MOST = 5_000_000_000  # bytes that one compiler may take
 _SMALL = 0.1  # of the budget, for as many as there are CPUs: shells, ninja and ends of pipes are never stopped
 _EVERY = 0.05  # seconds between two looks
-_IDLE = 20  # looks without CPU time: it waits for another, which may be one that was stopped
+_IDLE = 20  # looks asleep, without CPU time: it waits for another, which may be one that was stopped
 _PAGE, _LEAST = os.sysconf("SC_PAGE_SIZE"), 1 << 20
 
 
@@ -29,6 +29,7 @@ _PAGE, _LEAST = os.sysconf("SC_PAGE_SIZE"), 1 << 20
 class Process:
     number: int
     began: int  # with the number, its name: numbers come again
+    asleep: bool  # neither running nor wanting to: on a busy machine CPU time alone tells little
     ticks: int  # of CPU time
     size: int  # bytes in memory
     leaf: bool  # without children: what compiles, not what waits for it
@@ -48,7 +49,8 @@ def tree(root: int, proc: Path = PROC) -> Iterator[Process]:
     below = _children(root, proc)
     with suppress(OSError, IndexError):
         fields = (proc / str(root) / "stat").read_text().rpartition(")")[2].split()
-        yield Process(root, int(fields[19]), int(fields[11]) + int(fields[12]), int(fields[21]) * _PAGE, not below)
+        ticks, size = int(fields[11]) + int(fields[12]), int(fields[21]) * _PAGE
+        yield Process(root, int(fields[19]), fields[0] == "S", ticks, size, not below)
     for child in below:
         yield from tree(child, proc)
 
@@ -70,7 +72,7 @@ class Keeper:
         seen = {}
         for one in leaves:
             ticks, looks = self._seen.get((one.number, one.began), (-1, 0))
-            still = ticks == one.ticks and one.number not in self._stopped
+            still = one.asleep and ticks == one.ticks and one.number not in self._stopped
             seen[one.number, one.began] = (one.ticks, looks + 1 if still else 0)
         self._seen = seen
 
@@ -94,7 +96,7 @@ class Keeper:
             *((one, signal.SIGCONT) for one in self._stopped - wanted),
             *((one, signal.SIGSTOP) for one in wanted - self._stopped),
         ]:
-            with suppress(ProcessLookupError):
+            with suppress(ProcessLookupError, PermissionError):  # it has ended, or is another user's
                 os.kill(number, word)
         self.stops += len(wanted - self._stopped)
         self._stopped = wanted
