@@ -289,12 +289,16 @@ def test_doubly_quantized_scales_stay_apart(make, optimize, ids):
     assert called(model, ids)[PRODUCT] == products
 
 
-def test_a_hook_is_called_and_a_mixture_of_kinds_left(make, optimize, ids):
+def test_a_hook_is_called_and_a_mixture_of_kinds_and_shards_are_left(make, optimize, ids):
     model, seen = make("llama"), []
     attention = model.model.layers[0].self_attn
     model.model.layers[1].self_attn.k_proj = torch.nn.Linear(128, 64, bias=False, dtype=torch.bfloat16)
+    up = model.model.layers[1].mlp.up_proj
+    up.weight = torch.nn.Parameter(up.weight.data, requires_grad=False)  # FSDP puts a plain tensor of its own there
     found = optimize(model)
     assert found.replaced["attention"] == ["model.layers.0.self_attn"]
+    assert list(found.apart) == ["model.layers.1.mlp"]
+    assert "sharded over processes" in found.apart["model.layers.1.mlp"]
     attention.k_proj.register_forward_hook(lambda *_: seen.append(1))
     logits(model, ids)
     assert seen == [1]
