@@ -97,6 +97,10 @@ def _too_large_for_half(call: Call, overload: str, arguments: list[Any]) -> bool
     return x.dtype == torch.float16 and bool((absmax.abs() > torch.finfo(x.dtype).max).any())
 
 
+def _without_gaps(tensor: torch.Tensor) -> bool:
+    return bool(torch.ops.aten.is_non_overlapping_and_dense(tensor))
+
+
 def right(call: Call, overload: str, arguments: list[Any], copies: list[Any], found: Any) -> None:
     """Every output, and what was written, against float64."""
     op = call.entry.op
@@ -112,8 +116,10 @@ def right(call: Call, overload: str, arguments: list[Any], copies: list[Any], fo
     expected = outputs(op.overload(overload).reference(*exact))
     bounds = allowed(op, overload, terms, expected, results)
     for number, (a, b, bound) in enumerate(zip(results, expected, bounds, strict=True)):
-        # What attention gives lies as its users want it next: the heads of a row side by side.
-        assert a.is_contiguous() or (op.name == "attention" and a.transpose(1, 2).is_contiguous())
+        # What attention gives lies as its users want it next: the heads of a row side by side; what rope gives lies as
+        # what it was given.
+        others = {"attention": lambda a: a.transpose(1, 2).is_contiguous(), "rope": _without_gaps}
+        assert a.is_contiguous() or others.get(op.name, torch.Tensor.is_contiguous)(a)
         # Where float32 may err by more than the result is, such as a deviation of 1 beside a mean of 1e15, no digit is
         # left of it, and without an eps it may be no number.
         lost = bound > b.abs() + 1
