@@ -46,6 +46,7 @@ KW_API kw_status kw_optimizer_update_32bit_many(int32_t device, void* stream, co
 KW_API kw_status kw_optimizer_advance(int32_t device, void* stream, void* moving, const double* lr, const double* alpha,
                                       const double* beta3, const kw_optimizer* optimizer);
 
+/* kw_optimizer_update_32bit_many by the numbers that lie in `moving`. */
 KW_API kw_status kw_optimizer_update_32bit_moving(int32_t device, void* stream, const kw_optimizer_tensor* tensors,
                                                   int64_t number, const void* moving, const kw_optimizer* optimizer,
                                                   int32_t dtype);

@@ -41,7 +41,7 @@ KW_API kw_status kw_optimizer_update_8bit_blockwise_many(int32_t device, void* s
                                                          const float* map1, const float* map2,
                                                          const kw_optimizer* optimizer, int32_t dtype);
 
-/* The same of a step whose number moves on in the device's memory (kw_optimizer_advance). */
+/* kw_optimizer_update_8bit_blockwise_many by the numbers that lie in `moving` (kw_optimizer_advance). */
 KW_API kw_status kw_optimizer_update_8bit_blockwise_moving(int32_t device, void* stream,
                                                            const kw_optimizer_tensor* tensors, int64_t number,
                                                            const float* map1, const float* map2, const void* moving,
