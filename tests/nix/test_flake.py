@@ -273,7 +273,7 @@ def test_another_archive_than_the_rows_is_refused_at_evaluation(changed):
 
 def test_a_new_row_is_a_new_shell(changed):
     text = (changed.tree / "targets.toml").read_text()
-    row = text[text.index("[target.l4t-r36]") : text.index("# --- tools")]
+    row = text[text.index("[target.l4t-r36]") : text.index("# --- CUDA's libraries")]
     (changed.tree / "targets.toml").write_text(text + row.replace("l4t-r36", "l4t-r99"))
     assert changed.evaluate("devShells.aarch64-linux.l4t-r99.KW_NIX_TARGET") == "l4t-r99"
     assert changed.check().returncode == 0
@@ -339,7 +339,7 @@ def test_other_flakes_get_a_shell_and_a_wheel_of_their_own(flake):
 
 def test_another_projects_shell_has_kwt_and_the_libraries_that_it_links(changed):
     start = Path("toolchain/kernelwright_toolchain/start.py")
-    (changed.tree / start).parent.mkdir(parents=True)
+    (changed.tree / start).parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(ROOT / start, changed.tree / start)
     ask = """lib: let shell = lib.mkKernelShell { system = "x86_64-linux"; libraries = [ LIBRARIES ]; };
       in map (one: one.name) shell.packages ++ map (one: one.text or "") shell.packages"""

@@ -179,21 +179,6 @@ def test_two_reference_toolkits_are_no_one_environment(table):
         conda.toolkit(targets.parse(second))
 
 
-@pytest.mark.parametrize("name", ["cu124", "cu126"])
-def test_a_row_that_claims_conda_without_a_lock_is_told(name):
-    text = (ROOT / "targets.toml").read_text()
-    assert conda.problems(targets.parse(text)) == []
-    before, row, after = text.partition(f"[toolkit.{name}]")
-    gcc = f'\n[gcc.{name}]\nversion = "13.3.0"\nmajor = 13\nsysroot = "2.28"\n' if f"[gcc.{name}]" not in text else ""
-    claiming = targets.parse(before + row + after.replace("conda = []", 'conda = ["aarch64"]', 1) + gcc)
-    nvcc = claiming.toolkits[name].components["nvcc"]
-    (told,) = conda.problems(claiming)
-    assert told.startswith(
-        f"targets.toml [toolkit.{name}]: hosts.conda names aarch64, and conda-lock.yml has no cuda-nvcc-"
-    )
-    assert f"cuda-nvcc-{nvcc} for linux-aarch64; take the machine out" in told
-
-
 def test_conda_lock_finds_nothing_wrong(says):
     assert says() == []
 

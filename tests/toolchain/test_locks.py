@@ -14,7 +14,7 @@ import pytest
 
 from kernelwright_toolchain import targets
 from kernelwright_toolchain.errors import ProvisionError, TableError
-from kernelwright_toolchain.locking import names, redist, resolve, wanted, write
+from kernelwright_toolchain.locking import conda, names, redist, resolve, wanted, write
 from kernelwright_toolchain.testing import locked_torch
 from tests.tree import ROOT
 
@@ -245,3 +245,18 @@ def test_rows_of_torch_that_are_not_locked_are_said_and_filled_where_an_index_ha
     monkeypatch.setattr(locked_torch.resolve, "ask", lambda *_: other)
     with pytest.raises(ProvisionError, match=r"another file for torch 2.13.0\+cpu .* for Python 3.10 aarch64"):
         locked_torch.text(table)
+
+
+@pytest.mark.parametrize("name", ["cu124", "cu126"])
+def test_a_row_that_claims_conda_without_a_lock_is_told(name):
+    text = (ROOT / "targets.toml").read_text()
+    assert conda.problems(targets.parse(text)) == []
+    before, row, after = text.partition(f"[toolkit.{name}]")
+    gcc = f'\n[gcc.{name}]\nversion = "13.3.0"\nmajor = 13\nsysroot = "2.28"\n' if f"[gcc.{name}]" not in text else ""
+    claiming = targets.parse(before + row + after.replace("conda = []", 'conda = ["aarch64"]', 1) + gcc)
+    nvcc = claiming.toolkits[name].components["nvcc"]
+    (told,) = conda.problems(claiming)
+    assert told.startswith(
+        f"targets.toml [toolkit.{name}]: hosts.conda names aarch64, and conda-lock.yml has no cuda-nvcc-"
+    )
+    assert f"cuda-nvcc-{nvcc} for linux-aarch64; take the machine out" in told
