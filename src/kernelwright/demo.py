@@ -80,7 +80,7 @@ def _error(op: Op, case: Case, arguments: tuple[Any, ...]) -> float:
         right.append(wide[i])
         bounds.append(tolerance.absolute + tolerance.relative * wide[i].abs())
     shares = [
-        (a.double() - b).abs() / (bound.double() + math.ulp(0))
+        (a.double() - b.double()).abs() / (bound.double() + math.ulp(0))
         for a, b, bound in zip(found, right, bounds, strict=True)
     ]
     return max(float(share.nan_to_num(nan=math.inf).max()) for share in shares if share.numel())

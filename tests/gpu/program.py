@@ -79,7 +79,7 @@ def expected(op: Any, case: Any, arguments: tuple[Any, ...]) -> list[Any]:
     wide = tuple(a.double() if isinstance(a, torch.Tensor) else a for a in arguments)
     found = op.overload(case.overload).reference(*wide)
     tensors = () if found is None else found if isinstance(found, tuple) else (found,)
-    return [*tensors, *(a for a in wide if isinstance(a, torch.Tensor))]
+    return [*(t.double() for t in tensors), *(a for a in wide if isinstance(a, torch.Tensor))]
 
 
 def written(op: Any, case: Any) -> list[bool]:

@@ -214,8 +214,8 @@ def assert_near(found: torch.Tensor, expected: torch.Tensor, bound: Any, what: s
     infinite terms gives depends on their order.
     """
     assert found.shape == expected.shape, f"{what}: shape {tuple(found.shape)}, expected {tuple(expected.shape)}"
-    rounded = expected.to(found.dtype).double().cpu()  # infinite where a half cannot hold it
-    found, expected = found.double().cpu(), expected.cpu()
+    rounded = expected.double().to(found.dtype).double().cpu()  # infinite where a half cannot hold it
+    found, expected = found.double().cpu(), expected.double().cpu()
     if isinstance(bound, Tolerance):
         bound = bound.absolute + bound.relative * expected.abs()
     same = (found == expected) | (found.isinf() & (found == rounded)) | (found.isnan() & expected.isnan())

@@ -12,7 +12,7 @@ from kernelwright.nn._progress import progress
 from kernelwright.nn.quantize import _as_before, _found
 from kernelwright.ops._calls import calls
 from kernelwright.ops._tensors import without_autocast
-from kernelwright.ops.fp8._matmul import FLOATS, dequantized, dtypes
+from kernelwright.ops.fp8._matmul import dequantized
 from kernelwright.ops.linear._reference import ACTIVATIONS, slope
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = ["LinearFP8", "quantize_fp8_"]
+
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
 class LinearFP8(torch.nn.Module):
@@ -81,7 +83,7 @@ class LinearFP8(torch.nn.Module):
         if torch.is_autocast_enabled(x.device.type):
             x = x.to(torch.get_autocast_dtype(x.device.type))
         bias = self.bias
-        if bias is not None and bias.dtype not in dtypes(*FLOATS):
+        if bias is not None and bias.dtype not in _FLOATS:
             bias = bias.float()
         name = "none" if self.activation is None else self.activation
         if torch.is_grad_enabled() and (x.requires_grad or (bias is not None and bias.requires_grad)):
@@ -181,7 +183,7 @@ def quantize_fp8_(
     """
     found = _found(model, skip)
     for name, old in found:  # before the first is replaced: a model must not be left half done
-        if old.weight.dtype not in dtypes(*FLOATS):
+        if old.weight.dtype not in _FLOATS:
             raise InvalidDtype(
                 f"quantize_fp8_: {name!r} has a weight of {old.weight.dtype}, but must have torch.float32, "
                 "torch.float16 or torch.bfloat16"

@@ -163,4 +163,4 @@ class Op:
         sizes = terms(*arguments) if terms else [0.0] * len(expected)
         for tensor, dtype, size in zip(expected, dtypes, sizes, strict=True):
             tolerance = self.tolerances[str(dtype).partition(".")[2]]
-            yield tolerance.absolute + tolerance.relative * tensor.abs() + tolerance.terms * size
+            yield tolerance.absolute + tolerance.relative * tensor.double().abs() + tolerance.terms * size

@@ -141,6 +141,7 @@ def test_an_unknown_activation_is_refused():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # dynamo does so itself
 @pytest.mark.parametrize("training", [False, True])
 def test_compiled(dense, x, training):
     layer = nn.LinearFP8.from_linear(dense, "silu")

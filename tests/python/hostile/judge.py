@@ -113,7 +113,7 @@ def right(call: Call, overload: str, arguments: list[Any], copies: list[Any], fo
     exact = [_wide(a) for a in copies]
     exact = [a.clone() if isinstance(a, torch.Tensor) else a for a in exact]
     terms = [a.clone() if isinstance(a, torch.Tensor) else a for a in exact]
-    expected = outputs(op.overload(overload).reference(*exact))
+    expected = [value.double() for value in outputs(op.overload(overload).reference(*exact))]
     bounds = allowed(op, overload, terms, expected, results)
     for number, (a, b, bound) in enumerate(zip(results, expected, bounds, strict=True)):
         # What attention gives lies as its users want it next: the heads of a row side by side; what rope gives lies as
