@@ -222,15 +222,15 @@ class Solver:
     def run(self, words):
         self.asked.append(words)
         if self.code == 0:
-            lock = words[words.index("--lockfile") + 1]
-            with open(lock, "w") as file:  # noqa: PTH123
-                file.write("# solved\n")
+            (self.folder / words[words.index("--lockfile") + 1]).write_text("# solved\n")
         return subprocess.CompletedProcess(words, self.code, "", "no such channel")
 
 
 @pytest.fixture
-def solver(monkeypatch, tmp_path):
+def solver(monkeypatch, tmp_path, table):
     (tmp_path / conda.LOCK).write_text("# before\n")
+    for name in conda.made(table):
+        (tmp_path / name).touch()
     return Solver(monkeypatch, tmp_path)
 
 
@@ -246,6 +246,15 @@ def test_a_lock_is_made_anew_where_there_is_a_solver(solver, tmp_path, table, py
         assert files == [platform.environment, *other, "environment-test.yml", "environment-dev.yml"]
         assert words[words.index("--platform") + 1] == platform.subdir
         assert words[words.index("--virtual-package-spec") + 1] == conda.VIRTUAL
+
+
+def test_another_projects_lock_is_made_of_its_machines_files_alone(solver, tmp_path, table):
+    solver.install()
+    for name in set(conda.made(table)) - {one.environment for one in conda.platforms(table)}:
+        (tmp_path / name).unlink()
+    conda_tool.refresh(table, "3.11", optional=False)
+    for words, platform in zip(solver.asked, conda.platforms(table), strict=True):
+        assert [word for before, word in itertools.pairwise(words) if before == "--file"] == [platform.environment]
 
 
 def test_a_solve_that_fails_leaves_the_lock(solver, tmp_path, table):
