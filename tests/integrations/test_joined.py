@@ -119,6 +119,10 @@ def same(model, before):
     assert all(torch.equal(value, before[name]) for name, value in after.items())
 
 
+def of_attention(found):
+    return [name for name in found.merged if name.endswith("self_attn")]
+
+
 def parted(model):
     """The same model whose layers are called one by one again; all else stays as it was put in."""
     for module in model.modules():
@@ -135,7 +139,7 @@ def test_the_same_bits_from_fewer_products(family, make, optimize, ids):
     products = called(model, ids)[PRODUCT]
     found = optimize(model)
     attention, mlps = EXPECTED[family]
-    assert len(found.replaced.get("attention", ())) == attention
+    assert len(of_attention(found)) == attention
     assert len(found.merged) == attention + mlps
     assert not found.apart
     assert not found.kept
@@ -161,7 +165,6 @@ def test_dense_weights_stay_where_they_are(family, make, optimize, ids):
     model = make(family, load_in_4bit=False)
     places = [parameter.data_ptr() for parameter in model.parameters()]
     found = optimize(model)
-    assert "attention" not in found.replaced
     assert not found.merged
     assert not found.apart
     assert not found.kept
@@ -282,9 +285,9 @@ def test_doubly_quantized_scales_stay_apart(make, optimize, ids):
     found = optimize(model)
     assert not found.merged
     assert len(found.replaced["gated MLP"]) == 2
-    assert "attention" not in found.replaced
-    assert list(found.kept) == [f"model.layers.{layer}.self_attn" for layer in (0, 1)]
-    assert "2 left: attention: the scales are quantized too" in str(found)
+    assert not of_attention(found)
+    assert list(found.apart) == [f"model.layers.{layer}.{name}" for layer in (0, 1) for name in ("self_attn", "mlp")]
+    assert "2 with q, k and v apart: the scales are quantized too" in str(found)
     assert "2 with gate and up apart: the scales are quantized too" in str(found)
     assert called(model, ids)[PRODUCT] == products
 
@@ -296,7 +299,7 @@ def test_a_hook_is_called_and_a_mixture_of_kinds_and_shards_are_left(make, optim
     up = model.model.layers[1].mlp.up_proj
     up.weight = torch.nn.Parameter(up.weight.data, requires_grad=False)  # FSDP puts a plain tensor of its own there
     found = optimize(model)
-    assert found.replaced["attention"] == ["model.layers.0.self_attn"]
+    assert of_attention(found) == ["model.layers.0.self_attn"]
     assert list(found.apart) == ["model.layers.1.mlp"]
     assert "sharded over processes" in found.apart["model.layers.1.mlp"]
     attention.k_proj.register_forward_hook(lambda *_: seen.append(1))
