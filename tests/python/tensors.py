@@ -195,6 +195,15 @@ def freed(
     return view
 
 
+def small_float(value: Any) -> bool:
+    """Of 8 bits: torch computes nothing with such."""
+    return isinstance(value, torch.Tensor) and value.is_floating_point() and value.itemsize == 1
+
+
+def times(a: torch.Tensor, factor: float) -> torch.Tensor:
+    return (a.float() * factor).to(a.dtype) if small_float(a) else a * factor
+
+
 def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Also where NaN is equal to nothing."""
     bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[a.element_size()]

@@ -77,7 +77,7 @@ def test_vmap(op, overload):
     case = op.cases_for("small", overload.name)[0]
     args = op.make(case, "cpu", tensors.generator(6, "cpu"))
     call = tensors.target(op, overload.name)
-    batch = torch.stack([args[0], args[0] * 2, -args[0]])
+    batch = torch.stack([args[0], *(tensors.times(args[0], by) for by in (2, -1))])
     if tensors.written(op, overload.name):
         with pytest.raises((errors.KernelwrightError, RuntimeError)):
             torch.vmap(lambda x: call(x, *args[1:]))(batch)

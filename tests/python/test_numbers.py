@@ -108,7 +108,8 @@ def test_values_at_the_edges(op, overload, device, whole, monkeypatch):
                 first = next((a for a in args if isinstance(a, torch.Tensor) and a.is_floating_point()), None)
                 if first is None:  # of whole numbers alone
                     continue
-                (first if everywhere else first.view(-1)[first.numel() // 2 :][:1]).fill_(value)
+                place = first if everywhere else first.view(-1)[first.numel() // 2 :][:1]
+                place.copy_(torch.tensor(value, dtype=torch.float64))  # NaN where a type has no such number
                 check(
                     op, overload.name, args, f"{dtype}, {value} {'everywhere' if everywhere else 'once'}", monkeypatch
                 )
