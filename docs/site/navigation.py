@@ -8,7 +8,7 @@ START = "index"
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Start": ("start", "five-minutes"),
     "Use": ("use", "fusing", "distributed"),
-    "Quantize": ("quantization", "bitsandbytes"),
+    "Quantize": ("quantization", "fp8", "bitsandbytes"),
     "Train": ("optimizers",),
     "Attention": ("attention",),
     "BitNet": ("bitnet",),
