@@ -273,7 +273,7 @@ def test_another_archive_than_the_rows_is_refused_at_evaluation(changed):
 
 def test_a_new_row_is_a_new_shell(changed):
     text = (changed.tree / "targets.toml").read_text()
-    row = text[text.index("[target.l4t-r36]") : text.index("# --- CUDA's libraries")]
+    row = text[text.index("[target.l4t-r36]") : text.index("# --- tools")]
     (changed.tree / "targets.toml").write_text(text + row.replace("l4t-r36", "l4t-r99"))
     assert changed.evaluate("devShells.aarch64-linux.l4t-r99.KW_NIX_TARGET") == "l4t-r99"
     assert changed.check().returncode == 0
