@@ -40,7 +40,6 @@ def logged(command: Sequence[str], place: str | None, env: Mapping[str, str], lo
         finally:
             if live:
                 print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-        file.write(f"{memory}\n")
     if memory.stops:
         print(memory, file=sys.stderr, flush=True)
     return process.returncode
