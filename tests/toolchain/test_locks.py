@@ -183,6 +183,8 @@ def test_platform_tags_go_down_from_the_floor():
 def test_the_verb_compares_and_says_what_is_stale(tmp_path):
     for name in ("toolchain", "locks"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    xray = "src/kernelwright/doctor/xray"  # whose reader of ELF is the toolchain's
+    shutil.copytree(ROOT / xray, tmp_path / xray)
     for name in ("kw", "targets.toml", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
     lock = tmp_path / "locks" / "nox.txt"

@@ -131,7 +131,7 @@ def test_renovate_finds_every_pin():
 
 def test_a_new_target_is_a_new_row_of_the_matrices():
     text = (ROOT / "targets.toml").read_text()
-    row = text[text.index("[target.l4t-r36]") : text.index("# --- CUDA's libraries")].replace("l4t-r36", "l4t-r99")
+    row = text[text.index("[target.l4t-r36]") : text.index("# --- tools")].replace("l4t-r36", "l4t-r99")
     made = render.made(targets.parse(text + row))
     assert '"target": "l4t-r99"' in made[".github/workflows/ci.yml"]
 

@@ -46,9 +46,8 @@ def flake_text(settings: Settings, table: Table) -> str:
 
 
 def kit_of(settings: Settings, table: Table) -> Toolkit:
-    """The toolkit of the conda environment: the project's own where the channel has it, as it has every row's today."""
-    kit = table.toolkits.get(settings.toolkit or "") or toolkit.row_of(None, table)
-    return kit if kit.hosts[conda.PROVIDER] else conda.toolkit(table)
+    """The toolkit of the conda environment: the project's own. Whether the channel has it, nobody was asked."""
+    return table.toolkits.get(settings.toolkit or "") or toolkit.row_of(None, table)
 
 
 def conda_texts(settings: Settings, table: Table, version: str) -> dict[str, str]:

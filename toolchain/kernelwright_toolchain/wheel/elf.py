@@ -14,6 +14,8 @@ from kernelwright_toolchain.elf import Elf, Symbol, View
 from kernelwright_toolchain.errors import GateError
 from kernelwright_toolchain.targets import Version
 
+_DYNSYM, _SYMBOL = 11, 24  # a section's type, and bytes of a symbol
+
 
 @dataclass(frozen=True)
 class Needs:
@@ -67,8 +69,11 @@ def sections(data: bytes) -> tuple[Section, ...]:
 
 def _symbols(data: bytes) -> list[Symbol]:
     elf = Elf(View(data))
-    if ".dynsym" not in elf.sections():
+    table = elf.sections().get(".dynsym")
+    if table is None or table.kind != _DYNSYM:
         raise ValueError("it has no dynamic symbols")
+    if table.size % _SYMBOL:
+        raise ValueError("its dynamic symbols end within one")
     return list(elf.symbols(".dynsym"))
 
 
