@@ -82,3 +82,17 @@ def test_lines_of_which_none_is_like_another():
     found = explain("\n".join(lines))
     assert [answer.cause.code for answer in found.answers] == ["KW-044"]
     assert time.process_time() - start < 9
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("nvcc fatal   : 'avx2': expected a number", "KW-099"),
+        ("RuntimeError: Device 1 does not have CUDA compute capability 6.1 or higher", "KW-011"),
+        ("ERROR: Detected NVIDIA GeForce GTX 980 GPU, which is not supported by this container", "KW-011"),
+        ("src/knn.cu:3:10: THC/THCAtomics.cuh: No such file or directory", "KW-113"),
+        ("ImportError: cannot import name 'group_points_ext' from 'points.ops.group'", "KW-093"),
+    ],
+)
+def test_one_line_is_enough(line, code):
+    assert [answer.cause.code for answer in explain(line).answers] == [code]

@@ -136,7 +136,7 @@ CAUSES = (
         fix="sudo apt-get install -y cuda-toolkit && export CUDA_HOME=/usr/local/cuda PATH=/usr/local/cuda/bin:$PATH",
         then="The newest of NVIDIA's repository; an option of the host compiler has to follow -Xcompiler.",
         signs=(
-            sign(r"nvcc fatal.{0,12}: (unknown|unrecognized) option"),
+            sign(r"nvcc fatal.{0,12}: ((unknown|unrecognized) option|'\S+': expected a number)"),
             sign(r"nvcc fatal.{0,12}: (redefinition of argument|option '-\S+' .{0,40}(invalid|requires|not))", 2),
             sign(r"value 'c\+\+\d\d' is not (defined|valid) for option 'std'"),
             sign(r"nvcc fatal.{0,12}: (a single input file is required|don't know what to do with)"),

@@ -79,6 +79,8 @@ CAUSES = (
         "program's fallback path: float16 for bfloat16 (--dtype half), torch's own attention for flash-attn (python "
         "-m pip uninstall flash-attn).",
         signs=(
+            sign(r"does not have (cuda )?compute capability \d+\.\d or (greater|higher)"),
+            sign(r"detected nvidia .{0,60}\bgpu, which is not supported by this container"),
             sign(
                 r"only supports? (nvidia )?(ampere|turing|volta|hopper|ada|blackwell)\b.{0,30}(gpus?"
                 r"|or newer|and newer|architecture)?"

@@ -66,7 +66,7 @@ CAUSES = (
             sign(r"no module named ['\"]?\w+(_cuda|_cpp|_ext|_kernels?|_cu12|_cuda_lib|_backend)(?![\w.]\w)"),
             sign(r"no module named ['\"]?(fused_\w+|amp_c)\b"),
             sign(r"nameerror: name ['\"]_(c|ext|cuda|backend)['\"] is not defined"),
-            sign(r"cannot import name ['\"]_(c|ext|cuda|backend)\w*['\"] from"),
+            sign(r"cannot import name ['\"](_(c|ext|cuda|backend)\w*|\w+_(ext|cuda))['\"] from"),
             sign(r"failed to load custom c\+\+ ops|custom c\+\+ ops .{0,40}(mode only|not (available|found|loaded))"),
             sign(
                 r"(cuda|c\+\+) extensions? .{0,30}(is|are|was|were) (not|missing|never) ?(built"
@@ -166,6 +166,7 @@ CAUSES = (
         then="Its newest release names the newest torch, as a rule; otherwise the torch that the package names, in an "
         "environment of its own.",
         signs=(
+            sign(r"\bTHC/THC\w*\.(cuh|h)['\"]?: no such file"),
             sign(r"fatal error: ['\"]?(thc?|ATen/cuda/CUDAApplyUtils|ATen/cuda/detail/\w+)(/\w+)*\.(h|cuh|hpp)\b"),
             sign(r"fatal error: ['\"]?(ATen|c10|caffe2)/\S+\.(h|cuh|hpp)['\"]?: no such file", 2),
             sign(r"\b(at::)?DeprecatedTypeProperties\b.{0,80}\b(to|exists|deprecated)\b", 2),
