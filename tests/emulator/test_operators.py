@@ -29,10 +29,14 @@ SEED = (
 
 
 @pytest.fixture(scope="module")
-def ran(operators: Path, request: pytest.FixtureRequest) -> dict[str, dict[str, Any]]:
+def seed(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    return () if request.config.getoption("--long") else SEED
+
+
+@pytest.fixture(scope="module")
+def ran(operators: Path, seed: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     """By code what program.py printed last; both run at once."""
     folder, codes = operators, [code for code in RUNS if build.kernels_of(code)]
-    seed = () if request.config.getoption("--long") else SEED
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     started = {}
     for code in codes:
@@ -84,30 +88,30 @@ def test_every_kernel_ran(ran: dict[str, dict[str, Any]], stepped: dict[str, dic
         assert not left_out, f"no case of the records launches them on {code}, nor is one found"
 
 
-def test_norms_of_many_widths(operators: Path):
+def test_norms_of_many_widths(operators: Path, seed: tuple[str, ...]):
     if not build.kernels_of("sm_90a"):
         pytest.skip("the installed wheel has no images for sm_90a")
-    command = [sys.executable, "-m", "tests.emulator.widths", operators, "9.0/4/1,9.0/1/0.2"]
+    command = [sys.executable, "-m", "tests.emulator.widths", operators, "9.0/4/1,9.0/1/0.2", *seed]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(("code", "devices"), [("sm_90a", "9.0/1/1,9.0/2/1,9.0/5/1"), ("sm_80", "8.0/4/1")])
-def test_linear_of_random_shapes(operators: Path, code: str, devices: str):
+def test_linear_of_random_shapes(operators: Path, seed: tuple[str, ...], code: str, devices: str):
     if not build.kernels_of(code):
         pytest.skip(f"the installed wheel has no images for {code}")
-    command = [sys.executable, "-m", "tests.emulator.layers", operators, devices]
+    command = [sys.executable, "-m", "tests.emulator.layers", operators, devices, *seed]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(("code", "devices"), [("sm_90a", "9.0/1/1,9.0/2/1,9.0/5/1"), ("sm_80", "8.0/4/1")])
-def test_fp8_of_random_shapes(operators: Path, code: str, devices: str):
+def test_fp8_of_random_shapes(operators: Path, seed: tuple[str, ...], code: str, devices: str):
     if not build.kernels_of(code):
         pytest.skip(f"the installed wheel has no images for {code}")
-    command = [sys.executable, "-m", "tests.emulator.products_fp8", operators, devices]
+    command = [sys.executable, "-m", "tests.emulator.products_fp8", operators, devices, *seed]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
