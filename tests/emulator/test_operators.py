@@ -22,10 +22,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.torch]
 RUNS = {"sm_90a": ("9.0/132/50,9.0/1/0.2", "--every", "16"), "sm_80": ("8.0/108/40,8.0/1/0.25", "--every", "24")}
 
 
-SEED = (
-    "--seed",
-    "20261127",
-)  # the same numbers in each run, so that a change is judged by itself; the weekly one draws
+# The same numbers in each run, so that a change is judged by itself; the weekly one draws others.
+SEED = ("--seed", "20261127")
 
 
 @pytest.fixture(scope="module")
