@@ -199,7 +199,8 @@ def test_blockwise(bnb, nested, device, seed):
 @pytest.mark.parametrize("threshold", [0.0, 3.0])
 def test_a_layer_in_8_bits(bnb, threshold, device, seed):
     """Beside float64, its checkpoint, and gradients in training."""
-    layer = bnb.nn.Linear8bitLt(64, 96, has_fp16_weights=False, threshold=threshold)
+    with torch.device("cpu"):  # it is quantized on its way to the device
+        layer = bnb.nn.Linear8bitLt(64, 96, has_fp16_weights=False, threshold=threshold)
     weight = layer.weight.detach().half().to(device)
     layer = layer.to(device)
     codes, scales = layer.weight.CB, layer.weight.SCB

@@ -116,7 +116,7 @@ def state(model):
 def same(model, before):
     after = model.state_dict()
     assert after.keys() == before.keys()
-    assert all(torch.equal(value, before[name]) for name, value in after.items())
+    assert all(torch.equal(value, before[name].to(value.device)) for name, value in after.items())
 
 
 def of_attention(found):

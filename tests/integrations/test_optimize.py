@@ -221,11 +221,11 @@ def test_in_4_bits(optimize, quantizer, checkpoint, load, settings, ids):
     generates(model, ids)
 
 
-def test_compiled_it_is_the_modules_own(optimize, uneven, ids):
+def test_compiled_it_is_the_modules_own(optimize, uneven, ids, device):
     from torch._dynamo.testing import CompileCounterWithBackend
 
     torch.set_default_device(None)
-    model = uneven("llama")
+    model = uneven("llama").to(device)
     plain = model(ids).logits.detach()
     optimize(model)
     counter = CompileCounterWithBackend("eager")

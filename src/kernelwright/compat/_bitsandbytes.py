@@ -126,6 +126,8 @@ def install() -> None:
         _finder.append(Finder())
         sys.meta_path.insert(0, _finder[0])
         _forget_answers()
+        for name in [name for name in sys.modules if name.startswith("peft.tuners.") and name.endswith(".bnb")]:
+            importlib.reload(sys.modules[name])  # its classes are there only where bitsandbytes is
 
 
 def install_where_none_is() -> bool:
@@ -152,15 +154,16 @@ def _forget_answers() -> None:
             clear = getattr(getattr(sys.modules.get(where), name, None), "cache_clear", None)
             if clear is not None:
                 clear()
-    for name in [name for name in sys.modules if name.startswith("peft.tuners.") and name.endswith(".bnb")]:
-        importlib.reload(sys.modules[name])  # its classes are there only where bitsandbytes is
 
 
 def uninstall() -> None:
     """Takes it back; what was imported in the meantime keeps it."""
+    if not _finder:
+        return
     while _finder:
         sys.meta_path.remove(_finder.pop())
     while _operators:
         _operators.pop()._destroy()  # noqa: SLF001 - the only way to give back what it registered
     for name in [name for name in sys.modules if name == NAME or name.startswith(f"{NAME}.")]:
         del sys.modules[name]
+    _forget_answers()

@@ -11,6 +11,7 @@ from transformers.integrations.bitnet import AutoBitLinear, BitNetDeserialize
 from transformers.integrations.bitnet import BitLinear as Stored
 from transformers.quantizers.quantizer_bitnet import BitNetHfQuantizer
 
+from kernelwright.integrations._transformers_quantizer import with_own
 from kernelwright.nn.bit_linear import BitLinear
 from kernelwright.nn.ternary_formats import unpack_transformers
 
@@ -70,6 +71,10 @@ class BitNetQuantizer(BitNetHfQuantizer):
     def get_load_operations(self) -> dict[str, Any]:
         found: dict[str, Any] = super().get_load_operations()
         return dict.fromkeys(found, _Deserialize)
+
+    def get_weight_conversions(self) -> list[Any]:
+        """Early versions of 5 ask for these instead."""
+        return with_own(super().get_weight_conversions(), BitNetDeserialize, _Deserialize(self))
 
     def _process_model_after_weight_loading(self, model: Any, **kwargs: Any) -> Any:
         found = super()._process_model_after_weight_loading(model, **kwargs)

@@ -120,13 +120,7 @@ class Quantizer(Bnb4BitHfQuantizer):
 
     def get_weight_conversions(self) -> list[Any]:
         """As transformers has them; early versions of 5 do not ask for the operation below but name their own."""
-        found: list[Any] = super().get_weight_conversions()
-        for converter in found:
-            converter.operations = [
-                _Deserialize(self) if isinstance(operation, Bnb4bitDeserialize) else operation
-                for operation in converter.operations
-            ]
-        return found
+        return with_own(super().get_weight_conversions(), Bnb4bitDeserialize, _Deserialize(self))
 
     def update_weight_conversions(self, weight_conversions: Any, *model: Any) -> list[Any]:
         """Earlier releases of 5 do not hand over the model."""
@@ -135,6 +129,13 @@ class Quantizer(Bnb4BitHfQuantizer):
 
     def get_load_operations(self) -> dict[str, type[ConversionOps]]:
         return {"deserialize": _Deserialize}
+
+
+def with_own(converters: list[Any], theirs: type[ConversionOps], own: ConversionOps) -> list[Any]:
+    """transformers' converters with an operation of ours in the place of one that calls bitsandbytes."""
+    for converter in converters:
+        converter.operations = [own if isinstance(one, theirs) else one for one in converter.operations]
+    return converters
 
 
 class _NumberOfParameters:

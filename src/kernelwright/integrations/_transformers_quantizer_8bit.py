@@ -7,12 +7,13 @@ from typing import Any
 
 import torch
 from transformers.core_model_loading import ConversionOps
+from transformers.integrations.bitsandbytes import Bnb8bitDeserialize
 from transformers.pytorch_utils import Conv1D
 from transformers.quantizers.quantizer_bnb_8bit import Bnb8BitHfQuantizer
 from transformers.quantizers.quantizers_utils import get_module_from_name
 
 from kernelwright.integrations import _transformers_experts as experts
-from kernelwright.integrations._transformers_quantizer import Quantizer, as_conv1d
+from kernelwright.integrations._transformers_quantizer import Quantizer, as_conv1d, with_own
 from kernelwright.nn import _int8
 from kernelwright.nn.linear_8bit import Linear8bitLt
 from kernelwright.nn.params_8bit import Int8Params
@@ -65,6 +66,10 @@ class Quantizer8bit(Bnb8BitHfQuantizer):
 
     def get_quantize_ops(self) -> ConversionOps:
         return _Quantize(self)
+
+    def get_weight_conversions(self) -> list[Any]:
+        """Early versions of 5 do not ask for the operation below but name their own."""
+        return with_own(super().get_weight_conversions(), Bnb8bitDeserialize, _Deserialize(self))
 
     def get_load_operations(self) -> dict[str, type[ConversionOps]]:
         return {"deserialize": _Deserialize}

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kernelwright.ops import _private
+
 NAME = "kernelwright"
 """As torch.nn.attention.activate_flash_attention_impl is given it, where this torch has that, after `register()`."""
 
@@ -62,12 +64,16 @@ def enable() -> None:
         if torch.backends.cuda.is_built() or "CUDA" not in key:
             library.impl("scaled_dot_product_attention", run, key)
     _libraries.append(library)
+    _private.forget_dispatch(torch.ops.aten.scaled_dot_product_attention.default)
 
 
 def disable() -> None:
     """Gives torch's function back to torch."""
+    import torch
+
     while _libraries:
         _libraries.pop()._destroy()  # noqa: SLF001 - it has no public name
+        _private.forget_dispatch(torch.ops.aten.scaled_dot_product_attention.default)
 
 
 class _Handle:

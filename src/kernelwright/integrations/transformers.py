@@ -38,6 +38,7 @@ METHODS = {  # by the configuration's name: the file and the class
     "bitnet": ("_bitnet", "BitNetQuantizer"),
 }
 _before: dict[str, Any] = {}  # what stood in the table, while ours does
+_in_its_place: list[bool] = []  # not empty: `enable` put our package in the place of a bitsandbytes that is not there
 
 
 def _table() -> Any:
@@ -78,14 +79,19 @@ def enable() -> None:
             ) from error
         _before.update({method: table[method] for method in ours})
         table.update(ours)
-        _bitsandbytes.install_where_none_is()  # peft and Trainer ask for its layers, functions and optimizers
+        # peft and Trainer ask for its layers, functions and optimizers.
+        if not _bitsandbytes.installed() and _bitsandbytes.install_where_none_is():
+            _in_its_place.append(True)
 
 
 def disable() -> None:
-    """Gives such models back to the quantizers that were there before."""
+    """Gives such models back to the quantizers that were there before, and the name bitsandbytes to nobody."""
     if _before:
         _table().update(_before)
         _before.clear()
+    if _in_its_place:
+        _in_its_place.clear()
+        _bitsandbytes.uninstall()
 
 
 def register_attention() -> None:

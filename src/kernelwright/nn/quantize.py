@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from kernelwright.errors import InvalidArgument, InvalidDtype
-from kernelwright.nn import _experts, _four_bit
+from kernelwright.nn import _adapters, _experts, _four_bit
 from kernelwright.nn._progress import progress
 from kernelwright.nn.experts_4bit import Experts4bit
 from kernelwright.nn.linear_4bit import Linear4bit
@@ -96,6 +96,7 @@ def dequantize_(model: torch.nn.Module, dtype: torch.dtype | None = None) -> tor
     for name, experts in [(name, module) for name, module in model.named_modules() if isinstance(module, Experts4bit)]:
         parent, _, last = name.rpartition(".")
         setattr(model.get_submodule(parent), last, experts.dequantize(dtype))
+    _adapters.make_plain(model)
     return model
 
 

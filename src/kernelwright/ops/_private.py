@@ -75,6 +75,12 @@ def redispatch(target: Any, below: str) -> Callable[..., Any]:
     return run
 
 
+def forget_dispatch(target: Any) -> None:
+    """torch.compile keeps which kernel an overload had when it first met it. Without the name: programs that were
+    compiled before keep that one."""
+    getattr(target, "_dispatch_cache", {}).clear()
+
+
 @cache
 def raw_stream() -> Callable[[int], int]:
     """The CUDA stream that torch uses now on a device. torch.cuda.current_stream() makes an object at each call."""

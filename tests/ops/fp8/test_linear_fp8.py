@@ -31,7 +31,7 @@ def x(dense, device):
 
 def quantized(x):
     """What x is to the product, in float64."""
-    scale = x.float().abs().amax(-1, keepdim=True) / 448
+    scale = x.float().abs().amax(-1, keepdim=True) / torch.tensor(448.0, device=x.device)
     return (x.float() / scale).to(CODES).double() * scale.double()
 
 
@@ -141,6 +141,7 @@ def test_an_unknown_activation_is_refused():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores:UserWarning")  # advice of inductor's on a GPU
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # dynamo does so itself
 @pytest.mark.parametrize("training", [False, True])
 def test_compiled(dense, x, training):

@@ -44,7 +44,7 @@ def quantize(x: Tensor) -> tuple[Tensor, Tensor]:
 
     wide = x.float()
     absmax = wide.abs().amax(-1) if x.shape[-1] else wide.new_zeros(x.shape[:-1])
-    scale = absmax / LARGEST
+    scale = absmax / absmax.new_full((), LARGEST)  # by a number of Python, torch on a GPU multiplies with 1 / LARGEST
     scale = torch.where(scale < _TINY, 1.0, scale)
     return settled(wide / scale.unsqueeze(-1), torch.float8_e4m3fn), settled(scale, torch.float32)
 
