@@ -148,3 +148,12 @@ def test_a_step_of_training(transformers, saved, enabled):
     assert weight.grad is not None
     assert weight.grad.abs().sum() > 0
     assert losses[-1] < losses[0]
+
+
+def test_generate_compiles_it(transformers, saved, enabled):
+    """As generate() does for a static cache where the quantizer says that it may: one graph, the same numbers."""
+    ours = load(transformers, saved).eval()
+    assert ours.hf_quantizer.is_compileable
+    with torch.compiler.set_stance("default"), torch.no_grad():
+        compiled = torch.compile(ours.forward, backend="eager", fullgraph=True)
+        assert torch.equal(compiled(IDS).logits, ours(IDS).logits)

@@ -11,7 +11,7 @@ from transformers.integrations.bitnet import AutoBitLinear, BitNetDeserialize
 from transformers.integrations.bitnet import BitLinear as Stored
 from transformers.quantizers.quantizer_bitnet import BitNetHfQuantizer
 
-from kernelwright.integrations._transformers_quantizer import with_own
+from kernelwright.integrations._transformers_quantizer import Quantizer, with_own
 from kernelwright.nn.bit_linear import BitLinear
 from kernelwright.nn.ternary_formats import unpack_transformers
 
@@ -67,6 +67,8 @@ def replace(model: Any) -> Any:
 
 class BitNetQuantizer(BitNetHfQuantizer):
     """transformers' own, which loads; its layers are replaced once they have their weights."""
+
+    is_compileable = Quantizer.is_compileable  # the layers are one graph, as those in 4 bits
 
     def get_load_operations(self) -> dict[str, Any]:
         found: dict[str, Any] = super().get_load_operations()

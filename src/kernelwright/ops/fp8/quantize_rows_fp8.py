@@ -26,8 +26,9 @@ def quantize_rows_fp8(x: Tensor) -> tuple[Tensor, Tensor]:
 
     `scale = largest |x| of the row / 448` and `codes = (x / scale).to(torch.float8_e4m3fn)`, in float32, bit for bit on
     every device (so torch on a GPU divides by a tensor; by a number of Python it multiplies with the reciprocal, which
-    may differ in the last bit). Where the scale would be less than 2^-126 it is 1: a row of zeros has codes 0. A NaN makes the row's
-    scale and all its codes NaN; an infinity makes the scale infinite, its own code NaN and the others 0.
+    may differ in the last bit). Where the scale would be less than 2^-126 it is 1: a row of zeros has codes 0. A NaN
+    makes the row's scale and all its codes NaN; an infinity makes the scale infinite, its own code NaN and the others
+    0.
 
     x  float32, float16 or bfloat16, of any shape, on the CPU or a GPU. float64 works too, in plain torch, as float32
 
