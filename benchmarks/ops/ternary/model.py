@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Tokens a second of a BitNet model of transformers, by its own layers and by ours, on the installed wheel.
 
-    python benchmarks/ops/ternary/model.py [--tiny] [--device cpu] [--out FILE] [--commit TEXT]
+    python benchmarks/ops/ternary/model.py [--tiny] [--device cpu] [--ways WAY …] [--out FILE]
 
 The shapes are those of microsoft/bitnet-b1.58-2B-4T, the weights random: a checkpoint in its format is written to a
 temporary folder and loaded by from_pretrained in each way. Logits of a prompt are compared before anything is timed.
@@ -39,7 +39,7 @@ TINY = {
     "num_key_value_heads": 2, "vocab_size": 512, "tie_word_embeddings": True,
 }  # fmt: skip
 TERNARY = tuple(f"{name}_proj.weight" for name in ("q", "k", "v", "o", "gate", "up", "down"))
-PROMPT, TOKENS, RUNS = 64, 64, 3
+PROMPT, TOKENS, RUNS = 64, 64, 2
 NEAR = 0.05  # of the norm of all logits: both round activations to 8 bits, in another order
 WAYS = {
     "eager": "transformers' own layers",
@@ -95,14 +95,15 @@ def load(folder: Path, way: str, device: str) -> Any:
 
 
 def seconds(run: Callable[[], Any], device: str) -> float:
-    for last in (False, True):
+    def wait() -> None:
         if device == "cuda":
             torch.cuda.synchronize()
-        if last:
-            return time.perf_counter() - before
-        before = time.perf_counter()
-        run()
-    raise AssertionError
+
+    wait()
+    before = time.perf_counter()
+    run()
+    wait()
+    return time.perf_counter() - before
 
 
 def speed(model: Any, way: str, batch: int, device: str) -> float:
@@ -118,9 +119,11 @@ def speed(model: Any, way: str, batch: int, device: str) -> float:
     return batch * TOKENS / min(seconds(run, device) for _ in range(RUNS))
 
 
-def measured(folder: Path, device: str, batches: tuple[int, ...], out: Callable[[dict[str, Any]], None]) -> None:
+def measured(
+    folder: Path, device: str, ways: list[str], batches: tuple[int, ...], out: Callable[[dict[str, Any]], None]
+) -> None:
     expected: Any = None
-    for way in WAYS:
+    for way in ways:
         model = load(folder, way, device)
         ids = torch.arange(3, 3 + PROMPT, device=device)[None]
         with torch.no_grad():
@@ -142,6 +145,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tiny", action="store_true", help="says that it works and no more")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), help=f"default: {', '.join(WAYS)}")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--commit")
     asked = parser.parse_args()
@@ -163,7 +167,7 @@ def main() -> None:
         read = ternary // 4 + 2 * shape["hidden_size"] * shape["vocab_size"]
         about["bytes_a_token"] = read
         print(f"{ternary / 1e9:.3f}e9 ternary weights; a token reads {read / 1e9:.3f} GB")
-        measured(Path(folder), asked.device, (1, 2) if asked.tiny else (1, 16), add)
+        measured(Path(folder), asked.device, asked.ways, (1, 2) if asked.tiny else (1, 16), add)
 
 
 def _device(kind: str) -> Any:
