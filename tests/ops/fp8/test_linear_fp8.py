@@ -61,7 +61,11 @@ def test_numbers_and_gradients(dense, x, activation, dtype):
     y = layer(x)
     assert y.dtype is dtype
     bound = {torch.float16: 2e-3, torch.bfloat16: 2e-2}.get(dtype, 1e-5)
-    torch.testing.assert_close(y.double(), expected, rtol=bound, atol=bound)
+    sums = 0.0  # what FP8 tensor cores may lose of them, as docs/fp8.md says; no activation is much steeper than 1
+    if x.is_cuda and dtype is torch.float32:
+        sums = 1.2 * 2**-10 * torch.nn.functional.linear(straight.abs(), weight.abs()).detach()
+        bound = 1e-3  # of gradients, where the activation's slope is taken at such a result
+    assert ((y.double() - expected).abs() <= bound + bound * expected.abs() + sums).all()
     mine, of_bias = torch.autograd.grad(y, [x, layer.bias], grad)
     assert mine.dtype is dtype
     torch.testing.assert_close(mine.double(), by_x, rtol=4 * bound, atol=4 * bound)
