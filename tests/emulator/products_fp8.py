@@ -11,6 +11,7 @@ of which each call takes one: of few multiprocessors, which few tiles fill.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import os
 import random
 import secrets
@@ -38,6 +39,22 @@ NAMES = {
     "9": ("any", "few_1", "few_2", "single_64", "single_128", "single_256", "pair_256"),
     "8": ("any", "few_1", "few_2"),
 }
+
+
+# m, n, k, alignment, and on which GPUs a kernel for tensor cores takes it, by the first digit of the capability.
+FITS = (
+    (1, 4096, 4096, 16, "89"), (16, 4096, 4096, 16, "89"), (17, 4096, 4096, 16, "9"), (16, 4096, 4104, 16, "9"),
+    (16, 4096, 4096, 8, ""), (300, 4096, 4096, 1, ""), (1, 4096, 8, 16, "89"), (64, 64, 128, 1, "89"),
+)  # fmt: skip
+
+
+def wrong_fits(library: Any, digit: str) -> Iterator[str]:
+    """Of few rows, large ones, and what is so small that the general kernel is the one."""
+    for *numbers, where in FITS:
+        yes = ctypes.c_int32(7)
+        library.call("kw_matmul_fp8_fits", 0, *numbers, ctypes.addressof(yes))
+        if yes.value != (digit in where):
+            yield f"kw_matmul_fp8_fits of {numbers} is {yes.value} on {digit}.x"
 
 
 def random_call(of: random.Random) -> tuple[Case, tuple[int, int]]:
@@ -87,6 +104,9 @@ def main() -> None:
     op = ops.record("matmul_fp8")
     expected = {f"matmul_fp8_{name}" for name in NAMES[asked.devices[0]]}
     count, failed, launched = 0, 0, set[str]()
+    for words in wrong_fits(libraries[0], asked.devices[0]):
+        failed += 1
+        print(words)
     for case, layout, arguments in drawn(op, of, generator):
         if count >= asked.count and (expected <= launched or count >= 10 * asked.count):
             break

@@ -133,7 +133,7 @@ def every_code(driver: Driver, image: Path, kernel: str) -> str | None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--count", type=int, default=10)
+    parser.add_argument("--count", type=int, default=4)
     parser.add_argument("--seed", type=int, default=secrets.randbits(32))
     asked = parser.parse_args()
     torch.set_num_threads(1)

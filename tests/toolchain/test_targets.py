@@ -101,7 +101,9 @@ def test_a_feature_is_there_from_its_toolkit_on():
     assert "fp8_mma" in code.features
     have = {name: "fp8_mma" in TABLE.made(code, kit).features for name, kit in TABLE.toolkits.items()}
     assert have == {name: name != "cu122" for name in TABLE.toolkits}
-    older, newer = (request.resolve(TABLE, target="linux-x86_64", toolkit=kit, archs="89") for kit in ("cu122", "cu128"))
+    older, newer = (
+        request.resolve(TABLE, target="linux-x86_64", toolkit=kit, archs="89") for kit in ("cu122", "cu128")
+    )
     assert set(newer.codes[0].features) - set(older.codes[0].features) == {"fp8_mma"}
     default = request.resolve(TABLE, target="linux-x86_64")
     assert default.is_default_codes
