@@ -93,9 +93,17 @@ def _compile(unit: Path, features: Iterable[str]) -> Path:
     return objects.compiled(command, options, ["-I", HERE / "device", "-I", unit.parent], unit, unit.with_suffix(".o"))
 
 
+def features_of(code: str, toolkit: str | None) -> tuple[str, ...]:
+    """Those of the code; of a toolkit, those that it can compile."""
+    table = load()
+    row = table.codes[code]
+    return row.features if toolkit is None else table.made(row, table.toolkits[toolkit]).features
+
+
 def build_image(
-    code: str, kernels: Mapping[Path, Mapping[str, int]], headers: Mapping[Path, Path], driver: Path, to: Path
-) -> Path:
+    code: str, kernels: Mapping[Path, Mapping[str, int]], headers: Mapping[Path, Path], driver: Path, to: Path,
+    toolkit: str | None = None,
+) -> Path:  # fmt: skip
     """The kernels of these .cu files (their names, and the most threads of a block) with the features of the code.
 
     `headers` are files with the paths by which they are included.
@@ -104,7 +112,7 @@ def build_image(
     translate({**{source: Path(source.name) for source in kernels}, **headers}, stage)
     units = [_unit(source, names, stage) for source, names in kernels.items()]
     with objects.one_at_a_time():
-        made = _all(lambda unit: _compile(unit, load().codes[code].features), units)
+        made = _all(lambda unit: _compile(unit, features_of(code, toolkit)), units)
     table = stage / "table.cpp"
     names = [f"emulated_{source.stem}" for source in kernels]
     table.write_text(
@@ -136,7 +144,7 @@ def build_operators(manifest: Mapping[str, Any], codes: Iterable[str], driver: P
             for image in manifest["images"]
             if image["code"] == code and not image["served_by"]
         }
-        build_image(code, kernels, headers(), driver, to)
+        build_image(code, kernels, headers(), driver, to, manifest["toolkit"])
 
 
 def manifest() -> dict[str, Any]:

@@ -5,12 +5,14 @@ which tensor cores alone would lose too much.
     python -m tests.emulator.products_fp8 FOLDER DEVICES [--count N] [--seed N]
 
 FOLDER has the emulating driver and the image of matmul_fp8 (build.py); DEVICES are capability/multiprocessors/MiB of L2,
-of which each call takes one: of few multiprocessors, which few tiles fill.
+of which each call takes one: of few multiprocessors, which few tiles fill. A wheel of a newer toolkit than the reference
+has one kernel more for 8.9/4/1: `./kw build -- --toolkit cu128 --archs 89 --ops matmul_fp8,quantize_rows_fp8`.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import os
 import random
 import secrets
@@ -26,14 +28,30 @@ from kernelwright import _library, ops
 from kernelwright.ops._record import Case
 from kernelwright.ops.fp8 import matmul_fp8
 from kernelwright.ops.linear._reference import ACTIVATIONS
+from tests.emulator.build import kernels_of
 from tests.emulator.emulated import Driver, OnDevice
 from tests.emulator.program import Call
 
-ROWS = (1, 2, 63, 64, 65, 128, 129, 200, 257)
+ROWS = (1, 2, 8, 9, 16, 17, 63, 64, 65, 128, 129, 200, 257)
 WIDTHS = (1, 3, 31, 64, 100, 128, 129, 255, 256, 260, 400)
 DEEP = (1, 16, 31, 33, 127, 128, 129, 200, 256, 272, 384, 449, 640)
 MOST_PRODUCTS = 16_000_000
-NAMES = ("any", "single_64", "single_128", "single_256", "pair_256")
+CODES = {"9.0": "sm_90a", "8.0": "sm_80", "8.9": "sm_89"}
+# m, n, k, alignment, and the kernels of which one must be there.
+FITS: tuple[tuple[int, int, int, int, set[str]], ...] = (
+    (1, 4096, 4096, 16, {"few_1"}), (16, 4096, 4096, 16, {"few_2"}), (17, 4096, 4096, 16, {"tile", "single_256"}),
+    (16, 4096, 4104, 16, {"single_256"}), (16, 4096, 4096, 8, set()), (300, 4096, 4096, 1, set()),
+    (1, 4096, 8, 16, {"any"}), (64, 64, 128, 1, {"any"}),
+)  # fmt: skip
+
+
+def wrong_fits(library: Any, kernels: set[str]) -> Iterator[str]:
+    """Of few rows, large ones, and what is so small that the general kernel is the one."""
+    for *numbers, able in FITS:
+        yes = ctypes.c_int32(7)
+        library.call("kw_matmul_fp8_fits", 0, *numbers, ctypes.addressof(yes))
+        if yes.value != bool(able & kernels):
+            yield f"kw_matmul_fp8_fits of {numbers} is {yes.value} where there are {sorted(kernels)}"
 
 
 def random_call(of: random.Random) -> tuple[Case, tuple[int, int]]:
@@ -81,8 +99,12 @@ def main() -> None:
     libraries = [OnDevice(_library.load(), number) for number in range(len(asked.devices.split(",")))]
     of, generator = random.Random(asked.seed), torch.Generator().manual_seed(asked.seed)
     op = ops.record("matmul_fp8")
-    expected = {f"matmul_fp8_{name}" for name in (NAMES if asked.devices.startswith("9") else NAMES[:1])}
+    kernels = kernels_of(CODES[asked.devices.partition("/")[0]])
+    expected = {name for name in kernels if name.startswith("matmul_fp8_")}
     count, failed, launched = 0, 0, set[str]()
+    for words in wrong_fits(libraries[0], {name.removeprefix("matmul_fp8_") for name in expected}):
+        failed += 1
+        print(words)
     for case, layout, arguments in drawn(op, of, generator):
         if count >= asked.count and (expected <= launched or count >= 10 * asked.count):
             break

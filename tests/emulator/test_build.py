@@ -24,5 +24,5 @@ def test_an_image_that_was_left_out_is_the_one_that_serves(monkeypatch: pytest.M
     monkeypatch.setattr(build, "build_image", build_image)
     ops = ("rms_norm", "swiglu")
     rows = [*(row(op, "sm_86") for op in ops), row("rms_norm", "sm_89", "sm_86"), row("swiglu", "sm_89")]
-    build.build_operators({"images": rows}, ["sm_89"], tmp_path / "libcuda.so.1", tmp_path)
+    build.build_operators({"toolkit": "cu122", "images": rows}, ["sm_89"], tmp_path / "libcuda.so.1", tmp_path)
     assert made == {"sm_86": ["rms_norm", "swiglu"], "sm_89": ["swiglu"]}

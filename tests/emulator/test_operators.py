@@ -115,6 +115,14 @@ def test_fp8_of_random_shapes(operators: Path, seed: tuple[str, ...], code: str,
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_products_by_warps_of_fp8(operators: Path, seed: tuple[str, ...]):
+    """Kernels that no wheel of the reference toolkit has."""
+    command = [sys.executable, "-m", "tests.emulator.tiles_fp8", operators, *seed]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 # The operators give zeros by themselves; this is a caller of the C functions.
 NO_ROWS = """
 import os, sys

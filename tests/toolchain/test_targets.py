@@ -8,7 +8,7 @@ import itertools
 
 import pytest
 
-from kernelwright_toolchain import targets
+from kernelwright_toolchain import request, targets
 from kernelwright_toolchain.targets.model import GccRange, Span, Version
 
 TABLE = targets.load()
@@ -94,6 +94,20 @@ def test_features_are_sorted_and_each_is_of_some_row():
     features = TABLE.features()
     assert list(features) == sorted(set(features))
     assert {"bf16_mma", "cp_async", "fp8", "tma", "wgmma"} <= set(features)
+
+
+def test_a_feature_is_there_from_its_toolkit_on():
+    code = TABLE.codes["sm_89"]
+    assert "fp8_mma" in code.features
+    have = {name: "fp8_mma" in TABLE.made(code, kit).features for name, kit in TABLE.toolkits.items()}
+    assert have == {name: name != "cu122" for name in TABLE.toolkits}
+    older, newer = (
+        request.resolve(TABLE, target="linux-x86_64", toolkit=kit, archs="89") for kit in ("cu122", "cu128")
+    )
+    assert set(newer.codes[0].features) - set(older.codes[0].features) == {"fp8_mma"}
+    default = request.resolve(TABLE, target="linux-x86_64")
+    assert default.is_default_codes
+    assert not any("fp8_mma" in code.features for code in default.codes)
 
 
 def test_ptx_asks_for_nothing_architecture_specific():

@@ -123,6 +123,12 @@ WRONG: list[tuple[str, Any, str]] = [
     ("ptx.compute_90a", "<ptx.compute_90>", "a PTX row is called"),
     ("ptx.compute_90.virtual", "8.0", "virtual = 8.0 is not the capability of its name"),
     ("ptx.compute_90.features", ["wgmma"], "features: 'wgmma' is in no cubin row that newer GPUs can run"),
+    # features
+    ("feature.fp8_mma.first", DELETE, "'first' is missing"),
+    ("feature.fp8_mma.first", "12", "first = '12' should be major.minor"),
+    ("feature.fp8_mma.last", "13.0", "unknown key 'last'"),
+    ("feature.fp9_mma", "<feature.fp8_mma>", "no cubin or PTX row has this feature"),
+    ("feature", {}, "there is no [feature.…] row"),
     # targets
     ("target.l4t-r36.toolkit", "cu999", "toolkit 'cu999' has no row; there are cu122"),
     ("target.l4t-r36.cubins", ["sm_88"], "cubins: 'sm_88' has no row [cubin.sm_88]"),

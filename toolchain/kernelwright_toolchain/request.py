@@ -186,9 +186,10 @@ def _codes(table: Table, target: Target, toolkit: Toolkit, archs: str | None) ->
     return codes
 
 
-def _in_table_order(table: Table, codes: Iterable[Code]) -> tuple[Code, ...]:
+def _in_table_order(table: Table, toolkit: Toolkit, codes: Iterable[Code]) -> tuple[Code, ...]:
+    """With the features that the toolkit can compile."""
     names = {code.name for code in codes}
-    return tuple(code for code in table.codes.values() if code.name in names)
+    return tuple(table.made(code, toolkit) for code in table.codes.values() if code.name in names)
 
 
 def _ops(found: tuple[str, ...], asked: str | None) -> tuple[str, ...]:
@@ -205,7 +206,7 @@ def _ops(found: tuple[str, ...], asked: str | None) -> tuple[str, ...]:
 
 def codes_of(table: Table, target: Target, toolkit: Toolkit, archs: str | None) -> tuple[Code, ...]:
     """What is asked for, in the table's order; without, the target's own."""
-    return _in_table_order(table, _codes(table, target, toolkit, archs))
+    return _in_table_order(table, toolkit, _codes(table, target, toolkit, archs))
 
 
 def resolve(
@@ -238,6 +239,6 @@ def resolve(
         shared=tuple((op, found[op][0]) for op in wanted if found[op] and op not in found[op]),
         provider=provider,
         debug=debug,
-        default_codes=_in_table_order(table, table.default_codes(row, kit)),
+        default_codes=_in_table_order(table, kit, table.default_codes(row, kit)),
         all_ops=tuple(found),
     )

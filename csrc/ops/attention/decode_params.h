@@ -5,14 +5,14 @@
 
 #include "ops/attention/params.h"
 
-/* Turning of the first elements of rows by their places (rope): cos and sin of angles, or null. */
+/* Turning of the first elements of rows by their positions (rope): cos and sin of angles, or null. */
 struct KwRope {
   const char *cos, *sin;
-  long long row;   /* bytes from one place to the next */
-  int pairs;       /* elements that are turned are twice as many */
-  int interleaved; /* an element's partner is its neighbour, else the one so many behind it */
-  int places;      /* rows of cos */
-  int moves;       /* each query has a place of its own */
+  long long row;     /* bytes from one position to the next */
+  int pairs;         /* elements that are turned are twice as many */
+  int interleaved;   /* an element's partner is its neighbour, else the one so many behind it */
+  int max_positions; /* rows of cos */
+  int moves;         /* each query has a position of its own */
 };
 
 struct KwDecodeParams {

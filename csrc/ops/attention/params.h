@@ -25,7 +25,7 @@ struct KwScoreParams {
   long long slopes_batch, slopes_head; /* elements */
   float scale;                         /* of products; then softcap, where it is not 0 */
   float softcap;
-  int window_left, window_right; /* keys before and behind a query's place; causal is in window_right. -1: all */
+  int window_left, window_right; /* keys before and behind a query's position; causal is in window_right. -1: all */
   int bias_is_float;             /* 32 bits */
 };
 

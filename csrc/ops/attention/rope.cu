@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Rotary position embeddings of q and k: pairs of a row's first elements are turned by the angles of its place. Which
-// kernel runs is the launcher's choice (csrc/ops/attention/host/rope_plan.h).
+// Rotary position embeddings of q and k: pairs of a row's first elements are turned by the angles of its position.
+// Which kernel runs is the launcher's choice (csrc/ops/attention/host/rope_plan.h).
 //
 //   vectors  rows and tables that lie on 16 bytes, in which items are whole
 //   element  any others

@@ -5,7 +5,7 @@
 
 #include "ops/attention/params.h"
 
-/* Cosines or sines, a row for each place. Bytes. */
+/* Cosines or sines, a row for each position. Bytes. */
 struct KwRopeTable {
   const char* data;
   long long batch, row;
@@ -17,7 +17,7 @@ struct KwRopeParams {
   const int* positions;                     /* which row of the tables, or null */
   long long positions_batch, positions_row; /* elements */
   int adds_row;                             /* positions are those of first rows */
-  int places;                               /* rows of the tables */
+  int max_positions;                        /* rows of the tables */
   int step;                                 /* elements of a table from one pair to the next */
   int wide;                                 /* tables are of float32 */
   /*

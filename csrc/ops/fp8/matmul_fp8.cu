@@ -1,36 +1,42 @@
 // SPDX-License-Identifier: MIT
-// The product of rows of e4m3: on any GPU; and by warpgroups, where blocks of a pair share columns.
-#include "device/ptx/wgmma_e4m3_shared.cuh"
-#include "ops/fp8/device/any.cuh"
+// The product of rows of e4m3: on any GPU, of few rows, by warps; and by warpgroups, where blocks of a pair share
+// columns.
+#include "ops/fp8/device/kinds.cuh"
+#include "ops/int8/device/matmul_any.cuh"
+#include "ops/int8/device/matmul_few.cuh"
+#include "ops/int8/device/matmul_tile.cuh"
 #include "ops/int8/device/matmul_wgmma.cuh"
 
-extern "C" __global__ void __launch_bounds__(KW_MATMUL_FP8_ANY_THREADS) matmul_fp8_any(const KwMatmulFp8AnyParams p) {
-  kw::MatmulFp8Any(p).run();
+extern "C" __global__ void __launch_bounds__(KW_ANY_THREADS) matmul_fp8_any(const KwMatmulAnyParams p) {
+  kw::matmul_any<kw::E4m3Words>(p);
 }
+
+#if defined(KW_HAS_BF16_MMA) && defined(KW_HAS_CP_ASYNC)
+
+#define MATMUL_FEW_KERNEL(parts)                                            \
+  extern "C" __global__ void __launch_bounds__(KW_MATMUL_FEW_WARPS * 32, 2) \
+      matmul_fp8_few_##parts(const KwMatmulAnyParams p) {                   \
+    kw::MatmulFew<kw::E4m3Halves, parts>(p).run();                          \
+  }
+MATMUL_FEW_KERNEL(1)
+MATMUL_FEW_KERNEL(2)
+
+#endif
+
+#if defined(KW_HAS_FP8_MMA) && defined(KW_HAS_CP_ASYNC) && !defined(KW_HAS_WGMMA)
+
+extern "C" __global__ void __launch_bounds__(KW_MATMUL_TILE_THREADS, 1) matmul_fp8_tile(const KwMatmulAnyParams p) {
+  kw::MatmulTile<kw::E4m3Warps>(p).run();
+}
+
+#endif
 
 #ifdef KW_HAS_WGMMA
 
-namespace kw {
-
-struct E4m3Kind {
-  using Params = KwMatmulFp8Params;
-  using Sum = float;
-  static constexpr bool kPromotes = true;
-
-  template <u32 kCount>
-  __device__ __forceinline__ static void multiply(float (&d)[kCount], u64 left, u64 right, u32 add) {
-    wgmma_e4m3(d, left, right, add);
-  }
-
-  __device__ __forceinline__ static int activation(const Params& p) { return p.activation; }
-};
-
-}  // namespace kw
-
-#define MATMUL_KERNEL(name, cluster, columns)                          \
-  extern "C" __global__ void __launch_bounds__(KW_MATMUL_THREADS, 1)   \
-      matmul_fp8_##name(const __grid_constant__ KwMatmulFp8Params p) { \
-    kw::MatmulBytes<kw::E4m3Kind, cluster, columns>(p).run();          \
+#define MATMUL_KERNEL(name, cluster, columns)                        \
+  extern "C" __global__ void __launch_bounds__(KW_MATMUL_THREADS, 1) \
+      matmul_fp8_##name(const __grid_constant__ KwMatmulParams p) {  \
+    kw::MatmulBytes<kw::E4m3Kind, cluster, columns>(p).run();        \
   }
 MATMUL_KERNEL(single_64, 1, 64)
 MATMUL_KERNEL(single_128, 1, 128)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the launcher of matmul_int8 hands to its kernels, laid out alike on host and device. */
+/* What the launchers of matmul_int8 and matmul_fp8 hand to their kernels, laid out alike on host and device. */
 #ifndef KW_INT8_MATMUL_PARAMS_H
 #define KW_INT8_MATMUL_PARAMS_H
 
@@ -33,9 +33,6 @@ enum {
  * bytes of a row a warp takes at once. */
 enum { KW_MATMUL_FEW_COLUMNS = 16, KW_MATMUL_FEW_WARPS = 8, KW_MATMUL_FEW_CHUNK = 128 };
 
-/* The general kernel's tiles. */
-enum { KW_MATMUL_ANY = 64, KW_MATMUL_ANY_THREADS = 256 };
-
 /* The result and what sums are multiplied by. */
 struct KwMatmulResult {
   char* y;
@@ -49,16 +46,17 @@ struct KwMatmulResult {
   int vectors; /* four elements of y are aligned, and n is a multiple of 4 */
 };
 
-struct KwMatmulInt8Params {
+struct KwMatmulParams {
   struct KwTensorMap x;      /* boxes of KW_MATMUL_ROWS rows of 128 bytes, swizzled */
   struct KwTensorMap weight; /* the same of a tile's columns, or of a block's share of them in a cluster */
   struct KwMatmulResult to;
   unsigned steps;                /* of k */
   unsigned rows, columns, group; /* tiles of all blocks, and how many rows of them a group has */
+  int activation;                /* of e4m3, as device/activation.h numbers them; else 0 */
 };
 
 /* All others: csrc/ops/int8/device/matmul_{tile,few,any}.cuh */
-struct KwMatmulInt8AnyParams {
+struct KwMatmulAnyParams {
   struct KwMatmulResult to;
   const char* x;
   const char* weight;
@@ -67,6 +65,7 @@ struct KwMatmulInt8AnyParams {
   unsigned columns; /* of tiles */
   unsigned group;   /* rows of tiles that are computed together */
   unsigned rows;
+  int activation; /* as above */
 };
 
 #endif

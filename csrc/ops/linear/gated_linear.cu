@@ -4,10 +4,9 @@
 #include "ops/linear/device/kernel.cuh"
 #include "ops/linear/device/warps.cuh"
 
-#define GATED_ANY_KERNEL(name, T)                                     \
-  extern "C" __global__ void __launch_bounds__(KW_LINEAR_ANY_THREADS) \
-      gated_linear_any_##name(const KwLinearAnyParams p) {            \
-    kw::LinearAny<kw::T, true>(p).run();                              \
+#define GATED_ANY_KERNEL(name, T)                                                                                   \
+  extern "C" __global__ void __launch_bounds__(KW_ANY_THREADS) gated_linear_any_##name(const KwLinearAnyParams p) { \
+    kw::LinearAny<kw::T, true>(p).run();                                                                            \
   }
 GATED_ANY_KERNEL(float32, Float32)
 GATED_ANY_KERNEL(float16, Float16)

@@ -4,9 +4,9 @@
 #include "ops/linear/device/kernel.cuh"
 #include "ops/linear/device/warps.cuh"
 
-#define LINEAR_ANY_KERNEL(name, T)                                                                                   \
-  extern "C" __global__ void __launch_bounds__(KW_LINEAR_ANY_THREADS) linear_any_##name(const KwLinearAnyParams p) { \
-    kw::LinearAny<kw::T, false>(p).run();                                                                            \
+#define LINEAR_ANY_KERNEL(name, T)                                                                            \
+  extern "C" __global__ void __launch_bounds__(KW_ANY_THREADS) linear_any_##name(const KwLinearAnyParams p) { \
+    kw::LinearAny<kw::T, false>(p).run();                                                                     \
   }
 LINEAR_ANY_KERNEL(float32, Float32)
 LINEAR_ANY_KERNEL(float16, Float16)

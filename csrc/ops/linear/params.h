@@ -40,9 +40,6 @@ enum {
   KW_LINEAR_WARPS_SHARED = 2 * KW_LINEAR_WARPS_STAGES * KW_LINEAR_WARPS_TILE * KW_LINEAR_WARPS_PITCH
 };
 
-/* On any GPU. */
-enum { KW_LINEAR_ANY_TILE = 64, KW_LINEAR_ANY_THREADS = 256 };
-
 /* Those of GPUs without warpgroups, and of any: csrc/ops/linear/device/{warps,any}.cuh */
 struct KwLinearAnyParams {
   char* y;

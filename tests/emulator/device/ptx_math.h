@@ -126,6 +126,37 @@ inline u32 e4m3_of_float(float value) {
 inline void cvt_rn_satfinite_e4m3x2_f32(u16& to, float high, float low) {
   to = static_cast<u16>(e4m3_of_float(high) << 8 | e4m3_of_float(low));
 }
+inline double number_of_e4m3(u32 code) {
+  const u32 size = code & 0x7f, exponent = size >> 3, mantissa = size & 7;
+  const double value = size == 0x7f    ? __builtin_nan("")
+                       : exponent == 0 ? mantissa * 0x1p-9
+                                       : (8 + mantissa) * exp2(static_cast<int>(exponent) - 10);
+  return (code & 0x80) != 0 ? -value : value;
+}
+inline void cvt_rn_f16x2_e4m3x2(u32& to, u16 from) {
+  auto half = [](u32 code) { return static_cast<u32>(half_of_float(static_cast<float>(number_of_e4m3(code)))); };
+  to = half(from >> 8) << 16 | half(from & 0xff);
+}
+
+// `value` without what is below 2^-13 of the power of two of `size`, or of its own.
+inline double few_bits(double value, double size) {
+  if (!(size > 0.0 && size < __builtin_inf())) return value;
+  const double unit = __builtin_ldexp(1.0, __builtin_ilogb(size) - 13);
+  return __builtin_trunc(value / unit) * unit;
+}
+
+// Of e4m3 a tensor core keeps 14 bits: of products, beside the largest of them, and of what they add up to. A kernel
+// that wants float32's sums must not leave many to it.
+inline double short_sum(const double* left, const double* right, u32 depth, double before) {
+  double largest = 0.0, sum = 0.0;
+  for (u32 k = 0; k < depth; ++k) {
+    const double size = __builtin_fabs(left[k] * right[k]);
+    if (!(size <= largest)) largest = size;  // a NaN stays
+  }
+  for (u32 k = 0; k < depth; ++k) sum += few_bits(left[k] * right[k], largest);
+  return few_bits(before + sum, __builtin_fabs(before + sum));
+}
+
 inline void cvt_u32_u16(u32& to, u16 from) { to = from; }
 
 // f(a, b) or f(a, b, c) of both halves.

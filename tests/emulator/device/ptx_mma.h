@@ -90,6 +90,38 @@ inline void mma_bytes(const char* what, const Several<u32, 4>& d, const Several<
   for (int i = 0; i < 4; ++i) *d.at[i] = mine.d[i];
 }
 
+// The same of e4m3.
+inline void multiply_e4m3(void* const brought[32], u32) {
+  auto lane_of = [&](u32 lane) { return static_cast<MultipliedBytes*>(brought[lane]); };
+  double a[16][32], b[8][32];
+  for (u32 k = 0; k < 32; ++k) {
+    const u32 lane = k % 16 / 4, shift = k % 4 * 8;
+    for (u32 row = 0; row < 16; ++row) {
+      a[row][k] = number_of_e4m3(lane_of(row % 8 * 4 + lane)->a[row / 8 + k / 16 * 2] >> shift & 0xff);
+    }
+    for (u32 column = 0; column < 8; ++column) {
+      b[column][k] = number_of_e4m3(lane_of(column * 4 + lane)->b[k / 16] >> shift & 0xff);
+    }
+  }
+  for (u32 row = 0; row < 16; ++row) {
+    for (u32 column = 0; column < 8; ++column) {
+      MultipliedBytes* mine = lane_of(row % 8 * 4 + column / 2);
+      const u32 which = row / 8 * 2 + column % 2;
+      const double before = static_cast<double>(bits<float>(mine->c[which]));
+      mine->d[which] = bits<u32>(static_cast<float>(short_sum(a[row], b[column], 32, before)));
+    }
+  }
+}
+
+inline void mma_sync_aligned_m16n8k32_row_col_f32_e4m3_e4m3_f32(const Several<float, 4>& d, const Several<u32, 4>& a,
+                                                                const Several<u32, 2>& b, const Several<float, 4>& c) {
+  MultipliedBytes mine = {};
+  for (int i = 0; i < 4; ++i) mine.a[i] = *a.at[i], mine.c[i] = bits<u32>(*c.at[i]);
+  for (int i = 0; i < 2; ++i) mine.b[i] = *b.at[i];
+  emulated_meet("mma.sync.m16n8k32.e4m3", 0xffffffffu, &mine, multiply_e4m3);
+  for (int i = 0; i < 4; ++i) *d.at[i] = bits<float>(mine.d[i]);
+}
+
 inline void mma_sync_aligned_m16n8k32_row_col_s32_s8_s8_s32(const Several<u32, 4>& d, const Several<u32, 4>& a,
                                                             const Several<u32, 2>& b, const Several<u32, 4>& c) {
   mma_bytes<signed char>("mma.sync.m16n8k32.s8", d, a, b, c);

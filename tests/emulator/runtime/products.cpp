@@ -76,13 +76,7 @@ void chunks_of(uint64_t matrix, bool transposed, unsigned first, unsigned rows, 
 double wide_of(unsigned type, const unsigned char* element) {
   uint16_t half;
   if (type == emulated_s8) return static_cast<signed char>(*element);
-  if (type == emulated_e4m3) {
-    const unsigned exponent = *element >> 3 & 15, mantissa = *element & 7;
-    const double size = (*element & 127) == 127 ? __builtin_nan("")
-                        : exponent == 0 ? mantissa * 0x1p-9
-                                        : (8 + mantissa) * __builtin_ldexp(1.0, static_cast<int>(exponent) - 10);
-    return *element >> 7 != 0 ? -size : size;
-  }
+  if (type == emulated_e4m3) return ptx::number_of_e4m3(*element);
   memcpy(&half, element, 2);
   return static_cast<double>(type == emulated_f16 ? ptx::float_of_half(half) : ptx::float_of_bfloat(half));
 }
@@ -110,25 +104,6 @@ void load_registers(const Flight& flight, double (*to)[kMostDepth]) {
   }
 }
 
-// `value` without what is below 2^-13 of the power of two of `size`, or of its own.
-double few_bits(double value, double size) {
-  if (!(size > 0.0 && size < __builtin_inf())) return value;
-  const double unit = __builtin_ldexp(1.0, __builtin_ilogb(size) - 13);
-  return __builtin_trunc(value / unit) * unit;
-}
-
-// Of e4m3 a tensor core keeps 14 bits: of products, beside the largest of them, and of what they add up to. A kernel
-// that wants float32's sums must not leave many to it.
-double short_sum(const double* left, const double* right, unsigned depth, double before) {
-  double largest = 0.0, sum = 0.0;
-  for (unsigned k = 0; k < depth; ++k) {
-    const double size = __builtin_fabs(left[k] * right[k]);
-    if (!(size <= largest)) largest = size;  // a NaN stays
-  }
-  for (unsigned k = 0; k < depth; ++k) sum += few_bits(left[k] * right[k], largest);
-  return few_bits(before + sum, __builtin_fabs(before + sum));
-}
-
 void compute(const Block* block, unsigned warp, Flight* flight) {
   static double left[kRows][kMostDepth], right[kMostColumns][kMostDepth];
   const EmulatedProduct& of = flight->of;
@@ -144,7 +119,7 @@ void compute(const Block* block, unsigned warp, Flight* flight) {
       uint32_t& sum = flight->sums->value[row % 8 * 4 + column % 8 / 2][column / 8 * 4 + row / 8 * 2 + column % 2];
       const double before = of.add ? static_cast<double>(ptx::bits<float>(sum)) : 0.0;
       if (of.type == emulated_e4m3) {
-        sum = ptx::bits<uint32_t>(static_cast<float>(short_sum(left[row], right[column], depth, before)));
+        sum = ptx::bits<uint32_t>(static_cast<float>(ptx::short_sum(left[row], right[column], depth, before)));
         continue;
       }
       double product = 0.0;

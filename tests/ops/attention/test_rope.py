@@ -201,7 +201,7 @@ X, TABLE = (2, 3, 4, 16), (4, 8)
         ({"rotary_dim": 7}, "rotary_dim is 7"),
         ({"rotary_dim": 18}, "rotary_dim is 18"),
         ({"cos": (4, 7)}, "sin has shape"),
-        ({"cos": (3, 8), "sin": (3, 8)}, "cos has 3 places, but x has 4 rows"),
+        ({"cos": (3, 8), "sin": (3, 8)}, "cos has 3 positions, but x has 4 rows"),
         ({"cos": (3, 4, 8), "sin": (3, 4, 8)}, "1 or 2 batches of 4 rows"),
         ({"k": (2, 3, 5, 16)}, "k has shape"),
         ({"positions": (3,)}, "positions has shape"),

@@ -110,6 +110,30 @@ def test_all_codes_are_what_torch_reads(device):
     assert torch.equal(y.nan_to_num(7.0), codes.float().nan_to_num(7.0))
 
 
+@pytest.mark.parametrize("rows", [1, 8, 9, 16, 17, 64])
+def test_all_codes_of_a_weight_are_what_torch_reads(rows, device):
+    """Each in a row of its own, times one: of few rows they are decoded another way."""
+    codes = torch.zeros(256, 16, dtype=torch.uint8, device=device)
+    codes[torch.arange(256), torch.arange(256) % 16] = torch.arange(256, device=device).to(torch.uint8)
+    weight = codes.view(CODES)
+    y = kernelwright.matmul_fp8(torch.ones(rows, 16, device=device).to(CODES), weight, dtype=torch.float32)
+    expected = weight.float().nan_to_num(7.0).sum(-1).expand(rows, -1)
+    assert torch.equal(y.nan_to_num(7.0), expected)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 8, 9, 16, 17, 65, 300])
+@pytest.mark.parametrize("k", [528, 4096])
+def test_the_same_bits_each_time_near_float64(rows, k, device, seed):
+    make = torch.Generator(device).manual_seed(seed)
+    x, weight = (torch.randn(n, k, generator=make, device=device).mul(60).to(CODES) for n in (rows, 1000))
+    scale = torch.rand(1000, generator=make, device=device)
+    first, *others = (kernelwright.matmul_fp8(x, weight, None, scale, dtype=torch.float32) for _ in range(3))
+    assert all(torch.equal(first, other) for other in others)
+    wide = x.double().abs() @ weight.double().abs().t() * scale.double()
+    expected = x.double() @ weight.double().t() * scale.double()
+    assert ((first - expected).abs() <= 2.0**-10 * wide).all()
+
+
 def test_deep_sums(device, seed):
     """All of one sign, so that what a sum loses shows."""
     make = torch.Generator(device).manual_seed(seed)

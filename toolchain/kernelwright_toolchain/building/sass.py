@@ -53,7 +53,8 @@ def recorded_set(table: Table) -> tuple[Toolkit, list[Code]]:
     toolkit = table.toolkits[released[0].toolkit]
     alike = [target for target in released if target.toolkit == toolkit.name]
     wanted = {code.name for target in alike for code in table.default_codes(target, toolkit)}
-    return toolkit, [code for code in table.codes.values() if code.name in wanted and code.kind == "cubin"]
+    cubins = (code for code in table.codes.values() if code.name in wanted and code.kind == "cubin")
+    return toolkit, [table.made(code, toolkit) for code in cubins]
 
 
 def cells(images: Iterable[Image]) -> Cells:

@@ -27,6 +27,7 @@ def check(table: Table) -> None:
     _distinct("release", ((f"toolkit.{t.name}", str(t.release)) for t in table.toolkits.values()))
     _locks(table)
     _ptx(table)
+    _features(table)
     _gcc(table)
 
 
@@ -96,6 +97,13 @@ def _ptx(table: Table) -> None:
     for code in table.codes.values():
         if code.kind == "ptx" and (alien := set(code.features) - portable):
             raise _fail(f"ptx.{code.name}", f"features: {min(alien)!r} is in no cubin row that newer GPUs can run")
+
+
+def _features(table: Table) -> None:
+    """A row of a feature that no code has is a slip of the pen."""
+    for name in table.since:
+        if name not in table.features():
+            raise _fail(f"feature.{name}", "no cubin or PTX row has this feature")
 
 
 def _gcc(table: Table) -> None:

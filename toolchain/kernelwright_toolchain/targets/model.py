@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # Where compilers come from, and which host compilers a provider may bring.
 PROVIDERS = ("pip", "conda", "nix", "system")
@@ -183,6 +183,12 @@ class Table:
     libraries: Mapping[str, Library]
     tools: Tools
     gcc: Mapping[str, Gcc]  # by toolkit; those that conda or Nix has
+    since: Mapping[str, Version]  # by feature: the first toolkit that can compile it, of those that need a newer one
+
+    def made(self, code: Code, toolkit: Toolkit) -> Code:
+        """The code as this toolkit makes it: with the features that it can compile."""
+        known = (f for f in code.features if f not in self.since or self.since[f] <= toolkit.release)
+        return replace(code, features=tuple(known))
 
     def default_codes(self, target: Target, toolkit: Toolkit) -> tuple[Code, ...]:
         """The target's set, less what this toolkit cannot make."""

@@ -27,6 +27,7 @@ from kernelwright_toolchain.targets.model import (
     Target,
     Toolkit,
     Tools,
+    Version,
 )
 from kernelwright_toolchain.targets.row import Row
 
@@ -176,6 +177,11 @@ def _gcc(row: Row, _: str) -> Gcc:
     return gcc
 
 
+def _since(raw: Row) -> Mapping[str, Version]:
+    """The features that have a row; a project's own table may have none."""
+    return _rows(raw, "feature", lambda row, _: row.release("first")) if raw.has("feature") else MappingProxyType({})
+
+
 def _rows(raw: Row, section: str, make: Callable[[Row, str], T]) -> Mapping[str, T]:
     made = {}
     for name, values in raw.take(section, dict).items():
@@ -221,6 +227,7 @@ def build(values: Mapping[str, Any]) -> Table:
         libraries=_rows(raw, "library", _library),
         tools=_tools(tools, machines),
         gcc=_rows(raw, "gcc", _gcc),
+        since=_since(raw),
     )
     for row in (tools, raw):
         row.done()

@@ -18,10 +18,10 @@
  * bias          the same shape, of the type of q or KW_FLOAT32, or NULL: added to the scores
  * sinks         [heads] of KW_FLOAT32, or NULL: one more score of each row of the head, of no key
  * alibi_slopes  [batch, heads] of KW_FLOAT32, any strides, or NULL: a score is less by its head's slope times the
- *               distance of the key from the query's place
- * causal        not 0: a query sees no key behind its place. Places count from the end: query i stands at key
+ *               distance of the key from the query's position
+ * causal        not 0: a query sees no key behind its position. Positions count from the end: query i stands at key
  *               i + keys - queries
- * window_left, window_right   how many keys before and behind its place a query sees; -1: all of them
+ * window_left, window_right   how many keys before and behind its position a query sees; -1: all of them
  * scale         what the products are multiplied by; then, where softcap is not 0, a score is
  *               softcap * tanh(score / softcap); then slopes and bias are added, then mask, causal and window looked at
  * stream        a CUstream of the tensors' device (NULL: the default stream); not used on KW_CPU

@@ -21,8 +21,8 @@
  * block_table    [batch, pages of a cache] of KW_INT32, or NULL: row i of a cache is row i % rows of the page
  *                block_table[batch][i / rows]
  * batch_index    [batch] of KW_INT32, or NULL: which batch of the caches each of q's has
- * cos, sin       [places, d / 2 or less], of the type of q, or both NULL: rope. Keys are turned by the place where they
- *                are appended; queries from that of the first new row on, one place each where causal or a window is
+ * cos, sin       [max_positions, d / 2 or less], of the type of q, or both NULL: rope. Keys are turned by the position
+ * where they are appended; queries from that of the first new row on, one position each where causal or a window is
  *                asked for, else all by the same
  * sinks, alibi_slopes, causal, window_left, window_right, scale, softcap   as in attention.h
  * interleaved    not 0: an element's partner in rope is its neighbour, else the one half of them behind it

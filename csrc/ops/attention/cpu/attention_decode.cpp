@@ -58,7 +58,8 @@ kw_status attention_decode(const Decode& from) {
   AttentionProblem a = problem_of(from.of);
   a.lengths = from.lengths, a.pages = from.pages, a.pages_stride = from.pages_stride, a.page_rows = from.page_rows;
   a.batch_index = from.batch_index, a.new_rows = from.new_rows;
-  a.cos = from.cos, a.sin = from.sin, a.rope_row = from.rope_row, a.pairs = from.pairs, a.places = from.places;
+  a.cos = from.cos, a.sin = from.sin, a.rope_row = from.rope_row, a.pairs = from.pairs,
+  a.max_positions = from.max_positions;
   a.interleaved = from.interleaved, a.moves = from.moves;
   KW_TRY(KW_ISA::check_places(a, from));
   if (a.new_rows > 0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Derivatives of attention. Shares are computed once more from the scores and their logarithm: once for each block of
 // queries, which sums the derivative by q, and once for each tile of keys, which sums those by k and v. So no two
-// threads add to one place, and the bits of the result are the same whatever their number. Included once for each
+// threads add to one address, and the bits of the result are the same whatever their number. Included once for each
 // instruction set.
 #pragma once
 

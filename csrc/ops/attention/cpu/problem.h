@@ -35,9 +35,9 @@ struct AttentionProblem {
   int64_t page_rows;                  // k.batch and v.batch are from one page to the next
   const int32_t* batch_index;         // which batch of the caches each batch of q has, or nullptr
   int64_t new_rows;                   // behind `lengths`
-  const void *cos, *sin;              // rope of queries by their places from `lengths` on, or nullptr
-  int64_t rope_row, pairs, places;
-  bool interleaved, moves;  // a pair are neighbours; each query has a place of its own
+  const void *cos, *sin;              // rope of queries by their positions from `lengths` on, or nullptr
+  int64_t rope_row, pairs, max_positions;
+  bool interleaved, moves;  // a pair are neighbours; each query has a position of its own
 
   AttentionMask mask;   // bytes: 0 where a key takes no part
   AttentionMask bias;   // added to the scores
@@ -45,7 +45,7 @@ struct AttentionProblem {
   const float* slopes;  // ALiBi's of each head, or nullptr
   int64_t slopes_batch, slopes_head;
   float scale, softcap;  // softcap 0: none
-  int64_t left, right;   // keys to be seen before and after a query's own place; less than 0: all
+  int64_t left, right;   // keys to be seen before and after a query's own position; less than 0: all
 
   float* lse;  // nullptr: not wanted
   int64_t lse_batch, lse_head;

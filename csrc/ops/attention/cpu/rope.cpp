@@ -15,18 +15,18 @@ namespace KW_ISA {
 namespace {
 
 // As the kernels do: a row that the tables do not have is the nearest one that they have.
-inline int64_t place_of(const Rope& a, int64_t batch, int64_t row) {
-  int64_t place = row;
+inline int64_t position_of(const Rope& a, int64_t batch, int64_t row) {
+  int64_t position = row;
   if (a.positions != nullptr)
-    place = a.positions[batch * a.positions_batch + row * a.positions_row] + (a.adds_row ? row : 0);
-  return place < 0 ? 0 : place < a.places ? place : a.places - 1;
+    position = a.positions[batch * a.positions_batch + row * a.positions_row] + (a.adds_row ? row : 0);
+  return position < 0 ? 0 : position < a.max_positions ? position : a.max_positions - 1;
 }
 
 // `pairs` angles of a row from `first` on, times a factor.
 template <class W>
-void read_angles(const Rope& a, const RopeTable& table, int64_t batch, int64_t place, int64_t first, int64_t pairs,
+void read_angles(const Rope& a, const RopeTable& table, int64_t batch, int64_t position, int64_t first, int64_t pairs,
                  float factor, float* to) {
-  const W* const from = static_cast<const W*>(table.data) + batch * table.batch + place * table.row;
+  const W* const from = static_cast<const W*>(table.data) + batch * table.batch + position * table.row;
   if (a.step == 1) return load_row(from + first, pairs, factor, to);
   float both[2 * kAngles];
   load_row(from + 2 * first, 2 * pairs, factor, both);
@@ -64,11 +64,11 @@ template <class T, class W>
 void run(const Rope& a, int64_t begin, int64_t end) {
   float cos[kAngles], sin[kAngles];
   for (int64_t i = begin; i < end; ++i) {
-    const int64_t batch = i / a.rows, row = i % a.rows, place = place_of(a, batch, row);
+    const int64_t batch = i / a.rows, row = i % a.rows, position = position_of(a, batch, row);
     for (int64_t first = 0; first < a.pairs; first += kAngles) {
       const int64_t pairs = a.pairs - first < kAngles ? a.pairs - first : kAngles;
-      read_angles<W>(a, a.cos, batch, place, first, pairs, 1.0f, cos);
-      read_angles<W>(a, a.sin, batch, place, first, pairs, a.inverse ? -1.0f : 1.0f, sin);
+      read_angles<W>(a, a.cos, batch, position, first, pairs, 1.0f, cos);
+      read_angles<W>(a, a.sin, batch, position, first, pairs, a.inverse ? -1.0f : 1.0f, sin);
       turn_heads<T>(a, {a.q, a.q_out, a.q_heads, batch, row}, cos, sin, first, pairs);
       turn_heads<T>(a, {a.k, a.k_out, a.k_heads, batch, row}, cos, sin, first, pairs);
     }

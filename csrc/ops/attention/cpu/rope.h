@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Rope: pairs of a row's elements are turned by its place. Included once for each instruction set.
+// Rope: pairs of a row's elements are turned by its position. Included once for each instruction set.
 #pragma once
 
 #include "ops/attention/cpu/problem.h"
@@ -52,8 +52,8 @@ void turn_row(const T* from, T* to, const float* cos, const float* sin, int64_t 
 }
 
 template <class T>
-void turn(const AttentionProblem& a, int64_t place, float* row) {
-  const int64_t at = (place < a.places ? place : a.places - 1) * a.rope_row;
+void turn(const AttentionProblem& a, int64_t position, float* row) {
+  const int64_t at = (position < a.max_positions ? position : a.max_positions - 1) * a.rope_row;
   float cos[kAngles], sin[kAngles];
   load_row(static_cast<const T*>(a.cos) + at, a.pairs, 1.0f, cos);
   load_row(static_cast<const T*>(a.sin) + at, a.pairs, 1.0f, sin);

@@ -18,8 +18,8 @@ struct Sequence {
   int64_t queries, keys;
   int64_t sequence;  // its number
 
-  // The place among the keys of a query's own.
-  int64_t place(int64_t i) const { return i + keys - queries; }
+  // The position among the keys of a query's own.
+  int64_t position(int64_t i) const { return i + keys - queries; }
 };
 
 // Rows from one number to another, of those there are.
@@ -59,8 +59,8 @@ struct Span {
 };
 
 inline Span span_of(const AttentionProblem& a, const Sequence& s, int64_t query) {
-  const int64_t place = s.place(query);
-  const int64_t begin = a.left < 0 ? 0 : place - a.left, end = a.right < 0 ? s.keys : place + a.right + 1;
+  const int64_t position = s.position(query);
+  const int64_t begin = a.left < 0 ? 0 : position - a.left, end = a.right < 0 ? s.keys : position + a.right + 1;
   return {begin < 0 ? 0 : begin, end < 0 ? 0 : end < s.keys ? end : s.keys};
 }
 
@@ -119,7 +119,7 @@ inline void apply_mask(const AttentionMask& m, int64_t at, float* scores, int64_
     if (seen[i * m.column] == 0) scores[i] = kNever;
 }
 
-inline int64_t place_in(const AttentionMask& m, const Sequence& s, int64_t head, int64_t query, int64_t key) {
+inline int64_t offset_in(const AttentionMask& m, const Sequence& s, int64_t head, int64_t query, int64_t key) {
   return s.batch * m.batch + head * m.head + query * m.row + key * m.column;
 }
 
@@ -128,7 +128,7 @@ inline int64_t place_in(const AttentionMask& m, const Sequence& s, int64_t head,
 inline void finish_scores(const AttentionProblem& a, const Sequence& s, int64_t head, int64_t query, int64_t first,
                           int64_t width, float* scores) {
   const Span span = span_of(a, s, query);
-  const int64_t place = s.place(query);
+  const int64_t position = s.position(query);
   int64_t begin = span.begin - first, end = span.end - first;
   begin = begin < 0 ? 0 : begin < width ? begin : width;
   end = end < begin ? begin : end < width ? end : width;
@@ -137,13 +137,13 @@ inline void finish_scores(const AttentionProblem& a, const Sequence& s, int64_t 
   if (a.slopes != nullptr) {
     const float slope = a.slopes[s.sequence * a.slopes_batch + head * a.slopes_head];
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t away = first + i - place;
+      const int64_t away = first + i - position;
       scores[i] -= slope * static_cast<float>(away < 0 ? -away : away);
     }
   }
   const int64_t from = first + begin, count = end - begin;
-  if (a.bias.data != nullptr) apply_bias(a.bias, place_in(a.bias, s, head, query, from), scores + begin, count);
-  if (a.mask.data != nullptr) apply_mask(a.mask, place_in(a.mask, s, head, query, from), scores + begin, count);
+  if (a.bias.data != nullptr) apply_bias(a.bias, offset_in(a.bias, s, head, query, from), scores + begin, count);
+  if (a.mask.data != nullptr) apply_mask(a.mask, offset_in(a.mask, s, head, query, from), scores + begin, count);
 }
 
 }  // namespace

@@ -5,9 +5,9 @@
 #pragma once
 
 #include "device/reduce.cuh"
-#include "ops/attention/device/place.cuh"
 #include "ops/attention/device/products.cuh"
 #include "ops/attention/device/score.cuh"
+#include "ops/attention/device/tile_coordinates.cuh"
 #include "ops/attention/geometry.h"
 
 namespace kw {
@@ -122,7 +122,7 @@ struct BackwardQueries : Differentiate<T, kD, false> {
   __device__ __forceinline__ explicit BackwardQueries(const KwAttentionBackwardParams& p) : Base(p) {}
 
   __device__ __forceinline__ void run() const {
-    const Place at = place_of(blockIdx.x, p.sizes, p.tiles, p.section);
+    const TileCoordinates at = tile_coordinates(blockIdx.x, p.sizes, p.tiles, p.section);
     const Sequence queries = sequence_of(p.sizes.starts_q, at.batch, p.sizes.queries);
     const Sequence keys = sequence_of(p.sizes.starts_k, at.batch, p.sizes.keys);
     const int first = at.tile * kRows, kv_head = at.head / (p.sizes.heads / p.sizes.kv_heads);

@@ -17,7 +17,7 @@ namespace kw {
 
 // What a lane knows of one of its two rows of scores.
 struct DecodeScores {
-  int begin, end, place;  // the keys that it sees; its own
+  int begin, end, position;  // the keys that it sees; its own
   float slope;
 };
 
@@ -29,7 +29,7 @@ struct Decode {
   using Result = float[kWide * 4];
 
   const KwDecodeParams& p;
-  const DecodePlace at;
+  const DecodeCoordinates at;
   u32 room, lane, warp;
   float multiplier, uncapped;
   bool transforms;
@@ -44,21 +44,21 @@ struct Decode {
 
   __device__ __forceinline__ DecodeScores scores_of(int row) const {
     const DecodeRow mine(p, at, row);
-    const int place = mine.query + at.keys - p.queries;
-    int begin = p.score.window_left < 0 ? 0 : place - p.score.window_left;
-    int end = p.score.window_right < 0 ? at.keys : place + p.score.window_right + 1;
+    const int position = mine.query + at.keys - p.queries;
+    int begin = p.score.window_left < 0 ? 0 : position - p.score.window_left;
+    int end = p.score.window_right < 0 ? at.keys : position + p.score.window_right + 1;
     if (!mine.there) end = 0;
     const float slope = p.score.slopes == nullptr
                             ? 0.0f
                             : p.score.slopes[at.batch * p.score.slopes_batch + mine.head * p.score.slopes_head];
-    return {begin > at.begin ? begin : at.begin, end < at.end ? end : at.end, place, slope};
+    return {begin > at.begin ? begin : at.begin, end < at.end ? end : at.end, position, slope};
   }
 
   __device__ __forceinline__ float transformed(float v, const DecodeScores& row, int key) const {
     constexpr float kLog2E = 1.4426950408889634f;
     v *= p.score.scale;
     if (p.score.softcap != 0.0f) v = p.score.softcap * tanh_of(v * uncapped);
-    const int behind = key - row.place;
+    const int behind = key - row.position;
     return fmaf(row.slope, -static_cast<float>(behind < 0 ? -behind : behind), v) * kLog2E;
   }
 

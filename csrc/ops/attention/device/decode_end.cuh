@@ -45,10 +45,11 @@ struct DecodeEnd {
   static constexpr u32 kWarps = KW_DECODE_WARPS(kD), kThreads = kWarps * 32, kPitch = kD + 8, kWide = kD / 8;
 
   const KwDecodeParams& p;
-  const DecodePlace& at;
+  const DecodeCoordinates& at;
   u32 room, lane, warp;
 
-  __device__ __forceinline__ DecodeEnd(const KwDecodeParams& p, const DecodePlace& at, u32 room, u32 lane, u32 warp)
+  __device__ __forceinline__ DecodeEnd(const KwDecodeParams& p, const DecodeCoordinates& at, u32 room, u32 lane,
+                                       u32 warp)
       : p(p), at(at), room(room), lane(lane), warp(warp) {}
 
   __device__ __forceinline__ u32 state_at(u32 of_warp, u32 row) const {

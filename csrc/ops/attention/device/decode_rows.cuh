@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Rows of attention of few queries on their way: queries into shared memory, new keys and values into the caches, both
-// turned by their places where that is asked for, and keys and values out of the caches.
+// turned by their positions where that is asked for, and keys and values out of the caches.
 #pragma once
 
 #include "device/element.cuh"
 #include "ops/attention/decode_geometry.h"
-#include "ops/attention/device/decode_place.cuh"
+#include "ops/attention/device/decode_coordinates.cuh"
 #include "ops/attention/device/rows.cuh"
 #include "ops/attention/device/turn.cuh"
 
@@ -26,20 +26,20 @@ __device__ __forceinline__ int partner_of(const KwRope& rope, int i) {
 
 // An element of a row after its turn.
 template <class T>
-__device__ __forceinline__ float turned(const KwRope& rope, const char* row, int i, int place) {
+__device__ __forceinline__ float turned(const KwRope& rope, const char* row, int i, int position) {
   const float value = element_at<T>(row, i);
   if (rope.cos == nullptr || i >= rope.pairs * 2) return value;
   const int pair = rope.interleaved ? i / 2 : i < rope.pairs ? i : i - rope.pairs;
   const bool second = rope.interleaved ? i % 2 != 0 : i >= rope.pairs;
   const float other = element_at<T>(row, partner_of(rope, i));
-  const i64 at = (place < rope.places ? place : rope.places - 1) * rope.row;
+  const i64 at = (position < rope.max_positions ? position : rope.max_positions - 1) * rope.row;
   const float cos = element_at<T>(rope.cos + at, pair), sin = element_at<T>(rope.sin + at, pair);
   return second ? turned_second(other, value, cos, sin) : turned_first(value, other, cos, sin);
 }
 
 // The block's queries, zeros where there is none.
 template <class T, u32 kChunks, u32 kThreads>
-__device__ __forceinline__ void copy_queries(const KwDecodeParams& p, const DecodePlace& at, u32 room) {
+__device__ __forceinline__ void copy_queries(const KwDecodeParams& p, const DecodeCoordinates& at, u32 room) {
 #pragma unroll 1
   for (u32 i = threadIdx.x; i < KW_DECODE_ROWS * kChunks; i += kThreads) {
     const u32 row = i / kChunks, chunk = i % kChunks;
@@ -65,7 +65,7 @@ __device__ __forceinline__ void copy_queries(const KwDecodeParams& p, const Deco
 
 // The new rows that this block looks at, and, in the last split, those that no block does.
 template <class T>
-__device__ __forceinline__ void append(const KwDecodeParams& p, const DecodePlace& at, u32 threads) {
+__device__ __forceinline__ void append(const KwDecodeParams& p, const DecodeCoordinates& at, u32 threads) {
   const int widest = p.d > p.d_v ? p.d : p.d_v;
 #pragma unroll 1
   for (int i = static_cast<int>(threadIdx.x); i < p.new_rows * widest; i += static_cast<int>(threads)) {
@@ -103,8 +103,8 @@ struct RowCopies {
   int d;
   bool there;  // the chunk is one of a row
 
-  __device__ __forceinline__ RowCopies(const KwDecodeParams& p, const DecodePlace& at, const KwHeads& cache, int d,
-                                       int key)
+  __device__ __forceinline__ RowCopies(const KwDecodeParams& p, const DecodeCoordinates& at, const KwHeads& cache,
+                                       int d, int key)
       : cache(cache), row(threadIdx.x % 32 / kChunks), chunk(threadIdx.x % kChunks), d(d) {
     there = static_cast<int>(chunk * 8) < d;
     from = cache.data + chunk * 16;
@@ -133,7 +133,7 @@ struct RowCopies {
   }
 
   // Rows that lie on no 16 bytes, as may be in either kind of cache.
-  __device__ __forceinline__ void step_by_elements(const KwDecodeParams& p, const DecodePlace& at, u32 room,
+  __device__ __forceinline__ void step_by_elements(const KwDecodeParams& p, const DecodeCoordinates& at, u32 room,
                                                    int key) const {
 #pragma unroll 1
     for (u32 i = row; i < KW_DECODE_KEYS; i += kAtOnce) {
@@ -149,11 +149,11 @@ struct RowCopies {
 template <u32 kChunks, int kStep>
 struct StepCopies {
   const KwDecodeParams& p;
-  const DecodePlace& at;
+  const DecodeCoordinates& at;
   RowCopies<kChunks> k, v;
   int key;
 
-  __device__ __forceinline__ StepCopies(const KwDecodeParams& p, const DecodePlace& at, int key)
+  __device__ __forceinline__ StepCopies(const KwDecodeParams& p, const DecodeCoordinates& at, int key)
       : p(p), at(at), k(p, at, p.k, p.d, key), v(p, at, p.v, p.d_v, key), key(key) {}
 
   // The next step's, zeros behind the last key.

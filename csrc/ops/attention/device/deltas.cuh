@@ -5,7 +5,7 @@
 #include "device/element.cuh"
 #include "device/ptx/memory.cuh"
 #include "device/reduce.cuh"
-#include "ops/attention/device/place.cuh"
+#include "ops/attention/device/tile_coordinates.cuh"
 
 namespace kw {
 

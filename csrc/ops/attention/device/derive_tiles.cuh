@@ -6,9 +6,9 @@
 #include "ops/attention/derive_geometry.h"
 #include "ops/attention/derive_params.h"
 #include "ops/attention/device/deltas.cuh"
-#include "ops/attention/device/place.cuh"
 #include "ops/attention/device/rows.cuh"
 #include "ops/attention/device/softmax.cuh"
+#include "ops/attention/device/tile_coordinates.cuh"
 
 namespace kw {
 

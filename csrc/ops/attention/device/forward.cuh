@@ -3,11 +3,11 @@
 // goes through the keys that they see; while it multiplies by values the next keys come, and the other way round.
 #pragma once
 
-#include "ops/attention/device/place.cuh"
 #include "ops/attention/device/products.cuh"
 #include "ops/attention/device/rows.cuh"
 #include "ops/attention/device/score.cuh"
 #include "ops/attention/device/softmax.cuh"
+#include "ops/attention/device/tile_coordinates.cuh"
 #include "ops/attention/geometry.h"
 
 namespace kw {
@@ -23,14 +23,14 @@ struct Attend {
   using Result = float[kTall][kWide * 4];
 
   const KwAttentionParams& p;
-  Place at;
+  TileCoordinates at;
   Sequence queries, keys;
   u32 q_room, k_room, v_room;
   u32 lane, warp_row;  // a warp's first row in the tile
 
   __device__ __forceinline__ explicit Attend(const KwAttentionParams& p)
       : p(p),
-        at(place_of(blockIdx.x, p.sizes, p.tiles, p.section)),
+        at(tile_coordinates(blockIdx.x, p.sizes, p.tiles, p.section)),
         queries(sequence_of(p.sizes.starts_q, at.batch, p.sizes.queries)),
         keys(sequence_of(p.sizes.starts_k, at.batch, p.sizes.keys)),
         q_room(shared_address(attention_shared())),

@@ -14,9 +14,9 @@
 #include "device/ptx/wgmma_bf16_shared.cuh"
 #include "device/ptx/wgmma_f16_registers.cuh"
 #include "device/ptx/wgmma_f16_shared.cuh"
-#include "ops/attention/device/place.cuh"
 #include "ops/attention/device/rows.cuh"
 #include "ops/attention/device/score.cuh"
+#include "ops/attention/device/tile_coordinates.cuh"
 #include "ops/attention/geometry.h"
 
 namespace kw {
@@ -37,7 +37,7 @@ struct AttendTma {
 
   // What belongs to one tile of queries.
   struct Task {
-    Place at;
+    TileCoordinates at;
     Sequence queries, keys;
     int begin, end;  // keys that are seen, in whole tiles of them
     bool empty;      // no query: nothing is copied or written
@@ -64,7 +64,7 @@ struct AttendTma {
 
   __device__ __forceinline__ Task task(u32 index) const {
     Task t;
-    t.at = place_of(index, p.sizes, p.tiles, p.section);
+    t.at = tile_coordinates(index, p.sizes, p.tiles, p.section);
     t.queries = sequence_of(p.sizes.starts_q, t.at.batch, p.sizes.queries);
     t.keys = sequence_of(p.sizes.starts_k, t.at.batch, p.sizes.keys);
     const Scores<T> scores(p.score, t.at.batch, t.at.head, t.queries.count, t.keys.count);

@@ -25,12 +25,12 @@ __device__ __forceinline__ void read_table(const char* from, float (&to)[kCount]
 }
 
 template <class T, int kCount>
-__device__ __forceinline__ void read_angles(const KwRopeParams& p, u32 batch, int place, int pair, float (&cos)[kCount],
-                                            float (&sin)[kCount]) {
+__device__ __forceinline__ void read_angles(const KwRopeParams& p, u32 batch, int position, int pair,
+                                            float (&cos)[kCount], float (&sin)[kCount]) {
   const bool wide = T::kSize == 4 || p.wide != 0;
   const i64 at = static_cast<i64>(pair) * p.step * (wide ? Float32::kSize : T::kSize);
-  const char* const from = p.cos.data + batch * p.cos.batch + place * p.cos.row + at;
-  const char* const other = p.sin.data + batch * p.sin.batch + place * p.sin.row + at;
+  const char* const from = p.cos.data + batch * p.cos.batch + position * p.cos.row + at;
+  const char* const other = p.sin.data + batch * p.sin.batch + position * p.sin.row + at;
   if (wide) {
     read_table<Float32>(from, cos);
     read_table<Float32>(other, sin);
@@ -41,14 +41,14 @@ __device__ __forceinline__ void read_angles(const KwRopeParams& p, u32 batch, in
 }
 
 // The row of the tables for a row of a sequence; one that is not there is the nearest that is.
-__device__ __forceinline__ int rope_place(const KwRopeParams& p, u32 batch, u32 row) {
-  i64 place = row;
+__device__ __forceinline__ int rope_position(const KwRopeParams& p, u32 batch, u32 row) {
+  i64 position = row;
   if (p.positions != nullptr) {
     u32 word[1];
     load<4>(p.positions + batch * p.positions_batch + row * p.positions_row, word);
-    place = static_cast<i64>(static_cast<int>(word[0])) + (p.adds_row != 0 ? row : 0);
+    position = static_cast<i64>(static_cast<int>(word[0])) + (p.adds_row != 0 ? row : 0);
   }
-  return place < 0 ? 0 : place < p.places ? static_cast<int>(place) : p.places - 1;
+  return position < 0 ? 0 : position < p.max_positions ? static_cast<int>(position) : p.max_positions - 1;
 }
 
 // kBytes of a head twice: of first and second elements of pairs, or of neighbours.
@@ -141,8 +141,8 @@ __device__ __forceinline__ void rope_run(const KwRopeParams& p) {
   const bool turns = item < p.turning;
   float cos[kCount] = {}, sin[kCount] = {};
   if (turns) {
-    const int place = rope_place(p, batch, row), pair = static_cast<int>(item) * kCount;
-    read_angles<T>(p, batch, place, pair, cos, sin);
+    const int position = rope_position(p, batch, row), pair = static_cast<int>(item) * kCount;
+    read_angles<T>(p, batch, position, pair, cos, sin);
 #pragma unroll
     for (int i = 0; i < kCount; ++i) sin[i] = p.inverse != 0 ? -sin[i] : sin[i];
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Rows of a head in shared memory: 16-byte chunks of a row are exchanged by its number, so that eight rows' chunks of
-// one place meet in no bank.
+// one column meet in no bank.
 #pragma once
 
 #include "device/ptx/async.cuh"

@@ -24,7 +24,7 @@ template <class T>
 struct Scores {
   const KwScoreParams& p;
   int queries, keys;
-  int left, right;   // how far before and behind its place a query sees
+  int left, right;   // how far before and behind its position a query sees
   float multiplier;  // of what apply() leaves, for powers of 2
   float slope, capped;
   const char *mask, *bias;
@@ -44,22 +44,23 @@ struct Scores {
     multiplier = transforms ? 1.0f : p.scale * kLog2E;
   }
 
-  __device__ __forceinline__ int place(int row) const { return row + keys - queries; }
+  __device__ __forceinline__ int position(int row) const { return row + keys - queries; }
 
   // The keys that rows first to last see: from the one to before the other.
   __device__ __forceinline__ int first_key(int first) const {
-    const int at = left == kSeesAll ? 0 : place(first) - left;
+    const int at = left == kSeesAll ? 0 : position(first) - left;
     return at > 0 ? at : 0;
   }
   __device__ __forceinline__ int end_key(int last) const {
-    const int end = right == kSeesAll ? keys : place(last) + 1 + right;
+    const int end = right == kSeesAll ? keys : position(last) + 1 + right;
     return end < keys ? end : keys;
   }
 
   // Whether all of these rows see all of these keys.
   __device__ __forceinline__ bool sees_all(int first, int last, int key, int end) const {
     if (end > keys) return false;
-    return (right == kSeesAll || end - 1 <= place(first) + right) && (left == kSeesAll || key >= place(last) - left);
+    return (right == kSeesAll || end - 1 <= position(first) + right) &&
+           (left == kSeesAll || key >= position(last) - left);
   }
 
   // The queries that see a key: from the one to before the other.
@@ -83,7 +84,7 @@ struct Scores {
       *steep = fmaf(-share, share, 1.0f);
     }
     if (p.slopes != nullptr) {
-      const int behind = key - place(row);
+      const int behind = key - position(row);
       v = fmaf(slope, -static_cast<float>(behind < 0 ? -behind : behind), v);
     }
     if (bias != nullptr && row < queries && key < keys) v += bias_at(row, key);

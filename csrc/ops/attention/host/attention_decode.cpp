@@ -44,7 +44,7 @@ KwRope rope_of(const Decode& a) {
   KwRope r{};
   r.cos = static_cast<const char*>(a.cos), r.sin = static_cast<const char*>(a.sin);
   r.row = a.rope_row * 2, r.pairs = static_cast<int>(a.pairs), r.interleaved = a.interleaved;
-  r.places = static_cast<int>(a.places), r.moves = a.moves;
+  r.max_positions = static_cast<int>(a.max_positions), r.moves = a.moves;
   return r;
 }
 

@@ -10,7 +10,7 @@ constexpr int64_t kFarthest = int64_t{1} << 56;  // elements; what lies farther 
 
 bool near(int64_t stride) { return stride < kFarthest && stride > -kFarthest; }
 
-// Dimensions, type, place; elements of a row side by side.
+// Dimensions, type, device; elements of a row side by side.
 kw_status check_rows_of(const char* name, const char* argument, const kw_tensor& t, int64_t dims, int32_t dtype,
                         int32_t device) {
   if (t.dims != dims)

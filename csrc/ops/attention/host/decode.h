@@ -13,8 +13,8 @@ struct Decode {
   const int32_t *lengths, *pages, *batch_index;  // or null
   int64_t pages_stride, page_rows, caches;       // caches: pages, or batches of k
   const void *cos, *sin;                         // or null
-  int64_t rope_row, pairs, places;               // places: rows of cos
-  bool interleaved, moves;                       // moves: each query has a place of its own
+  int64_t rope_row, pairs, max_positions;        // max_positions: rows of cos
+  bool interleaved, moves;                       // moves: each query has a position of its own
   int64_t splits;
   void* workspace;
   int64_t workspace_bytes;

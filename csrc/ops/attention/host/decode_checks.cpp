@@ -58,14 +58,14 @@ kw_status read_new(const Reader& r, const Tensors& from, Decode* a) {
   if (from.cos == nullptr) return KW_OK;
   const int64_t any[] = {kAny, kAny};
   KW_TRY(r.read("cos", from.cos, r.dtype, 2, any, &found));
-  a->cos = found.data, a->rope_row = found.strides[0], a->places = found.sizes[0], a->pairs = found.sizes[1];
-  if (a->pairs * 2 > of.d || a->places < 1)
-    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: cos turns %lld pairs at %lld places; heads have %lld elements", r.name,
-                (long long)a->pairs, (long long)a->places, (long long)of.d);
-  const int64_t same[] = {a->places, a->pairs};
+  a->cos = found.data, a->rope_row = found.strides[0], a->max_positions = found.sizes[0], a->pairs = found.sizes[1];
+  if (a->pairs * 2 > of.d || a->max_positions < 1)
+    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: cos turns %lld pairs at %lld positions; heads have %lld elements",
+                r.name, (long long)a->pairs, (long long)a->max_positions, (long long)of.d);
+  const int64_t same[] = {a->max_positions, a->pairs};
   KW_TRY(r.read("sin", from.sin, r.dtype, 2, same, &found));
   a->sin = found.data;
-  if (found.strides[0] != a->rope_row && a->places > 1)
+  if (found.strides[0] != a->rope_row && a->max_positions > 1)
     return fail(KW_ERROR_INVALID_ARGUMENT, "%s: rows of cos are %lld elements apart, of sin %lld; make them alike",
                 r.name, (long long)a->rope_row, (long long)found.strides[0]);
   return KW_OK;

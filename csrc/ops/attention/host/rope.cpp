@@ -42,8 +42,8 @@ kw_status read_table(const Reader& r, const char* name, const kw_tensor* from, c
   const int64_t dims = first != nullptr ? first->dims : found->dims == 3 ? 3 : 2;
   const int32_t type = first != nullptr ? first->dtype : found->dtype == KW_FLOAT32 ? KW_FLOAT32 : r.dtype;
   const int64_t width = first != nullptr ? first->sizes[dims - 1] : kAny;
-  const int64_t places[] = {first != nullptr ? first->sizes[0] : kAny, width}, rows[] = {kAny, a.rows, width};
-  KW_TRY(r.read(name, from, type, dims, dims == 2 ? places : rows, found));
+  const int64_t by_position[] = {first != nullptr ? first->sizes[0] : kAny, width}, rows[] = {kAny, a.rows, width};
+  KW_TRY(r.read(name, from, type, dims, dims == 2 ? by_position : rows, found));
   if (dims == 3 && found->sizes[0] != 1 && found->sizes[0] != a.batch)
     return fail(KW_ERROR_INVALID_ARGUMENT, "%s: %s has %lld batches, q %lld; 1 or as many are supported", r.name, name,
                 (long long)found->sizes[0], (long long)a.batch);
@@ -57,7 +57,7 @@ kw_status read_tables(const Reader& r, const Tensors& from, Rope* a) {
   KW_TRY(read_table(r, "cos", from.cos, *a, nullptr, &cos, &a->cos));
   KW_TRY(read_table(r, "sin", from.sin, *a, &cos, &sin, &a->sin));
   const int64_t width = cos.sizes[cos.dims - 1];
-  a->table_dtype = cos.dtype, a->places = cos.sizes[cos.dims - 2];
+  a->table_dtype = cos.dtype, a->max_positions = cos.sizes[cos.dims - 2];
   if (a->pairs < 1 || a->pairs * 2 > a->d || (width != a->pairs && width != a->pairs * 2))
     return fail(KW_ERROR_INVALID_ARGUMENT,
                 "%s: cos has %lld columns, for a rotary_dim of %lld and rows of %lld elements; as many or half are "
@@ -65,12 +65,12 @@ kw_status read_tables(const Reader& r, const Tensors& from, Rope* a) {
                 r.name, (long long)width, (long long)a->pairs * 2, (long long)a->d);
   a->step = a->interleaved && width != a->pairs ? 2 : 1;
   if (from.positions != nullptr && cos.dims == 3)
-    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: positions choose rows of [places, n], but cos has 3 dimensions",
+    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: positions choose rows of [max_positions, n], but cos has 3 dimensions",
                 r.name);
   const int64_t least = from.positions != nullptr ? (a->rows > 0 ? 1 : 0) : a->rows;
-  if (a->places < least || a->places > kMostRows)
+  if (a->max_positions < least || a->max_positions > kMostRows)
     return fail(KW_ERROR_INVALID_ARGUMENT, "%s: cos has %lld rows; %lld to %lld are supported here", r.name,
-                (long long)a->places, (long long)least, (long long)kMostRows);
+                (long long)a->max_positions, (long long)least, (long long)kMostRows);
   return KW_OK;
 }
 
@@ -171,8 +171,8 @@ KW_API kw_status kw_rope_tensors(void* stream, const kw_tensor* q_out, const kw_
 
 KW_API kw_status kw_rope(int32_t device, void* stream, void* q_out, void* k_out, const void* q, const void* k,
                          const void* cos, const void* sin, const int32_t* positions, int64_t batch, int64_t heads,
-                         int64_t kv_heads, int64_t rows, int64_t places, int64_t d, int64_t rotary_dim, int32_t dtype,
-                         int32_t interleaved, int32_t inverse) {
+                         int64_t kv_heads, int64_t rows, int64_t max_positions, int64_t d, int64_t rotary_dim,
+                         int32_t dtype, int32_t interleaved, int32_t inverse) {
   constexpr const char* kName = "kw_rope";
   KW_TRY(kw::check_device(kName, device));
   KW_TRY(kw::check_float_type(kName, dtype));
@@ -187,8 +187,8 @@ KW_API kw_status kw_rope(int32_t device, void* stream, void* q_out, void* k_out,
              {{{}, {batch, kv_heads, rows, d}, {}}, "k_out", k_out, 4, has_k},
              {{{}, {batch, heads, rows, d}, {}}, "q", q, 4, true},
              {{{}, {batch, kv_heads, rows, d}, {}}, "k", k, 4, has_k},
-             {{{}, {places, rotary_dim / 2}, {}}, "cos", cos, 2, true},
-             {{{}, {places, rotary_dim / 2}, {}}, "sin", sin, 2, true},
+             {{{}, {max_positions, rotary_dim / 2}, {}}, "cos", cos, 2, true},
+             {{{}, {max_positions, rotary_dim / 2}, {}}, "sin", sin, 2, true},
              {{{}, {batch}, {}}, "positions", positions, 1, positions != nullptr}};
   const kw_tensor* given[7] = {};
   for (int i = 0; i < 7; ++i) {

@@ -8,7 +8,7 @@
 
 namespace kw {
 
-// Cosines or sines, a row for each place. Elements.
+// Cosines or sines, a row for each position. Elements.
 struct RopeTable {
   const void* data;
   int64_t batch, row;
@@ -18,8 +18,8 @@ struct Rope {
   HeadTensor q, k, q_out, k_out;  // data of k may be null
   RopeTable cos, sin;
   int32_t dtype, table_dtype;
-  int64_t places, step;      // rows of the tables; their elements from one pair to the next
-  const int32_t* positions;  // or null
+  int64_t max_positions, step;  // rows of the tables; their elements from one pair to the next
+  const int32_t* positions;     // or null
   int64_t positions_batch, positions_row;
   bool adds_row;  // positions are those of first rows
   int64_t batch, rows, q_heads, k_heads, d, pairs;

@@ -73,7 +73,7 @@ inline KwRopeParams params_of(const Rope& a, const Plan& plan) {
   p.q_out = heads_of(a.q_out, size), p.k_out = heads_of(a.k_out, size);
   p.cos = table_of(a.cos, table_size), p.sin = table_of(a.sin, table_size);
   p.positions = a.positions, p.positions_batch = a.positions_batch, p.positions_row = a.positions_row;
-  p.adds_row = a.adds_row, p.places = static_cast<int>(a.places), p.step = static_cast<int>(a.step);
+  p.adds_row = a.adds_row, p.max_positions = static_cast<int>(a.max_positions), p.step = static_cast<int>(a.step);
   p.wide = a.table_dtype == KW_FLOAT32;
   p.items = static_cast<unsigned>(plan.items), p.turning = static_cast<unsigned>(plan.turning);
   p.groups = static_cast<unsigned>(plan.groups), p.row_threads = static_cast<unsigned>(plan.items * plan.groups);

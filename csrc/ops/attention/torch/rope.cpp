@@ -7,10 +7,10 @@
 namespace kw::torch {
 namespace {
 
-// From `place` on: cos, sin, positions, rotary_dim, interleaved, inverse.
-kw_status turn(Call& call, const kw_tensor* q_out, const kw_tensor* k_out, const kw_tensor* k, int place) {
-  return kw_rope_tensors(call.stream(), q_out, k_out, call.tensor(0), k, call.tensor(place), call.tensor(place + 1),
-                         call.tensor(place + 2), call.whole(place + 3), call.flag(place + 4), call.flag(place + 5));
+// From `index` on: cos, sin, positions, rotary_dim, interleaved, inverse.
+kw_status turn(Call& call, const kw_tensor* q_out, const kw_tensor* k_out, const kw_tensor* k, int index) {
+  return kw_rope_tensors(call.stream(), q_out, k_out, call.tensor(0), k, call.tensor(index), call.tensor(index + 1),
+                         call.tensor(index + 2), call.whole(index + 3), call.flag(index + 4), call.flag(index + 5));
 }
 
 kw_status rope(Call& call) {

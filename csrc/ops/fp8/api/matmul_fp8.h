@@ -10,8 +10,8 @@
  *
  *   y[i, j] = activation(sum(x[i, :] * weight[j, :]) * (x_scale[i] * weight_scale[j]) + bias[j])
  *
- * Tensor cores of compute capability 9.0 keep about 14 bits of a sum of e4m3 products; every 128 of k their sums are
- * added to float32, as torch._scaled_mm does with use_fast_accum=False.
+ * Tensor cores keep about 14 bits of a sum of e4m3 products; every 128 of k at most their sums are added to float32, as
+ * torch._scaled_mm does with use_fast_accum=False.
  *
  * y             result, `m` rows of `n` elements of `dtype`; must not overlap anything else
  * x, weight     `m` and `n` rows of `k` e4m3 bytes (torch.float8_e4m3fn)
@@ -25,8 +25,10 @@
  * bias_dtype    KW_FLOAT32, KW_FLOAT16, KW_BFLOAT16
  * stream        a CUstream of `device` (NULL: the default stream); not used on KW_CPU
  *
- * Pointers need only their element's alignment. The kernels for tensor cores need a GPU with wgmma, and x and weight on
- * 16 bytes with strides that are multiples of 16; other calls take a general kernel, which is slow but for small ones.
+ * Pointers need only their element's alignment. The kernels for tensor cores want x and weight on 16 bytes with strides
+ * that are multiples of 16. Of up to 16 rows of x they need compute capability 8.0 and k a multiple of 16; of more a
+ * GPU with wgmma; or such a k and an image with fp8_mma (targets.toml), which a build by a newer toolkit than that of
+ * the default wheels has for 8.9 and 12.0. Other calls take a general kernel, which is slow but for small ones.
  */
 KW_API kw_status kw_matmul_fp8(int32_t device, void* stream, void* y, int64_t y_stride, const void* x, int64_t x_stride,
                                const void* weight, int64_t weight_stride, const float* x_scale,

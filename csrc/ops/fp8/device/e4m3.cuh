@@ -38,4 +38,31 @@ __device__ __forceinline__ float float_of_e4m3(u32 code) {
   return float_of_bits((size == 0x7fu ? 0x7fffffffu : bits_of_float(value)) | (code & 0x80u) << 24);
 }
 
+// Four numbers of a word as two pairs of float16, and the factor that products of such numbers lack. Which number is in
+// which pair is the instruction's affair: it is the same of all words.
+struct E4m3Pairs {
+  u32 pair[2];
+
+#if defined(KW_HAS_FP8) && (defined(KW_HAS_CLUSTER) || defined(KW_HAS_FP8_MMA))  // as above
+  static constexpr float kProducts = 1.0f;
+
+  __device__ __forceinline__ explicit E4m3Pairs(u32 codes) {
+    asm("{ .reg .b16 low, high; mov.b32 {low, high}, %2; cvt.rn.f16x2.e4m3x2 %0, low; cvt.rn.f16x2.e4m3x2 %1, high; }"
+        : "=r"(pair[0]), "=r"(pair[1])
+        : "r"(codes));
+  }
+#else
+  static constexpr float kProducts = 65536.0f;
+
+  // The exponent's bits where float16 has them are 2^-8 of the number, subnormal ones too. A NaN, 0x7f, gets another
+  // bit above them, with which it is one. A pair has every other number.
+  __device__ __forceinline__ explicit E4m3Pairs(u32 codes) {
+    const u32 signs = codes & 0x80808080u, sizes = codes & 0x7f7f7f7fu;
+    const u32 wide = sizes | ((sizes + 0x01010101u) & 0x80808080u);
+    pair[0] = (wide << 7 & 0x7f807f80u) | (signs << 8 & ~0x7f807f80u);
+    pair[1] = (wide >> 1 & 0x7f807f80u) | (signs & ~0x7f807f80u);
+  }
+#endif
+};
+
 }  // namespace kw

@@ -4,10 +4,10 @@
 #pragma once
 
 #include "device/ptx/sync.cuh"
-#include "device/units.cuh"
+#include "device/row_units.cuh"
 #include "ops/fp8/device/e4m3.cuh"
 #include "ops/fp8/params.h"
-#include "ops/int8/device/quantize_rows.cuh"
+#include "ops/int8/params.h"
 
 namespace kw {
 
@@ -42,56 +42,13 @@ struct RowDivisor {
 };
 
 template <class T, u32 kUnits>
-struct QuantizeRowFp8 {
-  static constexpr u32 kCount = 16 / T::kSize;
+struct QuantizeRowFp8 : RowUnits<T, kUnits, false> {
+  using Row = RowUnits<T, kUnits, false>;
+  using Row::fetch, Row::kCount, Row::largest_of_units, Row::one_by_one, Row::row, Row::threads;
   const KwQuantizeRowsFp8Params& p;
-  const RowThreads<false> threads;
-  const i64 row;
-  Unit<T, 16> unit[kUnits];
 
   __device__ __forceinline__ QuantizeRowFp8(const KwQuantizeRowsFp8Params& p, RowScratch* scratch, i64 row)
-      : p(p), threads{scratch}, row(row) {}
-
-  __device__ __forceinline__ i64 element(u32 piece, u32 i) const {
-    return (static_cast<i64>(piece * kUnits + i) * threads.count() + threads.thread()) * kCount;
-  }
-
-  // do_it(unit, element) for each, in code that stands once. Registers have no index: they move instead.
-  template <class F>
-  __device__ __forceinline__ void one_by_one(u32 piece, F do_it) {
-#pragma unroll 1
-    for (u32 i = 0; i < kUnits; ++i) {
-      do_it(unit[0], element(piece, i));
-      const Unit<T, 16> first = unit[0];
-#pragma unroll
-      for (u32 j = 0; j + 1 < kUnits; ++j) unit[j] = unit[j + 1];
-      unit[kUnits - 1] = first;
-    }
-  }
-
-  __device__ __forceinline__ void fetch(u32 piece) {
-    const char* const from = p.x + row * p.x_pitch;
-    if (!p.vectors) {
-      one_by_one(piece, [&](Unit<T, 16>& of, i64 at) { load_unit(from, at, p.cols, false, of); });
-      return;
-    }
-#pragma unroll
-    for (u32 i = 0; i < kUnits; ++i) {
-      unit[i].clear();
-      const i64 at = element(piece, i);
-      if (at < p.cols) load<16>(from + at * T::kSize, unit[i].word);
-    }
-  }
-
-  __device__ __forceinline__ u32 largest_of_units() const {
-    u32 most = 0;
-#pragma unroll
-    for (u32 i = 0; i < kUnits; ++i) {
-      const u32 size = QuantizeRow<T, kUnits, false>::largest(unit[i]);
-      most = size > most ? size : most;
-    }
-    return most;
-  }
+      : Row(p.x + row * p.x_pitch, p.cols, p.vectors, scratch, row), p(p) {}
 
   __device__ __forceinline__ static u32 four_codes(const float* value, const RowDivisor& by) {
     const u32 low = e4m3_pair(by.divide(value[0]), by.divide(value[1]));
@@ -119,7 +76,7 @@ struct QuantizeRowFp8 {
 
   // Once to measure and once to write: the code that reads a piece stands once.
   __device__ __forceinline__ void run() {
-    const u32 pieces = static_cast<u32>((p.cols - 1) / (kUnits * kCount * threads.count())) + 1;
+    const u32 pieces = Row::pieces();
     RowDivisor by(1.0f);
     u32 most = 0;
 #pragma unroll 1

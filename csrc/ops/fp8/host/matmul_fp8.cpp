@@ -5,7 +5,6 @@
 #include "core/checks.h"
 #include "device/activation.h"
 #include "ops/fp8/api/matmul_fp8.h"
-#include "ops/fp8/params.h"
 #include "ops/int8/host/byte_product.h"
 
 namespace kw {
@@ -13,11 +12,13 @@ namespace {
 
 using namespace matmul_int8_plan;
 
-constexpr int64_t kMaxBlocks = 0x7fffffff;
-
 Module module{"matmul_fp8"};
-Kernel by_single[3] = {{"matmul_fp8_single_64"}, {"matmul_fp8_single_128"}, {"matmul_fp8_single_256"}};
-Kernel by_pair{"matmul_fp8_pair_256"}, by_any{"matmul_fp8_any"};
+ByteKernels kernels{{{"matmul_fp8_single_64"}, {"matmul_fp8_single_128"}, {"matmul_fp8_single_256"}},
+                    {"matmul_fp8_pair_256"},
+                    {{"matmul_fp8_few_1"}, {"matmul_fp8_few_2"}},
+                    {"matmul_fp8_tile"},
+                    {"matmul_fp8_any"},
+                    {KW_FEATURE_BF16_MMA | KW_FEATURE_CP_ASYNC, KW_FEATURE_FP8_MMA | KW_FEATURE_CP_ASYNC}};
 
 kw_status check(const char* name, int32_t device, const ByteProduct& a) {
   KW_TRY(check_device(name, device));
@@ -29,42 +30,6 @@ kw_status check(const char* name, int32_t device, const ByteProduct& a) {
   KW_TRY(check_sizes(name, a));
   return check_pointers(name, a);
 }
-
-kw_status run_warpgroups(const Context& context, void* stream, const ByteProduct& a) {
-  const Plan plan = plan_for(a, *context.device);
-  KwMatmulFp8Params p{};
-  KW_TRY(encode_product(context, a, plan, &p));
-  p.activation = a.activation;
-  Kernel& kernel = plan.cluster > 1 ? by_pair : by_single[plan.width / 128];
-  return launch(context, kernel, launch_of(plan), stream, &p, sizeof p);
-}
-
-// A launch counts its blocks in 31 bits; of more, each half of the rows is a launch.
-kw_status run_any(const char* name, const Context& context, void* stream, const ByteProduct& a) {
-  constexpr int64_t kTile = KW_MATMUL_FP8_ANY;
-  const int64_t columns = ratio_up(a.n, kTile), blocks = ratio_up(a.m, kTile) * columns;
-  if (columns > kMaxBlocks)
-    return fail(KW_ERROR_UNSUPPORTED, "%s: n is %lld; a GPU is given at most %lld columns at once", name,
-                (long long)a.n, (long long)(kMaxBlocks * kTile));
-  if (blocks > kMaxBlocks) {
-    const int64_t half = ratio_up(a.m / 2, kTile) * kTile;
-    KW_TRY(run_any(name, context, stream, rows_of_product(a, 0, half)));
-    return run_any(name, context, stream, rows_of_product(a, half, a.m - half));
-  }
-  KwMatmulFp8AnyParams p{};
-  p.to = result_of(a);
-  p.x = reinterpret_cast<const char*>(a.x);
-  p.weight = reinterpret_cast<const char*>(a.weight);
-  p.x_pitch = a.x_stride, p.weight_pitch = a.weight_stride;
-  p.k = a.k;
-  p.columns = static_cast<unsigned>(columns);
-  p.activation = a.activation;
-  Launch how{static_cast<uint32_t>(blocks), KW_MATMUL_FP8_ANY_THREADS};
-  how.overlap = true;
-  return launch(context, by_any, how, stream, &p, sizeof p);
-}
-
-bool fits(const ByteProduct& a, uint32_t features) { return (features & KW_FEATURE_WGMMA) != 0 && fits_boxes(a); }
 
 // One launch is all that such a call takes.
 bool small(const ByteProduct& a) {
@@ -78,7 +43,7 @@ kw_status run(const char* name, int32_t device, void* stream, const ByteProduct&
   if (device == KW_CPU) return cpu::matmul_fp8(a);
   Context context;
   KW_TRY(module_context(module, device, &context));
-  return fits(a, context.features) ? run_warpgroups(context, stream, a) : run_any(name, context, stream, a);
+  return run_product(name, context, stream, a, &kernels);
 }
 
 }  // namespace
@@ -111,13 +76,14 @@ KW_API kw_status kw_matmul_fp8_fits(int32_t device, int64_t m, int64_t n, int64_
   constexpr const char* kName = "kw_matmul_fp8_fits";
   KW_TRY(kw::check_pointer(kName, "yes", yes, 4));
   kw::ByteProduct a{};
-  a.m = m, a.n = n, a.k = k, a.x_stride = k, a.weight_stride = k;
+  a.m = m, a.n = n, a.k = k;
   KW_TRY(kw::check_device(kName, device));
   KW_TRY(kw::check_sizes(kName, a));
+  a.x_stride = a.weight_stride = kw::ratio_up(k, kw::kAlignment) * kw::kAlignment;
   *yes = 1;
   if (device == KW_CPU || m == 0 || n == 0 || kw::small(a)) return KW_OK;
   kw::Context context;
   KW_TRY(kw::module_context(kw::module, device, &context));
-  *yes = alignment % kw::kAlignment == 0 && kw::fits_rows(a) && (context.features & KW_FEATURE_WGMMA) != 0;
+  *yes = alignment % kw::kAlignment == 0 && kw::way_for(a, context.features, kw::kernels.needs) != kw::Way::kAny;
   return KW_OK;
 }

@@ -1,71 +1,63 @@
 // SPDX-License-Identifier: MIT
-// The product on any GPU and wherever rows lie: tiles of 64 by 64, four products an instruction.
+// The product on any GPU and wherever rows lie, its sums scaled as those of the other kernels are. A Kind says what a
+// word of a stage holds: four of int8 here, a number of e4m3 in csrc/ops/fp8.
 #pragma once
 
+#include "device/any_tile.cuh"
 #include "device/ptx/dot.cuh"
 #include "device/ptx/sync.cuh"
 #include "ops/int8/device/matmul_result.cuh"
 
 namespace kw {
 
-struct MatmulInt8Any {
-  static constexpr u32 kTile = KW_MATMUL_ANY, kWords = 8, kThreads = KW_MATMUL_ANY_THREADS, kEach = 4;
-  using Stage = u32[kWords][kTile + 1];
-  const KwMatmulInt8AnyParams& p;
-  i64 first_row, first_column;
+struct Int8Words {
+  using Element = u32;
+  using Sum = int;
+  static constexpr u32 kDepth = 8, kBytes = 4;  // words of a stage, and bytes of k that each holds
 
-  __device__ __forceinline__ explicit MatmulInt8Any(const KwMatmulInt8AnyParams& p)
-      : p(p), first_row(blockIdx.x / p.columns * i64{kTile}), first_column(blockIdx.x % p.columns * i64{kTile}) {}
-
-  // Rows of a factor, 32 of k; zeros outside it.
-  __device__ __forceinline__ void fetch(Stage& to, const char* from, i64 pitch, i64 first, i64 rows, i64 k) const {
-#pragma unroll
-    for (u32 i = threadIdx.x; i < kTile * kWords; i += kThreads) {
-      const i64 row = first + i / kWords, at = k + i % kWords * 4;
-      u32 word = 0;
-      if (row < rows) {
+  __device__ __forceinline__ static u32 read(const char* from, i64 count) {
+    u32 word = 0;
 #pragma unroll 1
-        for (u32 j = 0; j < 4 && at + j < p.k; ++j) {
-          u32 one[1];
-          load<1>(from + row * pitch + at + j, one);
-          word |= one[0] << (j * 8);
-        }
-      }
-      to[i % kWords][i / kWords] = word;
+    for (u32 j = 0; j < kBytes && j < count; ++j) {
+      u32 one[1];
+      load<1>(from + j, one);
+      word |= one[0] << (j * 8);
     }
+    return word;
   }
 
-  __device__ __forceinline__ void run() const {
-    __shared__ Stage left;
-    __shared__ Stage right;
-    const u32 row = threadIdx.x / 16, column = threadIdx.x % 16;
-    int sum[kEach * kEach] = {};
-    allow_next_kernel();
-    wait_for_previous_kernel();
-#pragma unroll 1
-    for (i64 k = 0; k < p.k; k += kWords * 4) {
-      fetch(left, p.x, p.x_pitch, first_row, p.to.m, k);
-      fetch(right, p.weight, p.weight_pitch, first_column, p.to.n, k);
-      __syncthreads();
-#pragma unroll
-      for (u32 i = 0; i < kWords; ++i) {
-#pragma unroll
-        for (u32 j = 0; j < kEach * kEach; ++j) {
-          sum[j] = dot4(left[i][row + j / kEach * 16], right[i][column + j % kEach * 16], sum[j]);
-        }
-      }
-      __syncthreads();
-    }
-#pragma unroll 1
-    for (u32 j = 0; j < kEach * kEach; ++j) {
-      int value[1] = {0};
-#pragma unroll
-      for (u32 s = 0; s < kEach * kEach; ++s) value[0] = s == j ? sum[s] : value[0];
-      const i64 at_row = first_row + row + j / kEach * 16, at = first_column + column + j % kEach * 16;
-      const MatmulColumns<1> columns(p.to, at);
-      columns.put(at_row, at, columns.row_scale(at_row), value);
-    }
-  }
+  __device__ __forceinline__ static int add(u32 left, u32 right, int sum) { return dot4(left, right, sum); }
 };
+
+template <class Kind>
+__device__ __forceinline__ void matmul_any(const KwMatmulAnyParams& p) {
+  using Tile = AnyTile<typename Kind::Element, Kind::kDepth>;
+  using Sum = typename Kind::Sum;
+  __shared__ typename Tile::Stage left;
+  __shared__ typename Tile::Stage right;
+  const Tile tile(p.columns);
+  Sum sum[Tile::kSums] = {};
+  allow_next_kernel();
+  wait_for_previous_kernel();
+#pragma unroll 1
+  for (i64 k = 0; k < p.k; k += Kind::kDepth * Kind::kBytes) {
+    auto read = [&](const char* from, i64 pitch) {
+      return [=](i64 row, u32 i) {
+        const i64 at = k + i * Kind::kBytes;
+        return Kind::read(from + row * pitch + at, p.k - at);
+      };
+    };
+    Tile::fetch(left, tile.first_row, p.to.m, read(p.x, p.x_pitch));
+    Tile::fetch(right, tile.first_column, p.to.n, read(p.weight, p.weight_pitch));
+    __syncthreads();
+    Tile::add_all(sum, left, right, Kind::add);
+    __syncthreads();
+  }
+  tile.each([&](i64 row, i64 column, u32 j) {
+    const MatmulColumns<1, Sum> columns(p.to, column, p.activation);
+    const Sum value[1] = {Tile::chosen(sum, j)};
+    columns.put(row, column, columns.row_scale(row), value);
+  });
+}
 
 }  // namespace kw

@@ -9,21 +9,25 @@
 #include "device/ptx/sync.cuh"
 #include "ops/int8/device/matmul_result.cuh"
 
-#if defined(KW_HAS_INT8_MMA) && defined(KW_HAS_CP_ASYNC)
+#ifdef KW_HAS_CP_ASYNC  // products of so many bytes came with it
 
 namespace kw {
 
-template <u32 kParts>  // of eight rows of x
-struct MatmulInt8Few {
+// Kind::multiply(sums, left, right) of a warp, of 32 bytes of k, and result(sum) of what that gives. kAhead: chunks on
+// their way. kEndsOnce: with an activation, the end of a block's rows is so much code that it stands once, at the cost
+// of a branch for each chunk.
+template <class Kind, u32 kParts>  // of eight rows of x
+struct MatmulFew {
+  using Sum = typename Kind::Sum;
   static constexpr u32 kColumns = KW_MATMUL_FEW_COLUMNS, kWarps = KW_MATMUL_FEW_WARPS, kChunk = KW_MATMUL_FEW_CHUNK;
-  static constexpr u32 kLoads = kChunk / 64, kRows = kParts * 8, kAhead = 3;
-  using Partial = int[2][kWarps][kRows][kColumns + 1];
+  static constexpr u32 kLoads = kChunk / 64, kRows = kParts * 8, kAhead = Kind::kAhead;
+  using Partial = Sum[2][kWarps][kRows][kColumns + 1];
   using Chunk = u32[2][kLoads][4];  // of a lane: of rows lane / 4 and lane / 4 + 8
-  const KwMatmulInt8AnyParams& p;
+  const KwMatmulAnyParams& p;
   const u32 lane, warp, rounds;  // of chunks, one for each warp
-  int sum[kParts][4];
+  Sum sum[kParts][4];
 
-  __device__ __forceinline__ explicit MatmulInt8Few(const KwMatmulInt8AnyParams& p)
+  __device__ __forceinline__ explicit MatmulFew(const KwMatmulAnyParams& p)
       : p(p),
         lane(threadIdx.x % 32),
         warp(threadIdx.x / 32),
@@ -70,7 +74,7 @@ struct MatmulInt8Few {
 #pragma unroll
         for (u32 k = 0; k < 4; k += 2) {
           const u32 a[4] = {left[0][j][k], left[1][j][k], left[0][j][k + 1], left[1][j][k + 1]};
-          multiply_int8(sum[part], a, right[k], right[k + 1]);
+          Kind::multiply(sum[part], a, right[k], right[k + 1]);
         }
       }
     }
@@ -89,10 +93,11 @@ struct MatmulInt8Few {
     const u32 row = threadIdx.x / kColumns, inside = threadIdx.x % kColumns;
     const i64 column = i64{group} * kColumns + inside;
     if (row >= kRows || row >= p.to.m || column >= p.to.n) return;
-    const MatmulColumns<1> columns(p.to, column);
-    int total[1] = {0};
+    const MatmulColumns<1, Sum> columns(p.to, column, p.activation);
+    Sum total[1] = {0};
 #pragma unroll
     for (u32 i = 0; i < kWarps; ++i) total[0] += partial[turn][i][row][inside];
+    total[0] = Kind::result(total[0]);
     columns.put(row, column, columns.row_scale(row), total);
   }
 
@@ -114,19 +119,36 @@ struct MatmulInt8Few {
     wait_for_previous_kernel();
 #pragma unroll
     for (u32 i = 0; i < kAhead; ++i, next.advance(rounds)) fetch(left[i], next.group, next.round);
+    auto step = [&](Chunk& chunk) {
+      multiply(chunk, now.round);
+      fetch(chunk, next.group, next.round);
+      next.advance(rounds);
+    };
+    auto end = [&] {
+      if (now.round + 1 == rounds) {
+        finish(partial, now.group, turn);
+        turn ^= 1;
+      }
+      now.advance(rounds);
+    };
+    if constexpr (Kind::kEndsOnce) {
 #pragma unroll 1
-    while (now.group < p.columns) {
+      for (u32 slot = 0; now.group < p.columns; slot = slot + 1 < kAhead ? slot + 1 : 0) {
 #pragma unroll
-      for (u32 i = 0; i < kAhead; ++i) {
-        if (now.group >= p.columns) break;
-        multiply(left[i], now.round);
-        fetch(left[i], next.group, next.round);
-        next.advance(rounds);
-        if (now.round + 1 == rounds) {
-          finish(partial, now.group, turn);
-          turn ^= 1;
+        for (u32 i = 0; i < kAhead; ++i) {
+          if (slot == i) step(left[i]);
         }
-        now.advance(rounds);
+        end();
+      }
+    } else {
+#pragma unroll 1
+      while (now.group < p.columns) {
+#pragma unroll
+        for (u32 i = 0; i < kAhead; ++i) {
+          if (now.group >= p.columns) break;
+          step(left[i]);
+          end();
+        }
       }
     }
   }

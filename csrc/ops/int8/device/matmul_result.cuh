@@ -3,7 +3,7 @@
 // type, which is known at run time: this is a small part of a product, and stands once in a kernel.
 #pragma once
 
-#include "device/activation.cuh"
+#include "device/activate.cuh"
 #include "device/element.cuh"
 #include "device/ptx/memory.cuh"
 #include "device/ptx/shared.cuh"
@@ -15,30 +15,6 @@ __device__ __forceinline__ float matmul_float(const char* from, i64 at) {
   u32 word[1];
   load<4>(from + at * 4, word);
   return float_of_bits(word[0]);
-}
-
-template <int kActivation, u32 kCount>
-__device__ __forceinline__ void activate_all(float (&value)[kCount]) {
-#pragma unroll
-  for (u32 i = 0; i < kCount; ++i) value[i] = activated<kActivation>(value[i]);
-}
-
-template <u32 kCount>
-__device__ __forceinline__ void activate(float (&value)[kCount], int activation) {
-  switch (activation) {
-    case KW_ACTIVATION_RELU:
-      return activate_all<KW_ACTIVATION_RELU>(value);
-    case KW_ACTIVATION_SQUARED_RELU:
-      return activate_all<KW_ACTIVATION_SQUARED_RELU>(value);
-    case KW_ACTIVATION_SILU:
-      return activate_all<KW_ACTIVATION_SILU>(value);
-    case KW_ACTIVATION_GELU:
-      return activate_all<KW_ACTIVATION_GELU>(value);
-    case KW_ACTIVATION_GELU_TANH:
-      return activate_all<KW_ACTIVATION_GELU_TANH>(value);
-    default:
-      return;
-  }
 }
 
 // kCount columns next to each other. Sums are int, which may be the result, or float, which an activation may follow.

@@ -9,7 +9,7 @@
 #include "device/scheduler.cuh"
 #include "ops/int8/device/matmul_result.cuh"
 
-#if defined(KW_HAS_INT8_MMA) && defined(KW_HAS_CP_ASYNC)
+#ifdef KW_HAS_CP_ASYNC
 
 namespace kw {
 
@@ -18,17 +18,20 @@ __device__ __forceinline__ char* matmul_tile_shared() {
   return room;
 }
 
-struct MatmulInt8Tile {
+// Kind::multiply(sums, left, right) of a warp, of 32 bytes of k.
+template <class Kind>
+struct MatmulTile {
+  using Sum = typename Kind::Sum;
   static constexpr u32 kTile = KW_MATMUL_TILE, kDepth = KW_MATMUL_TILE_DEPTH, kPitch = KW_MATMUL_TILE_PITCH;
   static constexpr u32 kStages = KW_MATMUL_TILE_STAGES, kFactorBytes = kTile * kPitch,
                        kThreads = KW_MATMUL_TILE_THREADS;
   static constexpr u32 kRowTiles = 4, kColumnTiles = 4;  // of a warp: 16 rows and 8 columns each
-  const KwMatmulInt8AnyParams& p;
+  const KwMatmulAnyParams& p;
   u32 shared, lane, row, column;  // of the warp, in the tile
   i64 first_row, first_column;
-  int sum[kRowTiles][kColumnTiles][4];
+  Sum sum[kRowTiles][kColumnTiles][4];
 
-  __device__ __forceinline__ explicit MatmulInt8Tile(const KwMatmulInt8AnyParams& p)
+  __device__ __forceinline__ explicit MatmulTile(const KwMatmulAnyParams& p)
       : p(p), shared(shared_address(matmul_tile_shared())), lane(threadIdx.x % 32) {
     const u32 warp = threadIdx.x / 32;
     const Tile tile = TileScheduler{p.rows, p.columns, p.group}.at(blockIdx.x);
@@ -77,14 +80,14 @@ struct MatmulInt8Tile {
       for (u32 i = 0; i < kRowTiles; ++i) {
 #pragma unroll
         for (u32 j = 0; j < kColumnTiles; ++j) {
-          multiply_int8(sum[i][j], left[i], right[j / 2][j % 2 * 2], right[j / 2][j % 2 * 2 + 1]);
+          Kind::multiply(sum[i][j], left[i], right[j / 2][j % 2 * 2], right[j / 2][j % 2 * 2 + 1]);
         }
       }
     }
   }
 
   __device__ __forceinline__ void finish() const {
-    const MatmulRoom<> room = {shared + threadIdx.x / 32 * KW_MATMUL_ROOM_BYTES};
+    const MatmulRoom<Sum> room = {shared + threadIdx.x / 32 * KW_MATMUL_ROOM_BYTES};
     __syncthreads();  // the stages are no longer read
 #pragma unroll 1
     for (u32 slice = 0; slice < kRowTiles; ++slice) {
@@ -98,7 +101,7 @@ struct MatmulInt8Tile {
         }
       }
       __syncwarp();
-      room.finish(p.to, first_row + row + slice * 16, first_column + column);
+      room.finish(p.to, first_row + row + slice * 16, first_column + column, p.activation);
     }
   }
 

@@ -2,7 +2,7 @@
 // The product by warpgroups: one copies boxes of x and of the weight to stages of shared memory, two multiply, each 64
 // of a tile's 128 rows by all of its columns, 256 where the GPU has enough such tiles: narrower ones read more from L2
 // than it gives at the rate of 8-bit products. Two blocks of a cluster have the same columns: each copies half of the
-// weight's rows to both. What is multiplied is the template's Kind: int8 here, e4m3 in csrc/ops/fp8.
+// weight's rows to both. What is multiplied is the template's Kind: of int8 in kinds.cuh, of e4m3 in csrc/ops/fp8.
 #pragma once
 
 #include "device/pipeline.cuh"
@@ -11,7 +11,6 @@
 #include "device/ptx/registers.cuh"
 #include "device/ptx/tma.cuh"
 #include "device/ptx/wgmma.cuh"
-#include "device/ptx/wgmma_s8_shared.cuh"
 #include "device/ptx/wgmma_wait.cuh"
 #include "device/scheduler.cuh"
 #include "ops/int8/device/matmul_result.cuh"
@@ -25,19 +24,6 @@ __device__ __forceinline__ char* matmul_shared() {
   return room;
 }
 
-struct Int8Kind {
-  using Params = KwMatmulInt8Params;
-  using Sum = int;
-  static constexpr bool kPromotes = false;  // sums are exact
-
-  template <u32 kCount>
-  __device__ __forceinline__ static void multiply(int (&d)[kCount], u64 left, u64 right, u32 add) {
-    wgmma_s8(d, left, right, add);
-  }
-
-  __device__ __forceinline__ static int activation(const Params&) { return 0; }
-};
-
 template <class Kind, u32 kCluster, u32 kColumns>
 struct MatmulBytes {
   static constexpr u32 kRows = KW_MATMUL_ROWS, kDepth = KW_MATMUL_DEPTH, kWarps = 8;  // those that multiply
@@ -48,12 +34,12 @@ struct MatmulBytes {
   using Sum = typename Kind::Sum;
   using Sums = Sum[kSums];
 
-  const typename Kind::Params& p;
+  const KwMatmulParams& p;
   Stages stages;
   TileScheduler tiles;
   u32 rank;  // in the cluster
 
-  __device__ __forceinline__ explicit MatmulBytes(const typename Kind::Params& p)
+  __device__ __forceinline__ explicit MatmulBytes(const KwMatmulParams& p)
       : p(p), tiles{p.rows / kCluster, p.columns, p.group}, rank(blockIdx.x % kCluster) {
     stages.stages = (shared_address(matmul_shared()) + 1023) & ~1023u;
     stages.barriers = rooms() + kWarps * KW_MATMUL_ROOM_BYTES;
@@ -154,7 +140,7 @@ struct MatmulBytes {
         for (u32 i = 0; i < 8; ++i) room.put(i / 2, i % 2, d[s * 16 + i * 2], d[s * 16 + i * 2 + 1]);
       }
       __syncwarp();
-      room.finish(p.to, row, column + slice * 32, Kind::activation(p));
+      room.finish(p.to, row, column + slice * 32, p.activation);
     }
   }
 

@@ -5,7 +5,7 @@
 
 #include "device/ptx/dot.cuh"
 #include "device/ptx/sync.cuh"
-#include "device/units.cuh"
+#include "device/row_units.cuh"
 #include "ops/int8/params.h"
 
 namespace kw {
@@ -14,103 +14,18 @@ struct Int8 {
   static constexpr int kSize = 1;
 };
 
-// Reductions over the threads that share a row; each is used once a launch.
-struct RowScratch {
-  SumScratch squares;
-  u32 most[kMaxWarps];
-  int sum[kMaxWarps];
-};
-
-template <bool kWarpOnly>
-struct RowThreads {
-  RowScratch* scratch;
-
-  __device__ __forceinline__ u32 thread() const { return kWarpOnly ? threadIdx.x % kWarp : threadIdx.x; }
-  __device__ __forceinline__ u32 count() const { return kWarpOnly ? kWarp : blockDim.x; }
-
-  __device__ __forceinline__ float sum(float value) const {
-    value = warp_sum(value);
-    if constexpr (!kWarpOnly) value = block_sum(value, scratch->squares);
-    return value;
-  }
-
-  __device__ __forceinline__ u32 largest(u32 most) const {
-    most = largest_of_lanes(most, kWarp);
-    if constexpr (!kWarpOnly) {
-      const u32 lane = threadIdx.x % kWarp, warps = blockDim.x / kWarp;
-      if (warps == 1) return most;
-      if (lane == 0) scratch->most[threadIdx.x / kWarp] = most;
-      __syncthreads();
-      most = largest_of_lanes(scratch->most[lane < warps ? lane : 0], kWarp);
-    }
-    return most;
-  }
-
-  __device__ __forceinline__ static int over_warp(int value) {
-#pragma unroll
-    for (u32 mask = kWarp / 2; mask > 0; mask /= 2) {
-      value += static_cast<int>(shuffle_xor_bits(static_cast<u32>(value), mask));
-    }
-    return value;
-  }
-
-  __device__ __forceinline__ int total(int value) const {
-    value = over_warp(value);
-    if constexpr (!kWarpOnly) {
-      const u32 lane = threadIdx.x % kWarp, warps = blockDim.x / kWarp;
-      if (warps == 1) return value;
-      if (lane == 0) scratch->sum[threadIdx.x / kWarp] = value;
-      __syncthreads();
-      value = over_warp(lane < warps ? scratch->sum[lane] : 0);
-    }
-    return value;
-  }
-};
-
 template <class T, u32 kUnits, bool kWarpOnly>
-struct QuantizeRow {
-  static constexpr u32 kCount = 16 / T::kSize;
+struct QuantizeRow : RowUnits<T, kUnits, kWarpOnly> {
+  using Row = RowUnits<T, kUnits, kWarpOnly>;
+  using Row::element, Row::fetch, Row::kCount, Row::largest, Row::largest_of_units, Row::one_by_one, Row::row,
+      Row::threads, Row::unit;
   const KwQuantizeRowsParams& p;
-  const RowThreads<kWarpOnly> threads;
-  const i64 row;
-  Unit<T, 16> unit[kUnits];
 
   __device__ __forceinline__ QuantizeRow(const KwQuantizeRowsParams& p, RowScratch* scratch, i64 row)
-      : p(p), threads{scratch}, row(row) {}
-
-  __device__ __forceinline__ i64 element(u32 piece, u32 i) const {
-    return (static_cast<i64>(piece * kUnits + i) * threads.count() + threads.thread()) * kCount;
-  }
+      : Row(p.x + row * p.x_pitch, p.cols, p.vectors, scratch, row), p(p) {}
 
   // Whether rows are plain: what else there is to do is done to one unit after the other, in code that stands once.
   __device__ __forceinline__ bool plain() const { return p.vectors && p.eps < 0.0f; }
-
-  // do_it(unit, element) for each in a rolled loop. Registers have no index: they move instead.
-  template <class F>
-  __device__ __forceinline__ void one_by_one(u32 piece, F do_it) {
-#pragma unroll 1
-    for (u32 i = 0; i < kUnits; ++i) {
-      do_it(unit[0], element(piece, i));
-      const Unit<T, 16> first = unit[0];
-#pragma unroll
-      for (u32 j = 0; j + 1 < kUnits; ++j) unit[j] = unit[j + 1];
-      unit[kUnits - 1] = first;
-    }
-  }
-
-  __device__ __forceinline__ void fetch(u32 piece) {
-    const char* const from = p.x + row * p.x_pitch;
-    if (p.vectors) {
-#pragma unroll
-      for (u32 i = 0; i < kUnits; ++i) {
-        unit[i].clear();
-        const i64 at = element(piece, i);
-        if (at < p.cols) load<16>(from + at * T::kSize, unit[i].word);
-      }
-      return;
-    }
-    one_by_one(piece, [&](Unit<T, 16>& of, i64 at) { load_unit(from, at, p.cols, false, of); });
-  }
 
   __device__ __forceinline__ float weight(i64 at) const {
     u32 word[1];
@@ -141,21 +56,6 @@ struct QuantizeRow {
     for (u32 i = 0; i < kCount; ++i) value[i] = multiply_rounded(value[i], weight(at + i));
   }
 
-  // As whole numbers sizes compare alike, and a NaN is larger than all.
-  __device__ __forceinline__ static u32 largest(const Unit<T, 16>& of) {
-    u32 bits = 0;
-    if constexpr (T::kSize == 4) {
-#pragma unroll
-      for (u32 i = 0; i < 4; ++i) bits = larger_size(bits, of.word[i]);
-      return bits;
-    } else {
-#pragma unroll
-      for (u32 i = 0; i < 4; ++i) bits = larger_halves(bits, of.word[i] & 0x7fff7fffu);
-      const u32 low = bits << 16;
-      return bits_of_float(T::high(bits > low ? bits : low));
-    }
-  }
-
   // Outliers become 0, and their columns are told. They are rare; a NaN may hide some.
   __device__ __forceinline__ void cut(Unit<T, 16>& of, i64 at) const {
     if (float_of_bits(largest(of)) < p.threshold) return;
@@ -169,16 +69,6 @@ struct QuantizeRow {
       value[i] = 0.0f;
     }
     of.pack(value);
-  }
-
-  __device__ __forceinline__ u32 largest_of_units() const {
-    u32 most = 0;
-#pragma unroll
-    for (u32 i = 0; i < kUnits; ++i) {
-      const u32 size = largest(unit[i]);
-      most = size > most ? size : most;
-    }
-    return most;
   }
 
   // The largest size among the thread's elements, and the sum of the squares.
@@ -285,7 +175,7 @@ struct QuantizeRow {
   }
 
   __device__ __forceinline__ void run() {
-    const u32 pieces = static_cast<u32>((p.cols - 1) / (kUnits * kCount * threads.count())) + 1;
+    const u32 pieces = Row::pieces();
     const bool writes = p.phase == KW_QUANTIZE_ROWS_WRITE, first = threads.thread() == 0;
     float rstd = 1.0f, absmax;
     u32 word[1];

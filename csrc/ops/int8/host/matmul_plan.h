@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Which kernel of csrc/ops/int8/matmul_int8.cu computes a call, and in how many blocks.
+// Which kernel of csrc/ops/int8/matmul_int8.cu or csrc/ops/fp8/matmul_fp8.cu computes a call, and in how many blocks.
 #pragma once
 
 #include "core/launch.h"
 #include "core/sizes.h"
+#include "device/any_tile.h"
 #include "ops/int8/host/matmul_int8.h"
 #include "ops/int8/matmul_params.h"
 
@@ -32,13 +33,18 @@ inline bool fits_rows(const ByteProduct& a) {
 // Boxes can be copied of both factors.
 inline bool fits_boxes(const ByteProduct& a) { return aligned(a) && fits_rows(a); }
 
-inline Way way_for(const ByteProduct& a, uint32_t features) {
-  const bool warps = (features & KW_FEATURE_INT8_MMA) != 0 && (features & KW_FEATURE_CP_ASYNC) != 0;
-  if (!warps || !fits_boxes(a)) return Way::kAny;
+// What an image must have for the kernels by warps.
+struct Needs {
+  uint32_t few, tile;
+};
+
+inline Way way_for(const ByteProduct& a, uint32_t features, const Needs& needs) {
+  auto have = [=](uint32_t needed) { return (features & needed) == needed; };
+  if (!fits_boxes(a)) return Way::kAny;
   const bool whole = a.k % kAlignment == 0;  // units of 16 bytes
-  if (a.m <= kFewRows && whole) return Way::kFew;
-  if ((features & KW_FEATURE_WGMMA) != 0) return Way::kWarpgroups;
-  return whole ? Way::kTile : Way::kAny;
+  if (a.m <= kFewRows && whole && have(needs.few)) return Way::kFew;
+  if (have(KW_FEATURE_WGMMA)) return Way::kWarpgroups;
+  return whole && have(needs.tile) ? Way::kTile : Way::kAny;
 }
 
 struct Plan {

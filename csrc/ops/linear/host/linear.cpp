@@ -7,6 +7,7 @@
 #include "core/tensor.h"
 #include "core/tensor_map.h"
 #include "device/activation.h"
+#include "device/any_tile.h"
 #include "ops/linear/host/plan.h"
 
 namespace kw {
@@ -129,14 +130,14 @@ kw_status run_warps(const Context& context, void* stream, const Linear& a) {
 
 // A launch counts its blocks in 31 bits; of more, each half of the rows is a launch.
 kw_status run_any(const char* name, const Context& context, void* stream, const Linear& a) {
-  const int64_t size = size_of(a.dtype), columns = ratio_up(a.n, KW_LINEAR_ANY_TILE),
-                blocks = ratio_up(a.m, KW_LINEAR_ANY_TILE) * columns;
+  const int64_t size = size_of(a.dtype), columns = ratio_up(a.n, KW_ANY_TILE),
+                blocks = ratio_up(a.m, KW_ANY_TILE) * columns;
   if (columns > kMaxBlocks)
     return fail(KW_ERROR_UNSUPPORTED, "%s: n is %lld; a GPU is given at most %lld columns at once", name,
-                (long long)a.n, (long long)(kMaxBlocks * KW_LINEAR_ANY_TILE));
+                (long long)a.n, (long long)(kMaxBlocks * KW_ANY_TILE));
   if (blocks > kMaxBlocks) {
     Linear first = a, second = a;
-    first.m = ratio_up(a.m / 2, KW_LINEAR_ANY_TILE) * KW_LINEAR_ANY_TILE;
+    first.m = ratio_up(a.m / 2, KW_ANY_TILE) * KW_ANY_TILE;
     second.m = a.m - first.m;
     second.x = static_cast<const char*>(a.x) + first.m * a.x_stride * size;
     second.y = static_cast<char*>(a.y) + first.m * a.y_stride * size;
@@ -145,7 +146,7 @@ kw_status run_any(const char* name, const Context& context, void* stream, const 
   }
   KwLinearAnyParams p = params_of(a);
   p.columns = static_cast<unsigned>(columns);
-  const Launch how{static_cast<uint32_t>(blocks), static_cast<uint32_t>(KW_LINEAR_ANY_THREADS)};
+  const Launch how{static_cast<uint32_t>(blocks), static_cast<uint32_t>(KW_ANY_THREADS)};
   return launch(context, any_kernels[a.gated][a.dtype], how, stream, &p, sizeof p);
 }
 

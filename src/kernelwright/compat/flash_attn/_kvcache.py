@@ -49,7 +49,7 @@ def flash_attn_with_kvcache(
 ) -> Any:
     """q [batch, seqlen, heads, d] with caches [batch, rows, kv_heads, d], or pages [pages, rows of a page, kv_heads, d]
     with block_table. k and v [batch, new rows, kv_heads, d] are written to the caches at cache_seqlens first, k after
-    rope by rotary_cos and rotary_sin [places, rotary_dim / 2]. The caches change; nothing is differentiable."""
+    rope by rotary_cos and rotary_sin [max_positions, rotary_dim / 2]. The caches change; nothing is differentiable."""
     checks.check(_NAME, 0.0, q, k_cache, v_cache)
     if cache_leftpad is not None:
         checks.refuse(_NAME, "cache_leftpad", "...", "let sequences begin at the first row of their caches")

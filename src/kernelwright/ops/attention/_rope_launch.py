@@ -40,7 +40,7 @@ def _check_table(name: str, table: Tensor, x: Tensor, rotary_dim: int) -> None:
     if table.dim() not in (2, 3) or table.shape[-1] not in (rotary_dim, rotary_dim // 2):
         raise InvalidArgument(
             f"{NAME}: {name} has shape {tuple(table.shape)}, but with rotary_dim {rotary_dim} must be "
-            f"[places, {rotary_dim // 2} or {rotary_dim}], or have a first dimension of batches"
+            f"[max_positions, {rotary_dim // 2} or {rotary_dim}], or have a first dimension of batches"
         )
     if table.dim() == 3 and (table.shape[0] not in (1, batch) or table.shape[1] != rows):
         raise InvalidArgument(
@@ -55,22 +55,22 @@ def _check_positions(positions: Tensor | None, cos: Tensor, x: Tensor) -> None:
     batch, _, rows, _ = x.shape
     if positions is None:
         if cos.dim() == 2 and cos.shape[0] < rows:
-            raise InvalidArgument(f"{NAME}: cos has {cos.shape[0]} places, but x has {rows} rows")
+            raise InvalidArgument(f"{NAME}: cos has {cos.shape[0]} positions, but x has {rows} rows")
         return
     require_dtype(NAME, "positions", positions, (torch.int32, torch.int64))
     _require_place("positions", positions, x)
     if cos.dim() == 3:
         raise InvalidArgument(
-            f"{NAME}: positions choose rows of a table [places, n], but cos has shape {tuple(cos.shape)}, a row for "
-            "each row already"
+            f"{NAME}: positions choose rows of a table [max_positions, n], but cos has shape {tuple(cos.shape)}, a row "
+            "for each row already"
         )
     if positions.shape != (batch,) and positions.shape not in ((batch, rows), (1, rows)):
         raise InvalidArgument(
-            f"{NAME}: positions has shape {tuple(positions.shape)}, but must have ({batch},), the places of first "
+            f"{NAME}: positions has shape {tuple(positions.shape)}, but must have ({batch},), the positions of first "
             f"rows, or ({batch} or 1, {rows}), those of all"
         )
     if rows and not cos.shape[0]:
-        raise InvalidArgument(f"{NAME}: cos has no places")
+        raise InvalidArgument(f"{NAME}: cos has no positions")
 
 
 def check(

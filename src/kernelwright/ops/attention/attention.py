@@ -41,7 +41,7 @@ def attention(
     sinks         [heads]: one more score of each row, of no key
     alibi_slopes  [heads] or [batch, heads], float32: a score is less by its head's slope times the key's distance
     scale         None for d ** -0.5
-    causal        a query sees no key behind its place; places count from the end
+    causal        a query sees no key behind its position; positions count from the end
     window        how many keys before and behind its place a query sees; -1 for all
     softcap       not 0: scores become softcap * tanh(score / softcap)
     return_lse    also the logarithm of each row's sum, float32 [batch, heads, queries]

@@ -45,7 +45,7 @@ def attention_decode(
     lengths       [batch], int32, read on the device; None where the caches are full
     k_new, v_new  rows to be written behind those first: [batch, kv_heads, new rows, ...]
     block_table   [batch, pages of a sequence], int32; or batch_index [batch], int32: which batch of the caches
-    cos, sin      with k_new: [places, d / 2 or less], of q's type: rope of both, with `interleaved` of neighbours
+    cos, sin      with k_new: [max_positions, d / 2 or less], of q's type: rope of both, `interleaved` of neighbours
     splits        parts that the keys are split in; 0 for as many as fill the GPU. Others: as in attention
 
     Returns [batch, heads, queries, d_v]. One CUDA graph of it serves a growing cache. Not differentiable.

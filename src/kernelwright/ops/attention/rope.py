@@ -60,11 +60,12 @@ def rope(
     x            [batch, heads, rows, d] of any strides, float32, float16 or bfloat16, on the CPU or a GPU; computed in
                  float32. float64 works too, for checking gradients: it is computed in plain torch
     k            keys beside queries in x, turned in the same launch: like x, with heads of their own number
-    cos, sin     [places, n], or a row for each of x's, [batch or 1, rows, n]; of x's dtype or float32 (others are
-                 converted). n is rotary_dim / 2, as flash-attn has it, or rotary_dim, as transformers has it: an entry
-                 for each element of x, equal for both of a pair. No gradients are taken by them
-    positions    which row of [places, n] each row has, int32 or int64: [batch or 1, rows], or [batch], the place of the
-                 first row, from which on they are counted. None: 0, 1, 2 .... What is outside takes the nearest row
+    cos, sin     [max_positions, n], or a row for each of x's, [batch or 1, rows, n]; of x's dtype or float32 (others
+                 are converted). n is rotary_dim / 2, as flash-attn has it, or rotary_dim, as transformers has it: an
+                 entry for each element of x, equal for both of a pair. No gradients are taken by them
+    positions    which row of [max_positions, n] each row has, int32 or int64: [batch or 1, rows], or [batch], the
+                 position of the first row, from which on they are counted. None: 0, 1, 2 .... What is outside takes
+                 the nearest row
     rotary_dim   how many elements are turned; others stay. None: all, where n is d, else 2 * n
     seq_dim      -3: x and k are [batch, rows, heads, d]
     interleaved  pairs are neighbours (GPT-J), else the first half of the elements and the second (GPT-NeoX, Llama)

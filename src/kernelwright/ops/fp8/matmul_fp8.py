@@ -7,10 +7,11 @@ import ctypes
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from kernelwright.ops._byte_products import caller, flops, traffic
 from kernelwright.ops._calls import calls
 from kernelwright.ops._record import Op, Overload
 from kernelwright.ops._rules import flops_of_product
-from kernelwright.ops._tensors import dtype_codes, placement, refuse_freed, rows
+from kernelwright.ops._tensors import placement, refuse_freed, rows
 from kernelwright.ops.fp8 import _matmul as definition
 from kernelwright.ops.linear._reference import ACTIVATIONS
 
@@ -47,8 +48,9 @@ def matmul_fp8(
                   None: torch.bfloat16
 
     Returns [..., n]. Not differentiable. Tensor cores keep about 14 bits of a sum of such products; their sums are
-    added to float32 every 128 of k, as torch._scaled_mm does with use_fast_accum=False. GPUs without wgmma, and rows
-    that do not begin on 16 bytes, take torch's product of the dequantized matrices, in the type of the result.
+    added to float32 every 128 of k, as torch._scaled_mm does with use_fast_accum=False. More than 16 rows on GPUs whose
+    FP8 tensor cores this wheel has no kernel for, and rows that do not begin on 16 bytes, take torch's product of the
+    dequantized matrices, in the type of the result.
 
     >>> (codes, scale), (left, by) = kernelwright.quantize_rows_fp8(weight), kernelwright.quantize_rows_fp8(x)
     >>> y = kernelwright.matmul_fp8(left, codes, by, scale, bias, "silu", dtype=x.dtype)
@@ -89,9 +91,7 @@ def _decider(library: Library) -> Callable[..., bool]:
 def _bind(library: Library, key: str) -> Callable[..., Tensor]:
     import torch
 
-    numbers = dtype_codes(library, definition.FLOATS)
-    place, call, fits = placement(library, key), library.functions["kw_call"], _decider(library)
-    pack, function = library.packer(_FUNCTION)
+    place, call, fits = placement(library, key), caller(library, _FUNCTION), _decider(library)
 
     def run(
         x: Tensor,
@@ -108,23 +108,12 @@ def _bind(library: Library, key: str) -> Callable[..., Tensor]:
             return y
         if dtype == torch.float64:
             return definition.matmul(x, weight, x_scale, weight_scale, bias, activation, dtype)
-        device, stream = place(x)
-        (left, left_stride), (right, right_stride) = rows(x), rows(weight)
+        at, left, right = place(x), rows(x), rows(weight)
         n, k = weight.shape
-        together = left.data_ptr() | right.data_ptr() | left_stride | right_stride
-        if not fits(device, y.numel() // n, n, k, 1 if together % _ALIGNMENT else _ALIGNMENT):
+        together = left[0].data_ptr() | right[0].data_ptr() | left[1] | right[1]
+        if not fits(at[0], y.numel() // n, n, k, 1 if together % _ALIGNMENT else _ALIGNMENT):
             return definition.by_torch(x, weight, x_scale, weight_scale, bias, activation, dtype)
-        small = [t if t is None else t.contiguous() for t in (x_scale, weight_scale, bias)]
-        status = call(
-            pack(
-                function, device, stream, y.data_ptr(), n, left.data_ptr(), left_stride, right.data_ptr(), right_stride,
-                *(0 if t is None else t.data_ptr() for t in small), y.numel() // n, n, k,
-                ACTIVATIONS.index(activation), numbers[dtype], numbers[torch.float32 if bias is None else bias.dtype],
-            )
-        )  # fmt: skip
-        if status:
-            library.fail(_FUNCTION, status)
-        return y
+        return call(y, at, left, right, (x_scale, weight_scale, bias), before=(ACTIVATIONS.index(activation),))
 
     return run
 
@@ -149,8 +138,8 @@ OP = Op(
     cases=definition.CASES,
     benchmarks=definition.BENCHMARKS,
     make=definition.make,
-    bytes=definition.traffic,
-    flops=definition.flops,
+    bytes=traffic,
+    flops=flops,
     flop_formula=flops_of_product,
     tolerances=definition.TOLERANCES,
     selfcheck=definition.selfcheck,

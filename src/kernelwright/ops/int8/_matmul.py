@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import ctypes
-import math
 import random
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import InvalidArgument
+from kernelwright.ops._byte_products import FLOATS, check_codes, check_factors, dtypes, scaled, sums
 from kernelwright.ops._record import Case, Tolerance
 from kernelwright.ops._selfcheck import compare, pack, rounded, unpack
-from kernelwright.ops._tensors import require_dtype, require_like, settled
+from kernelwright.ops._tensors import settled
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from kernelwright.ops._selfcheck import Place
 
 NAME = "matmul_int8"
-FLOATS = ("float32", "float16", "bfloat16")
 DEEPEST = 131071
 LARGEST = 3e38
 BY_ABSMAX = 1.0 / (127 * 127)
@@ -28,13 +26,6 @@ BY_ABSMAX = 1.0 / (127 * 127)
 
 
 # --- what is refused ------------------------------------------------------------
-
-
-@cache
-def dtypes(*names: str) -> tuple[Any, ...]:
-    import torch
-
-    return tuple(getattr(torch, name) for name in names)
 
 
 def check(
@@ -48,13 +39,7 @@ def check(
 ) -> None:
     import torch
 
-    if not x.shape:
-        raise InvalidArgument(f"{NAME}: x has shape (), but must have at least one dimension")
-    require_dtype(NAME, "x", x, (torch.int8,))
-    require_dtype(NAME, "weight", weight, (torch.int8,))
-    if weight.dim() != 2:
-        raise InvalidArgument(f"{NAME}: weight has shape {tuple(weight.shape)}, but must have two dimensions, [n, k]")
-    require_like(NAME, "weight", weight, "x", x, (weight.shape[0], x.shape[-1]))
+    check_codes(NAME, x, weight, "int8")
     if x.shape[-1] > DEEPEST:
         raise InvalidArgument(
             f"{NAME}: x has shape {tuple(x.shape)}; sums of more than {DEEPEST} products may not fit into int32"
@@ -71,31 +56,10 @@ def check(
         )
     if not abs(factor) <= LARGEST:
         raise InvalidArgument(f"{NAME}: factor is {factor}, but must be a finite float32")
-    _check_factors(x, weight, x_scale, weight_scale, bias)
-
-
-def _check_factors(
-    x: Tensor, weight: Tensor, x_scale: Tensor | None, weight_scale: Tensor | None, bias: Tensor | None
-) -> None:
-    if x_scale is not None:
-        require_dtype(NAME, "x_scale", x_scale, dtypes("float32"))
-        require_like(NAME, "x_scale", x_scale, "x", x, x.shape[:-1])
-    if weight_scale is not None:
-        require_dtype(NAME, "weight_scale", weight_scale, dtypes("float32"))
-        require_like(NAME, "weight_scale", weight_scale, "weight", weight, weight.shape[:1])
-    if bias is not None:
-        require_dtype(NAME, "bias", bias, dtypes(*FLOATS))
-        require_like(NAME, "bias", bias, "weight", weight, weight.shape[:1])
+    check_factors(NAME, x, weight, x_scale, weight_scale, bias)
 
 
 # --- in plain torch ----------------------------------------------------------------
-
-
-def _exact(x: Tensor, weight: Tensor) -> Tensor:
-    """In float64, which has every sum; there is no product of integers on a GPU."""
-    import torch
-
-    return torch.matmul(x.to(torch.float64), weight.to(torch.float64).t())
 
 
 def matmul(
@@ -109,14 +73,10 @@ def matmul(
 ) -> Tensor:
     import torch
 
-    sums = _exact(x, weight)
+    exact = sums(x, weight)
     if dtype == torch.int32:
-        return settled(sums, dtype)
-    if x_scale is not None:
-        sums = sums * x_scale.to(torch.float64).unsqueeze(-1)
-    if weight_scale is not None:
-        sums = sums * weight_scale.to(torch.float64)
-    value = sums * factor
+        return settled(exact, dtype)
+    value = scaled(exact, x_scale, weight_scale) * factor
     return settled(value if bias is None else value + bias.to(torch.float64), dtype)
 
 
@@ -133,7 +93,7 @@ def terms(
     import torch
 
     if dtype == torch.int32:
-        return (torch.zeros_like(_exact(x, weight)),)
+        return (torch.zeros_like(sums(x, weight)),)
     sizes = matmul(x, weight, x_scale, weight_scale, None, factor, torch.float64).abs()
     return (sizes if bias is None else sizes + bias.abs(),)
 
@@ -195,18 +155,6 @@ def make(case: Case, device: Any, generator: Any) -> tuple[Any, ...]:
     factor = 1.0 if case.dtype == "int32" else BY_ABSMAX / (8 if options["scaled"] else 64)
     dtype = getattr(torch, case.dtype)
     return codes(*rows, k), codes(n, k), scales(*rows), scales(n), bias, factor, dtype
-
-
-def traffic(case: Case) -> int:
-    *rows, k = case.shape
-    m, n, options = math.prod(rows), case.options["n"], case.options
-    sizes = {"float32": 4, "int32": 4, "float16": 2, "bfloat16": 2}
-    scales = 4 * (m + n) if options["scaled"] else 0
-    return m * k + n * k + m * n * sizes[case.dtype] + scales + n * sizes.get(options["bias"], 0)
-
-
-def flops(case: Case) -> int:
-    return 2 * math.prod(case.shape) * case.options["n"]
 
 
 # --- the check of the C function without torch ------------------------------------

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kernelwright.ops._byte_products import caller, flops, traffic
 from kernelwright.ops._calls import calls
 from kernelwright.ops._record import Op, Overload
 from kernelwright.ops._rules import flops_of_product
-from kernelwright.ops._tensors import dtype_codes, placement, refuse_freed, rows
+from kernelwright.ops._tensors import placement, refuse_freed, rows
 from kernelwright.ops.int8 import _matmul as definition
 
 if TYPE_CHECKING:
@@ -103,10 +104,7 @@ def _by_torch(
 def _bind(library: Library, key: str) -> Callable[..., Tensor]:
     import torch
 
-    numbers = dtype_codes(library, (*definition.FLOATS, "int32"))
-    place, call = placement(library, key), library.functions["kw_call"]
-    by_torch = _torch_is_faster()
-    pack, function = library.packer(_FUNCTION)
+    place, call, by_torch = placement(library, key), caller(library, _FUNCTION, ("int32",)), _torch_is_faster()
 
     def run(
         x: Tensor,
@@ -123,22 +121,11 @@ def _bind(library: Library, key: str) -> Callable[..., Tensor]:
             return y
         if dtype == torch.float64:
             return definition.matmul(x, weight, x_scale, weight_scale, bias, factor, dtype)
-        device, stream = place(x)
-        if by_torch and device < 0 and y.numel() >= _MANY_ROWS * weight.shape[0] and x.shape[-1]:
+        at = place(x)
+        if by_torch and at[0] < 0 and y.numel() >= _MANY_ROWS * weight.shape[0] and x.shape[-1]:
             return _by_torch(y, x, weight, x_scale, weight_scale, bias, factor)
-        (left, left_stride), (right, right_stride) = rows(x), rows(weight)
-        small = [t if t is None else t.contiguous() for t in (x_scale, weight_scale, bias)]
-        n = weight.shape[0]
-        status = call(
-            pack(
-                function, device, stream, y.data_ptr(), n, left.data_ptr(), left_stride, right.data_ptr(), right_stride,
-                *(0 if t is None else t.data_ptr() for t in small), y.numel() // n, n, x.shape[-1], numbers[dtype],
-                numbers[torch.float32 if bias is None else bias.dtype], 1.0 if dtype == torch.int32 else factor,
-            )
-        )  # fmt: skip
-        if status:
-            library.fail(_FUNCTION, status)
-        return y
+        factors = (x_scale, weight_scale, bias)
+        return call(y, at, rows(x), rows(weight), factors, behind=(1.0 if dtype == torch.int32 else factor,))
 
     return run
 
@@ -163,8 +150,8 @@ OP = Op(
     cases=definition.CASES,
     benchmarks=definition.BENCHMARKS,
     make=definition.make,
-    bytes=definition.traffic,
-    flops=definition.flops,
+    bytes=traffic,
+    flops=flops,
     flop_formula=flops_of_product,
     tolerances=definition.TOLERANCES,
     selfcheck=definition.selfcheck,

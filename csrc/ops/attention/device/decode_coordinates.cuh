@@ -4,17 +4,17 @@
 
 #include "device/reduce.cuh"
 #include "ops/attention/decode_params.h"
-#include "ops/attention/device/place.cuh"
+#include "ops/attention/device/tile_coordinates.cuh"
 
 namespace kw {
 
-struct DecodePlace {
+struct DecodeCoordinates {
   int split, tile, kv_head, batch;
   int before, keys;  // rows of the cache, and with those that are appended
   int first, last;   // of the keys that any block looks at
   int begin, end;    // of those that this one does
 
-  __device__ __forceinline__ explicit DecodePlace(const KwDecodeParams& p) {
+  __device__ __forceinline__ explicit DecodeCoordinates(const KwDecodeParams& p) {
     const int splits = p.splits, tiles = p.row_tiles, index = static_cast<int>(blockIdx.x);
     split = index % splits;
     tile = index / splits % tiles;
@@ -56,7 +56,7 @@ struct DecodeRow {
   int head, query;
   bool there;
 
-  __device__ __forceinline__ DecodeRow(const KwDecodeParams& p, const DecodePlace& at, int row) {
+  __device__ __forceinline__ DecodeRow(const KwDecodeParams& p, const DecodeCoordinates& at, int row) {
     const int group = p.heads / p.kv_heads, index = at.tile * KW_DECODE_ROWS + row;
     there = index < group * p.queries;
     head = at.kv_head * group + (there ? index / p.queries : 0);

@@ -18,13 +18,14 @@ __device__ __forceinline__ Sequence sequence_of(const int* starts, int batch, in
   return {first, count < 0 ? 0 : count < most ? count : most};
 }
 
-struct Place {
+struct TileCoordinates {
   int tile, head, batch;
 };
 
 // Tiles that see most keys, where queries see what is before them, come first; blocks that are computed at one time
 // have few heads of k and v, so many of a section, which L2 then has.
-__device__ __forceinline__ Place place_of(u32 index, const KwAttentionSizes& sizes, u32 tiles, u32 section) {
+__device__ __forceinline__ TileCoordinates tile_coordinates(u32 index, const KwAttentionSizes& sizes, u32 tiles,
+                                                            u32 section) {
   const u32 heads = sizes.heads, whole = section * tiles, first = index / whole * section, inside = index % whole;
   const u32 left = sizes.batch * heads - first, width = left < section ? left : section;
   const u32 head = first + inside % width;
