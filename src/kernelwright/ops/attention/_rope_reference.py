@@ -80,3 +80,12 @@ def terms(x: Tensor, *options: object) -> tuple[Tensor]:
 
 def terms_of_pair(x: Tensor, k: Tensor, *options: object) -> tuple[Tensor, Tensor]:
     return *terms(x, *options), *terms(k, *options)
+
+
+def x_(x: Tensor, *options: object) -> None:
+    x.copy_(rope(x, *options))  # type: ignore[arg-type]
+
+
+def pair_(x: Tensor, k: Tensor, *options: object) -> None:
+    for tensor, found in zip((x, k), pair(x, k, *options), strict=True):  # type: ignore[arg-type]
+        tensor.copy_(found)
