@@ -126,7 +126,8 @@ def attended(q, k, v, sinks=None, slopes=None, mask=None):
 for dim in (0, 1):
     sharded(attended, (q, dim), (k, dim), (v, dim), out=dim)
 sharded(attended, (q, 2), (k, None), (v, None), out=None)  # rows see all keys
-sharded(attended, (q, 1), (k[:, :1], None), (v[:, :1], None), out=None)  # heads that share keys
+wide, three = torch.randn(2, 6, 5, 16), (torch.randn(2, 3, 7, 16), torch.randn(2, 3, 7, 8))
+sharded(attended, (wide, 1), (three[0], None), (three[1], None), out=None)  # no half of three groups of heads
 sharded(lambda q, k, v, s: attended(q, k, v, s), (q, 1), (k, 1), (v, 1), (sinks, 0), out=1)
 sharded(lambda q, k, v, s: attended(q, k, v, s), (q, 0), (k, 0), (v, 0), (sinks, None), out=0)
 sharded(lambda q, k, v, m: attended(q, k, v, mask=m), (q, 0), (k, 0), (v, 0), (mask, 0), out=0)
