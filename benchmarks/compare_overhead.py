@@ -92,7 +92,7 @@ class Wheel:
     def __init__(self, path: Path, scratch: Path, device: str) -> None:
         if path.is_file():
             zipfile.ZipFile(path).extractall(scratch)
-        folder = scratch if path.is_file() else path
+        self.folder = folder = scratch if path.is_file() else path
         if not (folder / "kernelwright" / "signatures.json").is_file():
             raise SystemExit(f"{path}: neither a wheel of kernelwright nor a folder that has kernelwright/")
         self.told = {"name": path.name}
@@ -155,10 +155,11 @@ def facts(given: argparse.Namespace, old: Wheel, new: Wheel) -> dict[str, Any]:
     import torch
 
     from benchmarks.harness import record
+    from benchmarks.overhead import device_name
 
     options = f" --device {given.device}" + (f" --only '{given.only}'" if given.only else "")
     return {
-        "unit": "microseconds a call, medians", "device": given.where, "commit": record.commit(),
+        "unit": "microseconds a call, medians", "device": device_name(given.device), "commit": record.commit(),
         "command": f"python benchmarks/compare_overhead.py OLD NEW{options} --rounds {given.rounds}",
         "torch": torch.__version__, "python": platform.python_version(), "old": old.told, "new": new.told,
     }  # fmt: skip
@@ -173,11 +174,9 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=41)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    from benchmarks.overhead import device_name
-
-    given.where = device_name(given.device)
     with tempfile.TemporaryDirectory() as folder:
         pair = [Wheel(path, Path(folder, who), given.device) for who, path in (("old", given.old), ("new", given.new))]
+        sys.path.insert(0, str(pair[1].folder))  # for what the benchmarks share
         found = measured(*pair, given)
         told = {**facts(given, *pair), "calls": found}
         for wheel in pair:
