@@ -146,13 +146,18 @@ def _writable(**tensors: Tensor) -> None:
         refuse_overlap(NAME, name, tensor)
 
 
-def fake_x_(x: Tensor, *options: Any) -> None:
-    check(x, *options)
+def fake_x_(
+    x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, rotary_dim: int, interleaved: bool, inverse: bool
+) -> None:
+    check(x, cos, sin, positions, rotary_dim, interleaved, inverse)
     _writable(x=x)
 
 
-def fake_pair_(x: Tensor, k: Tensor, *options: Any) -> None:
-    check_pair(x, k, *options)
+def fake_pair_(
+    x: Tensor, k: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, rotary_dim: int, interleaved: bool,
+    inverse: bool,
+) -> None:  # fmt: skip
+    check_pair(x, k, cos, sin, positions, rotary_dim, interleaved, inverse)
     _writable(x=x, k=k)
 
 
