@@ -159,7 +159,7 @@ def facts(given: argparse.Namespace, old: Wheel, new: Wheel) -> dict[str, Any]:
 
     options = f" --device {given.device}" + (f" --only '{given.only}'" if given.only else "")
     return {
-        "unit": "microseconds a call, medians", "device": device_name(given.device), "commit": record.commit(),
+        "unit": "microseconds a call, medians", "device": device_name(given.device), "commit": given.commit or record.commit(),
         "command": f"python benchmarks/compare_overhead.py OLD NEW{options} --rounds {given.rounds}",
         "torch": torch.__version__, "python": platform.python_version(), "old": old.told, "new": new.told,
     }  # fmt: skip
@@ -171,6 +171,7 @@ def main() -> int:
     parser.add_argument("new", type=Path)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--only", default="", help="operators whose name has this")
+    parser.add_argument("--commit", help="where there is no git")
     parser.add_argument("--rounds", type=int, default=41)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
