@@ -159,7 +159,8 @@ def facts(given: argparse.Namespace, old: Wheel, new: Wheel) -> dict[str, Any]:
 
     options = f" --device {given.device}" + (f" --only '{given.only}'" if given.only else "")
     return {
-        "unit": "microseconds a call, medians", "device": device_name(given.device), "commit": given.commit or record.commit(),
+        "unit": "microseconds a call, medians", "device": device_name(given.device),
+        "commit": given.commit or record.commit(),
         "command": f"python benchmarks/compare_overhead.py OLD NEW{options} --rounds {given.rounds}",
         "torch": torch.__version__, "python": platform.python_version(), "old": old.told, "new": new.told,
     }  # fmt: skip
