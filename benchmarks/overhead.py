@@ -66,7 +66,7 @@ def calls(device: str) -> Iterator[tuple[str, Callable[[], Any], Callable[[], An
             yield f"{op.name} {case}", *ways, eager
 
 
-def _device(device: str) -> str:
+def device_name(device: str) -> str:
     if device == "cuda":
         return torch.cuda.get_device_name()
     model = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
@@ -95,7 +95,7 @@ def main() -> None:
             print(f"{cost:6.1f} us, {others}  {name}{above}", flush=True)
     if given.out:
         told = {"unit": "microseconds above torch.empty_like", "torch.empty_like": round(least, 1),
-                "device": _device(given.device), "commit": record.commit(),
+                "device": device_name(given.device), "commit": record.commit(),
                 "command": f"python benchmarks/overhead.py --device {given.device} OUT.json",
                 "torch": torch.__version__, "python": platform.python_version(),
                 "calls": found, "by torch.ops": dispatched, "in torch": beside}  # fmt: skip

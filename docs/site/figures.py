@@ -150,6 +150,17 @@ def _overhead(data: dict[str, Any]) -> list[Figures]:
     return [found]
 
 
+def _two_wheels(data: dict[str, Any]) -> list[Figures]:
+    names = {"new": OURS, "old": "the wheel before", "torch": "torch"}
+    found = {
+        mode: Figures(f"What a call takes the CPU, {mode}", "µs") for modes in data["calls"].values() for mode in modes
+    }
+    for case, modes in data["calls"].items():
+        for mode, us in modes.items():
+            found[mode].rows.append(Row(case, {shown: float(us[key]) for key, shown in names.items() if key in us}))
+    return list(found.values())
+
+
 def _generated(data: dict[str, Any]) -> list[Figures]:
     names = {"nf4": OURS, "bf16": "bfloat16", "disabled": "NF4 without kernels"}
     found: dict[str, Row] = {}
@@ -186,6 +197,7 @@ def _reader(path: str, data: dict[str, Any]) -> Callable[[dict[str, Any]], list[
         ("optimizers", _optimizers),
         ("matmul_ternary", _ternary),
         ("call-overhead", _overhead),
+        ("two-wheels-calls", _two_wheels),
         ("model", _generated),
         ("transformers", _transformers),
     ):

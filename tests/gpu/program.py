@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from kernelwright import ops
-from kernelwright.ops._record import Tolerance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,13 +92,15 @@ def bounds(op: Any, case: Any, exact: list[Any], expected: list[Any], dtypes: li
     their type. Where nothing is allowed it is next to nothing, so that a share of it can be told."""
     count = len(expected) - sum(isinstance(a, torch.Tensor) for a in exact)
     nothing = torch.tensor(1e-300, dtype=torch.float64)
-    for bound in op.allowed(case.overload, exact, expected[:count], dtypes[:count]):
+    for bound in op.allowed(case.overload, exact, expected[:count], dtypes[:count]) if count else ():
         yield bound.double().clamp(min=nothing.to(bound.device))
     pairs = zip(written(op, case), exact, strict=False)  # trailing defaults may have been left out
     writes = [write for write, a in pairs if isinstance(a, torch.Tensor)]
-    for wide, dtype, write in zip(expected[count:], dtypes[count:], writes, strict=True):
-        tolerance = op.tolerances[str(dtype).partition(".")[2]] if write else Tolerance(0.0, 0.0)
-        yield (tolerance.absolute + tolerance.relative * wide.abs()).clamp(min=nothing.to(wide.device))
+    held = [index for index, write in enumerate(writes, count) if write]
+    in_place = op.allowed_in_place(case.overload, exact, [expected[i] for i in held], [dtypes[i] for i in held])
+    of_written = dict(zip(held, in_place, strict=True))
+    for index, wide in enumerate(expected[count:], count):
+        yield of_written.get(index, torch.zeros_like(wide)).clamp(min=nothing.to(wide.device))
 
 
 def share_of(found: Any, wide: Any, bound: Any) -> float:

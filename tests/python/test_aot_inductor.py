@@ -39,7 +39,7 @@ class Model(torch.nn.Module):
         return self.last(self.down(kernelwright.swiglu(self.both(self.norm(x)))), x)
 
 torch.manual_seed(int(sys.argv[2]))
-model, x = Model().to("cpu"), (torch.arange(256) % 64).float().view(4, 64) / 8
+model, x = Model().to(sys.argv[3]), (torch.arange(256) % 64).float().view(4, 64).to(sys.argv[3]) / 8
 with torch.no_grad():
     for result in model(x):
         print(*result.flatten().tolist(), sep="\\n")
@@ -56,7 +56,7 @@ library = ctypes.CDLL(sys.argv[2])
 library.kw_last_error.restype = ctypes.c_char_p
 for _ in range(2):  # the second changes nothing
     assert library.kw_torch_register() == 0, library.kw_last_error()
-x = (torch.arange(256) % 64).float().view(4, 64) / 8
+x = (torch.arange(256) % 64).float().view(4, 64).to(sys.argv[3]) / 8
 for result in torch._inductor.aoti_load_package(sys.argv[1])(x):
     print(*result.flatten().tolist(), sep="\\n")
 strided = x.t().contiguous().t()  # rows that must be copied are Python's
@@ -93,9 +93,9 @@ def floats(text: str) -> object:
     return torch.tensor([float(line) for line in text.split()])
 
 
-@pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, object]:
-    """The package, and what its model gives here."""
+@pytest.fixture(scope="module", params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def package(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, object, str]:
+    """The package, what its model gives here, and where it runs."""
     if shutil.which("g++") is None:
         pytest.skip("AOTInductor needs a C++ compiler, g++")
     loaded = _library.load()
@@ -104,19 +104,19 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, object]:
         pytest.skip(words.decode())
     folder = tmp_path_factory.mktemp("aoti")
     path = folder / "model.pt2"
-    said = done(sys.executable, "-W", "ignore", "-c", MAKE, path, "3", TORCHINDUCTOR_CACHE_DIR=str(folder / "cache"))
-    return path, floats(said)
+    command = sys.executable, "-W", "ignore", "-c", MAKE, path, "3", request.param
+    return path, floats(done(*command, TORCHINDUCTOR_CACHE_DIR=str(folder / "cache"))), request.param
 
 
 def test_by_a_process_that_never_imported_the_package(package):
-    path, expected = package
-    command = sys.executable, "-c", RUN, path, _library.load().path
+    path, expected, device = package
+    command = sys.executable, "-c", RUN, path, _library.load().path, device
     found = done(*command, TORCH_DEVICE_BACKEND_AUTOLOAD="0")  # else torch itself imports what has such an entry point
     torch.testing.assert_close(floats(found), expected)
 
 
 def test_by_a_program_without_python(package, tmp_path):
-    path, expected = package
+    path, expected, device = package
     theirs = Path(torch.__file__).parent
     library = Path(_library.load().path).parent
     includes = next(Path(entry) / "include" for entry in kernelwright.__path__ if Path(entry, "include").is_dir())
@@ -129,7 +129,9 @@ def test_by_a_program_without_python(package, tmp_path):
         "g++", "-O0", ROOT / "examples/aoti/run_package.cpp", "-o", program, f"-I{includes}", f"-I{theirs}/include",
         f"-L{library}", f"-L{theirs}/lib", f"-Wl,-rpath,{library}:{theirs}/lib", *flags,
     )  # fmt: skip
-    torch.testing.assert_close(floats(done(program, path, "4", "64")), expected)
-    refused = subprocess.run([program, tmp_path / "none.pt2", "4", "64"], capture_output=True, text=True, check=False)
+    torch.testing.assert_close(floats(done(program, path, "4", "64", device)), expected)
+    refused = subprocess.run(
+        [program, tmp_path / "none.pt2", "4", "64", device], capture_output=True, text=True, check=False
+    )
     assert refused.returncode == 1
     assert refused.stderr

@@ -8,6 +8,7 @@ import gc
 import subprocess
 import sys
 import weakref
+from pathlib import Path
 
 import pytest
 
@@ -128,62 +129,10 @@ def test_what_is_refused_is_refused_alike(op, overload, kind):
                 same_refusal(call, target, copies(odd) if kind == "integers" else odd)
 
 
-LEAK = """
-import ctypes, gc, resource, sys
-import torch
-import kernelwright
-from kernelwright import errors
-
-torch.set_num_threads(1)
-libc = ctypes.CDLL(None)
-if hasattr(libc, "mallinfo2"):
-    libc.mallinfo2.restype = type("Info", (ctypes.Structure,), {"_fields_": [(str(i), ctypes.c_size_t) for i in range(10)]})
-x, few = torch.randn(64, 512), torch.ones(3)
-packed, absmax = kernelwright.quantize_4bit(torch.ones(64, 64))
-
-def refused(call, kind):
-    try:
-        call()
-    except kind as error:
-        return str(error)
-    raise SystemExit("not refused")
-
-def once():
-    with torch.inference_mode():
-        a = refused(lambda: kernelwright.rms_norm(x, few), errors.InvalidArgument)
-        b = refused(lambda: torch.ops.kernelwright.rms_norm(x, few), RuntimeError)
-        assert a == b, (a, b)
-
-def in_use():
-    gc.collect()  # what Python has not looked at yet is no leak
-    if hasattr(libc, "mallinfo2"):  # nor is what was freed and lies between what is in use
-        info = libc.mallinfo2()
-        return getattr(info, "4") + getattr(info, "7")  # mapped blocks, and those of every arena
-    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
-
-def more():
-    # One with a string and a list, and one that Python serves.
-    with torch.inference_mode():
-        args = packed, absmax, [8, 8], 64, "nf5", torch.float32
-        refused(lambda: torch.ops.kernelwright.dequantize_4bit(*args), RuntimeError)
-        kernelwright.rms_norm(x.double())
-
-for _ in range(500):
-    once()
-    more()
-before = in_use()
-for _ in range(5000):  # of two refusals each
-    once()
-for _ in range(2000):
-    more()
-grown = in_use() - before
-assert grown < 48 * 1000, f"{grown} bytes more"  # a string or a list that was kept in each would be 96,000
-"""
-
-
 def test_ten_thousand_refusals_leak_nothing():
     """A tensor of 128 KiB that was not freed in each would be 1.2 GB."""
-    done = subprocess.run([sys.executable, "-c", LEAK], capture_output=True, text=True, timeout=300, check=False)
+    program = Path(__file__).with_name("refusals_program.py").read_text(encoding="utf-8")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -56,9 +56,10 @@ def compare(op, overload, args, what, found, bound_to):
         assert a.dtype == like[number], f"{what}: output {number} is of {a.dtype}"
         assert torch.ops.aten.is_non_overlapping_and_dense(a), f"{what}: output {number} has strides {a.stride()}"
         tensors.assert_near(a, b, bound, f"{what}, output {number}", strict=op.overload(overload).terms is None)
-    for index, b in zip(targets, expected_written, strict=True):
-        dtype = str(args[index].dtype).partition(".")[2]
-        tensors.assert_near(args[index], b, op.tolerances[dtype], f"{what}, written argument {index}")
+    held = [args[index] for index in targets]
+    bounds = tensors.allowed_in_place(op, overload, exact, expected_written, held)
+    for index, a, b, bound in zip(targets, held, expected_written, bounds, strict=True):
+        tensors.assert_near(a, b, bound, f"{what}, written argument {index}")
     for index, (a, b) in enumerate(zip(args, before, strict=True)):
         if isinstance(a, torch.Tensor) and index not in targets:
             assert tensors.same_bits(a, b), f"{what}: argument {index} was changed"

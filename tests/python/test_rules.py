@@ -46,6 +46,45 @@ def test_a_layer_and_its_gradient_are_counted(device):
     assert counted(lambda: layer(x).sum().backward()) == 2 * 2 * 3 * 64 * 8
 
 
+def test_attention_is_counted_as_torch_counts_its_own():
+    """Backward passes as torch's of kernels that compute the scores again; its tables take no fewer heads of keys."""
+    from torch.utils import flop_counter
+
+    q, k, v = (torch.randn(2, 4, rows, d, requires_grad=True) for rows, d in ((5, 16), (7, 16), (7, 8)))
+    out = kernelwright.attention(q, k, v)
+    expected = counted(lambda: torch.nn.functional.scaled_dot_product_attention(q.detach(), k.detach(), v.detach()))
+    assert expected == flop_counter.sdpa_flop_count(q.shape, k.shape, v.shape) == 2 * 2 * 4 * 5 * 7 * (16 + 8)
+    assert counted(lambda: kernelwright.attention(q, k, v, causal=True)) == expected
+    assert counted(lambda: kernelwright.attention(q.detach(), k[:, :2].detach(), v[:, :2].detach())) == expected
+    gradients = flop_counter.sdpa_backward_flop_count(out.shape, q.shape, k.shape, v.shape)
+    assert counted(lambda: out.sum().backward()) == gradients
+
+
+def test_attention_of_sequences_is_counted_by_their_lengths():
+    q, k, v = (torch.randn(9, 4, d, requires_grad=True) for d in (16, 16, 8))
+    starts = torch.tensor([0, 3, 9], dtype=torch.int32)
+
+    def attended(*given):
+        return kernelwright.attention_varlen(*given, starts.to(given[0].device), starts.to(given[0].device), 6, 6)
+
+    out, scores = attended(q, k, v), 4 * (3 * 3 + 6 * 6)
+    assert counted(lambda: attended(q, k, v)) == 2 * scores * (16 + 8)
+    assert counted(lambda: out.sum().backward()) == 2 * scores * (3 * 16 + 2 * 8)
+    bare = [t.detach().to("meta") for t in (q, k, v)]
+    assert counted(lambda: attended(*bare)) == 2 * 4 * (2 * 6 * 6) * (16 + 8)
+
+
+def test_attention_with_a_cache_is_counted_by_what_is_filled():
+    q, new = torch.randn(2, 4, 1, 16), torch.randn(2, 2, 3, 16)
+    k, v, lengths = torch.zeros(2, 2, 32, 16), torch.zeros(2, 2, 32, 16), torch.tensor([5, 8], dtype=torch.int32)
+    kernelwright.attention_decode(q, k, v, lengths)
+    of_key = 2 * 4 * (16 + 16)
+    assert counted(lambda: kernelwright.attention_decode(q, k, v)) == of_key * 2 * 32
+    assert counted(lambda: kernelwright.attention_decode(q, k, v, lengths)) == of_key * (5 + 8)
+    appended = counted(lambda: kernelwright.attention_decode(q, k, v, lengths, k_new=new, v_new=new, causal=True))
+    assert appended == of_key * (5 + 8 + 2 * 3)
+
+
 @pytest.mark.parametrize(
     "call", [kernelwright.linear, torch.ops.kernelwright.linear], ids=["kernelwright", "torch.ops"]
 )

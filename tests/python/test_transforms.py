@@ -21,6 +21,33 @@ def _swiglu(gate, up):
     return F.silu(gate) * up
 
 
+ANGLES = torch.arange(3 * COLS // 2).view(3, COLS // 2) / 7.0
+
+
+def _heads(x):
+    return x.unflatten(-1, (2, -1)).transpose(0, 1).unsqueeze(0)
+
+
+def _rope(x, w):
+    return kernelwright.rope((x * w)[None, None], ANGLES.cos(), ANGLES.sin())[0, 0]
+
+
+def _turned(x, w):
+    a, b = (x * w).chunk(2, -1)
+    cos, sin = ANGLES.cos(), ANGLES.sin()
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+
+
+def _attention(x, w):
+    return kernelwright.attention(_heads(x), _heads(x * w), _heads(x + w), scale=0.5)[0]
+
+
+def _torchs_attention(x, w):
+    """Written out: torch's kernels have no second derivative."""
+    scores = _heads(x) @ _heads(x * w).transpose(-1, -2) * 0.5
+    return (scores.softmax(-1) @ _heads(x + w))[0]
+
+
 PAIRS = {
     "rms_norm": (kernelwright.rms_norm, lambda x, w: F.rms_norm(x, (COLS,), w, 1e-6), (COLS,)),
     "layer_norm": (kernelwright.layer_norm, lambda x, w: F.layer_norm(x, (COLS,), w, None, 1e-5), (COLS,)),
@@ -31,6 +58,8 @@ PAIRS = {
     ),
     "swiglu": (kernelwright.swiglu, _swiglu, (3, COLS)),
     "linear": (lambda x, w: kernelwright.linear(x, w, None, "gelu"), lambda x, w: F.gelu(F.linear(x, w)), (5, COLS)),
+    "rope": (_rope, _turned, (COLS,)),
+    "attention": (_attention, _torchs_attention, (COLS,)),
 }
 each_pair = pytest.mark.parametrize("pair", PAIRS)
 
@@ -130,6 +159,18 @@ ROWS = {
         (0, None),
     ),
     "fp8": (of_fp8, (1, None)),
+    "rope": (lambda x, w: kernelwright.rope((x * w)[None, None], ANGLES.cos(), ANGLES.sin()), (1, None)),
+    "rope of pairs": (
+        lambda x, w: kernelwright.rope(
+            _heads(x), ANGLES[None, :, :4].cos(), ANGLES[None, :, :4].sin(), k=_heads(x * w)
+        ),
+        (0, None),
+    ),
+    "attention": (_attention, (0, None)),
+    "attention with a mask": (
+        lambda x, w: kernelwright.attention(_heads(x), _heads(x), _heads(x * w), mask=(x > 0)[None, None, :, :3]),
+        (1, None),
+    ),
 }
 
 
@@ -148,6 +189,72 @@ def test_a_batch_of_rows_is_one_call(kind):
         expected = call(x.select(dims[0], place), w)
         for a, b in zip(*(y if isinstance(y, tuple) else (y,) for y in (found, expected)), strict=True):
             torch.testing.assert_close(a[place], b)
+
+
+def _calls(function):
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile, torch.no_grad():
+        found = function()
+    return found, Counter(event.name for event in profile.events() if event.name.startswith("kernelwright::"))
+
+
+def _attended(q, k, v, mask, sinks, slopes):
+    return kernelwright.attention(q, k, v, mask=mask, sinks=sinks, alibi_slopes=slopes, return_lse=True)
+
+
+def _drawn(*shapes):
+    draw = torch.Generator().manual_seed(7)
+    return [torch.randn(shape, generator=draw) for shape in shapes]
+
+
+OF_ATTENTION = _drawn((2, 4, 3, 8), (2, 2, 5, 8), (2, 2, 5, 8), (2, 1, 3, 5), (4,), (2, 4))
+
+
+@pytest.mark.skipif(not hasattr(torch.library, "register_vmap"), reason="this torch takes no rules for vmap")
+@pytest.mark.parametrize(("batched", "calls"), [
+    ({0}, 1), ({0, 1, 2}, 1), ({1, 3}, 1), ({0, 5}, 1), ({0, 4}, 1), ({4}, 1), ({0, 3, 4}, 4),
+], ids=str)  # fmt: skip
+def test_a_batch_of_attention_is_one_call(batched, calls):
+    """As more batches; with sinks, which batches share, as more heads; with both and a mask of batches a call each."""
+    args = [_drawn((4, *t.shape))[0] if place in batched else t for place, t in enumerate(OF_ATTENTION)]
+    dims = tuple(0 if place in batched else None for place in range(6))
+    found, seen = _calls(lambda: torch.vmap(_attended, dims)(*args))
+    assert seen["kernelwright::attention"] <= calls + 1, seen
+    for place in range(4):
+        one = _attended(*(t if dim is None else t[place] for t, dim in zip(args, dims, strict=True)))
+        for a, b in zip(found, one, strict=True):
+            torch.testing.assert_close(a[place], b)
+
+
+@pytest.mark.skipif(not hasattr(torch.library, "register_vmap"), reason="this torch takes no rules for vmap")
+def test_a_batch_of_sequences_is_more_heads():
+    q, k, v = _drawn((4, 7, 4, 8), (7, 2, 8), (7, 2, 8))
+    starts = torch.tensor([0, 3, 7], dtype=torch.int32)
+
+    def attended(q):
+        return kernelwright.attention_varlen(q, k, v, starts, starts, 4, 4, causal=True, return_lse=True)
+
+    found, seen = _calls(lambda: torch.vmap(attended)(q))
+    assert seen["kernelwright::attention_varlen"] <= 2, seen
+    for place in range(4):
+        for a, b in zip(found, attended(q[place]), strict=True):
+            torch.testing.assert_close(a[place], b)
+
+
+@pytest.mark.skipif(not hasattr(torch.library, "register_vmap"), reason="this torch takes no rules for vmap")
+@pytest.mark.parametrize("shape", [(2,), (2, 3), (1, 3)])
+def test_a_batch_of_positions(shape):
+    """They are those of batches or, [1, rows], of all of them: then it is a call for each."""
+    (x,) = _drawn((4, 2, 2, 3, COLS))
+    positions = torch.randint(0, 9, (4, *shape), generator=torch.Generator().manual_seed(1))
+    angles = torch.arange(9 * COLS // 2).view(9, COLS // 2) / 5.0
+
+    def turned(x, positions):
+        return kernelwright.rope(x, angles.cos(), angles.sin(), positions=positions)
+
+    found, seen = _calls(lambda: torch.vmap(turned)(x, positions))
+    assert seen["kernelwright::rope"] <= (5 if shape == (1, 3) else 2), seen
+    for place in range(4):
+        torch.testing.assert_close(found[place], turned(x[place], positions[place]))
 
 
 @pytest.mark.skipif(not hasattr(torch.library, "register_vmap"), reason="this torch takes no rules for vmap")

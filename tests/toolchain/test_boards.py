@@ -58,9 +58,9 @@ class Board:
         return {name: value for name, _, value in pairs}, loads, numbers
 
 
-def _wheel(target: Target, keep: Path) -> Path:
-    """The target's default codes, one operator."""
-    asked = settings(pep517.settled(TABLE, {"provider": "pip", "target": target.name, "ops": "rms_norm"}))
+def built(target: Target, keep: Path, **more: str) -> Path:
+    """The target's default codes, one operator; or what `more` says."""
+    asked = settings(pep517.settled(TABLE, {"provider": "pip", "target": target.name, "ops": "rms_norm", **more}))
     first, second = conditions.pair(jobs=2, quick=True)
     at = replace(first, jobs=second.jobs)
     with rebuild.scratch() as base:
@@ -72,7 +72,7 @@ def _wheel(target: Target, keep: Path) -> Path:
 @pytest.fixture(scope="module")
 def wheel_of(tmp_path_factory) -> Callable[[str], Path]:
     """Each target's wheel, made once."""
-    return cache(lambda name: _wheel(TABLE.targets[name], tmp_path_factory.mktemp(f"wheel-{name}")))
+    return cache(lambda name: built(TABLE.targets[name], tmp_path_factory.mktemp(f"wheel-{name}")))
 
 
 def test_the_cross_built_wheel_has_the_same_cubins_and_its_own_library(wheel_of):

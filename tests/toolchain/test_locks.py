@@ -16,6 +16,7 @@ from kernelwright_toolchain import targets
 from kernelwright_toolchain.errors import ProvisionError, TableError
 from kernelwright_toolchain.locking import conda, names, redist, resolve, wanted, write
 from kernelwright_toolchain.testing import locked_torch
+from kernelwright_toolchain.workflows import render
 from tests.tree import ROOT
 
 GLIBC = {"x86_64": (2, 28), "aarch64": (2, 28)}
@@ -206,11 +207,15 @@ def test_the_verb_compares_and_says_what_is_stale(tmp_path):
 
 def test_the_locked_builds_of_torch_are_of_the_group_and_of_this_trees_pythons():
     (wanted_torch,) = wanted.group("torch")
-    ((version, rows),) = locked_torch.known().items()
+    pinned = render.pins()["torch"]
+    (version,) = locked_torch.known().keys() - pinned["earlier"]
     assert f"torch=={version.partition('+')[0]}" == wanted_torch
-    places = {f"{python} {machine}" for python in wanted.pythons() for machine in GLIBC}
-    assert set(rows) <= places
-    assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in rows.values())
+    for number, rows in locked_torch.known().items():
+        machines = GLIBC if number == version else [pinned["machine"]]
+        places = {f"{python} {machine}" for python in wanted.pythons() for machine in machines}
+        assert set(rows) <= places
+        assert number == version or set(rows) == places  # PyPI has them all
+        assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in rows.values())
 
 
 def test_a_locked_torch_brings_all_that_it_needs_and_another_file_is_refused(monkeypatch):
@@ -233,15 +238,19 @@ def test_rows_of_torch_that_are_not_locked_are_said_and_filled_where_an_index_ha
     ]
 
     def ask(lock, place, requirements):
-        assert (list(requirements), lock.glibc) == (["torch==2.13.0+cpu"], GLIBC)
+        assert (tuple(requirements), lock.glibc) == (lock.requirements, GLIBC)
         name = " ".join(place)
+        if requirements[0].startswith("torch==="):
+            digest = locked_torch.known()[requirements[0][8:]][name]
+            return [{"download_info": {"archive_info": {"hashes": {"sha256": digest}}}}]
+        assert requirements[0] == "torch==2.13.0+cpu"
         if name == "3.13 x86_64":
             raise ProvisionError("no such build\nand more")
         return [{"download_info": {"archive_info": {"hashes": {"sha256": known.get(name, "9" * 64)}}}}]
 
     monkeypatch.setattr(locked_torch.resolve, "ask", ask)
-    made = json.loads(locked_torch.text(table))["2.13.0+cpu"]
-    assert made == {**known, "3.10 x86_64": "9" * 64}
+    made = json.loads(locked_torch.text(table))
+    assert made == {**locked_torch.known(), "2.13.0+cpu": {**known, "3.10 x86_64": "9" * 64}}
     assert capsys.readouterr().err == "not locked: no such build\n"
     other = [{"download_info": {"archive_info": {"hashes": {"sha256": "8" * 64}}}}]
     monkeypatch.setattr(locked_torch.resolve, "ask", lambda *_: other)

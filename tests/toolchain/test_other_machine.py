@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Another kind of machine's own NVRTC and zig, run under emulation, make the bytes that this one's make.
+"""Another kind of machine's own NVRTC and zig, run under emulation, make the bytes that this one's make; and with its own
+torch, refusals there keep their class and no memory.
 
 With a toolkit whose NVRTC PyPI has for both kinds of machine. The root has that machine's Debian in it, unpacked and
 not set up; the kernel runs its programs by qemu-user in namespaces of their own, so that nothing is left behind.
@@ -14,6 +15,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,9 @@ import pytest
 from kernelwright_toolchain import source, start, targets
 from kernelwright_toolchain.locking import resolve, wanted
 from kernelwright_toolchain.providers import pip
+from kernelwright_toolchain.testing import locked_torch
+from kernelwright_toolchain.workflows import render
+from tests.toolchain.test_boards import built
 from tests.tree import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -72,7 +77,8 @@ def root(tmp_path_factory) -> Root:
     if missing := [name for name in PROGRAMS if not shutil.which(name)]:
         pytest.skip(f"no {', '.join(missing)}; on Debian: apt-get install qemu-user-static debootstrap")
     place = tmp_path_factory.mktemp("root") / OTHER
-    made = ["debootstrap", "--foreign", "--variant=minbase", f"--arch={DEBIAN[OTHER]}", "--include=python3"]
+    more = "--include=python3,libgomp1,libstdc++6"  # torch is linked with the last two
+    made = ["debootstrap", "--foreign", "--variant=minbase", f"--arch={DEBIAN[OTHER]}", more]
     done = subprocess.run([*made, "bookworm", str(place)], capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"debootstrap cannot make a root of {OTHER}: {done.stdout[-300:]}{done.stderr[-300:]}")
@@ -86,18 +92,28 @@ def root(tmp_path_factory) -> Root:
     return found
 
 
-def provide(root: Root) -> None:
-    """The locked packages of the other machine, where KW_TOOLS of a build in that root finds them."""
+def python_of(root: Root) -> str:
     (python,) = {path.name.removeprefix("python") for path in (root.place / "usr/bin").glob("python3.[0-9]*")}
+    return python
+
+
+def of_it(python: str) -> list[str]:
+    """What pip is told of that Python and the other machine."""
     glibc = {target.machine: target.glibc.parts for target in TABLE.targets.values()}
     tags = resolve._platforms(OTHER, (glibc[OTHER][0], glibc[OTHER][1]))
+    abis = (f"cp{python.replace('.', '')}", "abi3", "none")
+    names = [f"--platform={one}" for one in tags] + [f"--abi={abi}" for abi in abis]
+    return [*names, f"--python-version={python}", "--implementation=cp"]
+
+
+def provide(root: Root) -> None:
+    """The locked packages of the other machine, where KW_TOOLS of a build in that root finds them."""
+    python = python_of(root)
     tag = python.replace(".", "")
-    of_it = [f"--platform={one}" for one in tags] + [f"--abi={abi}" for abi in (f"cp{tag}", "abi3", "none")]
-    of_it += [f"--python-version={python}", "--implementation=cp"]
     for lock in (KIT.locks[OTHER], TABLE.tools.locks[OTHER], f"locks/{wanted.lock_of('audit').name}"):
         name = pip.home(ROOT / lock).name + (f"-cpython-{tag}" if lock == TABLE.tools.locks[OTHER] else "")
         place = root.place / "tools" / name
-        pip.run_pip([*pip.FLAGS, *of_it, "--target", str(place), "-r", str(ROOT / lock)], f"fetching {lock}")
+        pip.run_pip([*pip.FLAGS, *of_it(python), "--target", str(place), "-r", str(ROOT / lock)], f"fetching {lock}")
 
 
 def copied(tree: Path) -> Path:
@@ -165,3 +181,30 @@ def test_zig_of_another_machine_makes_the_same_machine_code(root, trees):
         made = (own / f"{number}.o").read_bytes()
         print(f"{file}: sha256 {hashlib.sha256(made).hexdigest()}")
         assert (other / f"{number}.o").read_bytes() == made, file
+
+
+@pytest.fixture(scope="module")
+def with_torch(root, tmp_path_factory) -> Root:
+    """The same with a locked torch of that machine and our operators' library, of one GPU's code."""
+    pinned = render.pins()["torch"]
+    version, row = pinned["earlier"][-1], f"{python_of(root)} {OTHER}"
+    if row not in locked_torch.known()[version]:
+        pytest.skip(f"locks/torch.json has no torch {version} for Python {row}")
+    scratch = tmp_path_factory.mktemp("torch")
+    lock = f"torch==={version} --hash=sha256:{locked_torch.known()[version][row]}\n"
+    needs = wanted.lock_of(locked_torch.NEEDS).read_text(encoding="utf-8")
+    (scratch / "lock.txt").write_text(lock + needs, encoding="utf-8")
+    site = ["--target", str(root.place / "site"), "-r", str(scratch / "lock.txt")]
+    pip.run_pip([*pip.FLAGS, *of_it(python_of(root)), *site], f"fetching torch {version} of {OTHER}")
+    target = next(target for target in TABLE.targets.values() if target.release and target.machine == OTHER)
+    wheel = built(target, scratch, ops="rms_norm,quantize_4bit,dequantize_4bit", archs="80")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(root.place / "site")
+    return root
+
+
+def test_refusals_of_another_machine_keep_their_class_and_nothing_else(with_torch):
+    """torch's exception goes through frames that zig compiled for that machine."""
+    program = (ROOT / "tests/python/refusals_program.py").read_text(encoding="utf-8")
+    done = with_torch.run("python3", "-W", "ignore", "-c", program, PYTHONPATH="/site")
+    assert done.returncode == 0, done.stdout + done.stderr

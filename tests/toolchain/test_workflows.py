@@ -48,6 +48,16 @@ def test_the_oldest_torch_is_that_of_the_extra_and_of_the_recorded_names():
     assert f"--torch torch=={oldest} tests/python tests/ops tests/doctor\n" in MADE[".github/workflows/oldest.yml"]
 
 
+def test_the_earlier_torches_are_locked_and_on_both_sides_of_the_shim():
+    first, second = render.pins()["torch"]["earlier"]
+    assert f'torch: ["{first}", "{second}"]\n' in MADE[".github/workflows/earlier.yml"]
+    assert {first, second} <= set(json.loads((ROOT / "locks/torch.json").read_text()))
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    last, begins = (number.rpartition(".")[0] for number in (first, second))
+    assert f"Where torch lacks them (2.4 to {last}," in page
+    assert f"Strings and lists need the shim of torch {begins};" in page
+
+
 # Jobs that may write anything at all: a release, PyPI's trusted publishing, the pages.
 WRITING = {"release.yml": ["publish", "pypi"], "docs.yml": ["publish"]}
 

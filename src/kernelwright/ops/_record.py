@@ -24,6 +24,21 @@ class Backward:
     backward: Callable[..., Any]
 
 
+SUM = "sum"
+
+
+@dataclass(frozen=True)
+class Split:
+    """A way to make several calls of one, of parts of its tensors."""
+
+    arguments: Mapping[str, int]
+    """The dimension that each tensor is split along; others are the same in all calls."""
+    results: tuple[int | str | None, ...]
+    """The same of each result: None is the same of all calls, SUM the sum of theirs."""
+    units: int = 0
+    """Not 0: so many things that may not be cut, as heads that share keys; parts are equal and have whole ones."""
+
+
 @dataclass(frozen=True)
 class Overload:
     """One schema of an operator.
@@ -45,8 +60,9 @@ class Overload:
     backward: Backward | None = None
     """None: gradients cannot be asked for, and asking is refused."""
     terms: Callable[..., tuple[Any, ...]] | None = None
-    """For each output how large the terms are that it is a sum of, element by element: float32 errs in proportion to
-    those, and a difference of two large ones may be small. None: errors are in proportion to the outputs themselves."""
+    """For each output (of an overload without, for each tensor that it writes to) how large the terms are that it is a
+    sum of, element by element: float32 errs in proportion to those, and a difference of two large ones may be small.
+    None: errors are in proportion to the outputs themselves."""
     fixed: tuple[str, ...] = ()
     """Tensors whose element type is the operator's own, whatever that of the others: codes, scales. No gradients are
     taken by them, and the reference takes them in float64 too, which has their values exactly."""
@@ -57,6 +73,9 @@ class Overload:
     """Results that are sums over those rows, by place."""
     elementwise: bool = False
     """Columns are computed each by itself, too."""
+    splits: Callable[..., tuple[Split, ...]] | None = None
+    """Where not rows but other dimensions are computed each by itself: the ways to split a call, of the schema's
+    arguments with shapes instead of tensors. What torch may do is as with `rows`."""
     autocast: bool = False
     """Within autocast: computes in its type, as torch's linear layers do. Tensors of `fixed` stay as they are."""
     overflows_on_gpu: bool = False
@@ -128,6 +147,8 @@ class Op:
     flop_formula: Callable[..., int] | None = None
     """What torch's FlopCounterMode counts of a call, from the shapes of its arguments and `out_shape`: products alone,
     as of torch's own operators."""
+    flops_by_values: bool = False
+    """`flop_formula` is given tensors instead of shapes, and results as `out_val`: it reads lengths of sequences."""
 
     roles: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: {"small": (3, 33), "aligned": (3, 64)})
     """Shapes of cases that tests of all operators ask for, of which each overload has at least one: "small", a call of
@@ -159,7 +180,19 @@ class Op:
 
     def allowed(self, overload: str, arguments: Sequence[Any], expected: Sequence[Any], dtypes: Sequence[Any]) -> Any:
         """How far each output may be from `expected`, the reference's for these arguments; all in float64."""
-        terms = self.overload(overload).terms
+        return self._bounds(self.overload(overload).terms, arguments, expected, dtypes)
+
+    def allowed_in_place(
+        self, overload: str, arguments: Sequence[Any], expected: Sequence[Any], dtypes: Sequence[Any]
+    ) -> Any:
+        """The same of each tensor that is written to; `arguments` are as they were before."""
+        chosen = self.overload(overload)
+        terms = chosen.terms if chosen.schema.endswith("-> ()") else None
+        return self._bounds(terms, arguments, expected, dtypes)
+
+    def _bounds(
+        self, terms: Callable[..., Any] | None, arguments: Sequence[Any], expected: Sequence[Any], dtypes: Sequence[Any]
+    ) -> Any:
         sizes = terms(*arguments) if terms else [0.0] * len(expected)
         for tensor, dtype, size in zip(expected, dtypes, sizes, strict=True):
             tolerance = self.tolerances[str(dtype).partition(".")[2]]

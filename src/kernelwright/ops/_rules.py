@@ -24,7 +24,7 @@ def count_flops(op: Op, packet: Any) -> None:
     from torch.utils.flop_counter import flop_registry, register_flop_formula
 
     if op.flop_formula and packet not in flop_registry:
-        register_flop_formula(packet)(op.flop_formula)
+        register_flop_formula(packet, get_raw=op.flops_by_values)(op.flop_formula)
 
 
 def _lowered(torch: Any, target: Any, overload: Overload, schema: Schema, kind: str) -> Callable[..., Any]:

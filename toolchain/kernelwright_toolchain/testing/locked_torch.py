@@ -2,8 +2,9 @@
 """locks/torch.json: the sha256 of torch's own builds for CPUs, by version, Python and machine.
 
 They are no packages of PyPI's, so no lock of pip's has them; the rows come from the files and from what others have
-published of them. A row that is not there is not locked: what the index gives is then hashed when it is installed.
-`./kw lock` fills such rows where an index with these builds is named, as each week's workflow `lock` does.
+published of them. Earlier releases, which a workflow tests too (workflows/pins.toml), are PyPI's, on the machine for
+which those are builds for CPUs. A row that is not there is not locked: what the index gives is then hashed when it is
+installed. `./kw lock` fills such rows where an index with these builds is named, as each week's workflow `lock` does.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from kernelwright_toolchain.locking.wanted import Wanted, group, lock_of, wanted
 from kernelwright_toolchain.project import project
 from kernelwright_toolchain.providers.pip import sha256_of
 from kernelwright_toolchain.targets import Table
+from kernelwright_toolchain.workflows import render
 
 TABLE = "locks/torch.json"
 NEEDS = "torch-needs"  # the dependency group of all that torch needs besides
@@ -38,34 +40,51 @@ def _version() -> str:
     return f"{group('torch')[0].partition('==')[2]}+cpu"
 
 
-def _wanted(table: Table) -> Wanted:
-    """The builds for CPUs, on every Python and machine that the other locks are for."""
+def _wanted(table: Table) -> dict[str, Wanted]:
+    """By version, the builds for CPUs on every Python that the other locks are for, and their machines."""
     needs = next(lock for lock in wanted(table) if lock.path == f"locks/{NEEDS}.txt")
-    return Wanted(TABLE, (f"torch=={_version()}",), needs.pythons, needs.machines, needs.glibc, closure=False)
+    pinned = render.pins()["torch"]
+    # `===`: PyTorch's own index calls its builds `2.10.0+cpu`, which are others.
+    asked = {_version(): (f"torch=={_version()}", needs.machines)}
+    asked |= {version: (f"torch==={version}", (pinned["machine"],)) for version in pinned["earlier"]}
+    return {
+        version: Wanted(TABLE, (requirement,), needs.pythons, machines, needs.glibc, closure=False)
+        for version, (requirement, machines) in asked.items()
+    }
+
+
+def _places(lock: Wanted) -> list[tuple[str, str]]:
+    return [(python, machine) for python in lock.pythons for machine in lock.machines]
 
 
 def unlocked(table: Table) -> list[str]:
     """The rows that are not there."""
-    places, rows = _wanted(table), known().get(_version(), {})
-    names = [f"{python} {machine}" for python in places.pythons for machine in places.machines]
-    return [f"{TABLE}: not locked: torch {_version()} for Python {name}" for name in names if name not in rows]
+    return [
+        f"{TABLE}: not locked: torch {version} for Python {python} {machine}"
+        for version, lock in _wanted(table).items()
+        for python, machine in _places(lock)
+        if f"{python} {machine}" not in known().get(version, {})
+    ]
 
 
 def text(table: Table) -> str:
     """The whole file, with the rows that the index has and the file had not; ProvisionError if it has another file."""
-    places, rows = _wanted(table), dict(known().get(_version(), {}))
-    for python in places.pythons:
-        for machine in places.machines:
-            try:
-                (item,) = resolve.ask(places, (python, machine), places.requirements)
-            except ProvisionError as error:
-                print(f"not locked: {str(error).splitlines()[0]}", file=sys.stderr)  # `lock --check` tells of it too
-                continue
-            digest = sha256_of(item) or ""
-            name = f"{python} {machine}"
-            if rows.setdefault(name, digest) != digest or not digest:
-                raise ProvisionError(_another(_version(), name, digest, rows[name]))
-    return json.dumps({_version(): rows}, indent=1, sort_keys=True) + "\n"
+    made = {version: _rows(version, lock) for version, lock in _wanted(table).items()}
+    return json.dumps(made, indent=1, sort_keys=True) + "\n"
+
+
+def _rows(version: str, lock: Wanted) -> dict[str, str]:
+    rows = dict(known().get(version, {}))
+    for place in _places(lock):
+        try:
+            (item,) = resolve.ask(lock, place, lock.requirements)
+        except ProvisionError as error:
+            print(f"not locked: {str(error).splitlines()[0]}", file=sys.stderr)  # `lock --check` tells of it too
+            continue
+        digest, name = sha256_of(item) or "", " ".join(place)
+        if rows.setdefault(name, digest) != digest or not digest:
+            raise ProvisionError(_another(version, name, digest, rows[name]))
+    return rows
 
 
 def _another(version: str, name: str, digest: str, locked: str) -> str:

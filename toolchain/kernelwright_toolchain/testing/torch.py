@@ -93,7 +93,7 @@ def _pinned(spec: str, items: list[dict[str, Any]]) -> Torch:
     total = sum(size_of(item["download_info"]["url"]) for item in items)
     own = next(item for item in items if _name(item) == "torch")
     version = own["metadata"]["version"]
-    locked = locked_torch.lock(version, sha256_of(own) or "") if spec == group("torch")[0] else ""
+    locked = locked_torch.lock(version, sha256_of(own) or "")
     kind = "a build for GPUs" if for_gpus(items) else "a build for CPUs"
     about = f"torch {version}, {kind}: {len(items)} packages, {total / 1e6:,.0f} MB to fetch"
     said = f"{about}, {'locked' if locked else 'not locked: hashed as the index gives it'}"

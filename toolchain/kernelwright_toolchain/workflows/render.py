@@ -43,6 +43,7 @@ def _values(table: Table) -> dict[str, str]:
         "micromamba": micromamba["version"],
         "micromamba's sha256": micromamba[released[reference.hosts["pip"][0]].machine],
         "oldest torch": pinned["torch"]["oldest"],
+        "earlier torches": json.dumps(pinned["torch"]["earlier"]),
         "oldest torch's runner": runners[pinned["torch"]["machine"]]["label"],
         "runner": builder["label"],
         "second runner": builder["second"],

@@ -195,7 +195,9 @@ def backward_terms(
     p, found = softmax(s, sinks)
     size = dout.abs()
     dp = torch.matmul(size, every_v.abs().transpose(-1, -2))
-    delta = (size * torch.matmul(p, every_v.abs())).sum(-1, keepdim=True)
+    values = torch.matmul(p, every_v.abs())
+    values = torch.where(values.isnan(), out.abs(), values)  # the sum is made of `out`, which may be of other values
+    delta = (size * values).sum(-1, keepdim=True)
     ds = p * (dp + delta) * abs(options[0])
 
     def summed(values: Tensor) -> Tensor:

@@ -46,7 +46,7 @@ _FORMS: tuple[tuple[tuple[int, ...], Mapping[str, Any]], ...] = (
     ((2, 0, 3, 16), {"kv_heads": 0}),
 )  # fmt: skip
 _DTYPES = ("float32", "float16", "bfloat16")
-_OVERLOADS = ("default", "pair")
+_OVERLOADS = ("default", "pair", "x_", "pair_")
 ROLES = {"small": (2, 3, 5, 30), "aligned": (2, 4, 3, 64)}
 CASES = tuple(
     Case(overload, shape, dtype, more) for overload in _OVERLOADS for shape, more in _FORMS for dtype in _DTYPES
@@ -85,14 +85,14 @@ def make(case: Case, device: Any, generator: Any) -> tuple[Any, ...]:
         drawn = torch.randint(-2, first[0] + 2, shape, generator=generator, device=device)
         positions = drawn.to(torch.int32)
     q = draw(heads)
-    given = (q, draw(options["kv_heads"])) if case.overload == "pair" else (q,)
+    given = (q, draw(options["kv_heads"])) if case.overload.startswith("pair") else (q,)
     last = rotary, options.get("interleaved", False), options.get("inverse", False)
     return *given, angles.cos().to(kind), angles.sin().to(kind), positions, *last
 
 
 def _elements(case: Case) -> int:
     batch, heads, rows, d = case.shape
-    return batch * rows * d * (heads + (case.options["kv_heads"] if case.overload == "pair" else 0))
+    return batch * rows * d * (heads + (case.options["kv_heads"] if case.overload.startswith("pair") else 0))
 
 
 def traffic(case: Case) -> int:

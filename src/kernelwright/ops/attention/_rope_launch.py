@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import InvalidArgument
 from kernelwright.ops._handles import handles
-from kernelwright.ops._tensors import placement, refuse_freed, require_dtype
+from kernelwright.ops._tensors import (
+    placement,
+    reaches,
+    refuse_freed,
+    refuse_inference,
+    refuse_overlap,
+    require_dtype,
+    span,
+)
 from kernelwright.ops.attention import _rope_reference as reference
 from kernelwright.ops.attention._checks import FLOATS
 from kernelwright.ops.attention._launch import adjacent
@@ -132,6 +140,27 @@ def fake_pair(
     return torch.empty_like(x), torch.empty_like(k)
 
 
+def _writable(**tensors: Tensor) -> None:
+    for name, tensor in tensors.items():
+        refuse_inference(NAME, name, tensor)
+        refuse_overlap(NAME, name, tensor)
+
+
+def fake_x_(
+    x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, rotary_dim: int, interleaved: bool, inverse: bool
+) -> None:
+    check(x, cos, sin, positions, rotary_dim, interleaved, inverse)
+    _writable(x=x)
+
+
+def fake_pair_(
+    x: Tensor, k: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, rotary_dim: int, interleaved: bool,
+    inverse: bool,
+) -> None:  # fmt: skip
+    check_pair(x, k, cos, sin, positions, rotary_dim, interleaved, inverse)
+    _writable(x=x, k=k)
+
+
 # --- the implementations ----------------------------------------------------------
 
 
@@ -209,5 +238,86 @@ def bind_pair(library: Library, key: str) -> Callable[..., tuple[Tensor, ...]]:
         check_pair(x, k, *options)
         refuse_freed(NAME, x=x, k=k, cos=options[0], sin=options[1], positions=options[2])
         return reference.pair(x, k, *options) if x.dtype == torch.float64 else run((x, k), options)
+
+    return rope
+
+
+# --- in place ---------------------------------------------------------------------
+
+
+def _between(x: Tensor, k: Tensor) -> bool:
+    """Whether k's heads lie beside x's in each row of one tensor, as in the product that has both."""
+    if any(x.stride(dim) != k.stride(dim) for dim in (0, 2)):
+        return False
+    first, second = (x, k) if x.data_ptr() < k.data_ptr() else (k, x)
+    of_first, of_second = ((t.shape[1] - 1) * t.stride(1) + t.shape[3] for t in (first, second))
+    away = (second.data_ptr() - first.data_ptr()) // x.element_size()
+    steps = sorted((x.stride(dim), x.shape[dim]) for dim in (0, 2) if x.shape[dim] > 1)
+    end = away + of_second
+    within = all(end <= step for step, _ in steps)
+    return of_first <= away and within and (len(steps) < 2 or steps[0][0] * steps[0][1] <= steps[1][0])
+
+
+def _alone(given: tuple[Tensor, ...]) -> bool:
+    """Whether a kernel may write to each where it reads it."""
+    if any(adjacent(x) is not x for x in given):
+        return False
+    x, k = given if len(given) == 2 else (given[0], None)
+    return k is None or not (x.numel() and k.numel()) or not reaches(k, *span(x)) or _between(x, k)
+
+
+def _apart(given: tuple[Tensor, ...], options: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The options, with copies of tensors that share memory with what is written."""
+    import torch
+
+    places = [span(x) for x in given if x.numel()]
+
+    def own(value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and value.numel() and any(reaches(value, *at) for at in places):
+            return value.clone()
+        return value
+
+    return tuple(map(own, options))
+
+
+def _writer(
+    library: Library, key: str, by_torch: Callable[..., Any]
+) -> Callable[[tuple[Tensor, ...], tuple[Any, ...]], None]:
+    import torch
+
+    call, run, written = _caller(library, key), _runner(library, key), torch.autograd.graph.increment_version
+
+    def write(given: tuple[Tensor, ...], options: tuple[Any, ...]) -> None:
+        options = _apart(given, options)
+        if given[0].dtype != torch.float64 and _alone(given):
+            call(given, given, options)
+            for x in given:
+                written(x)
+            return
+        found = by_torch(*given, *options) if given[0].dtype == torch.float64 else run(given, options)
+        for x, turned in zip(given, found if isinstance(found, tuple) else (found,), strict=True):
+            x.copy_(turned)
+
+    return write
+
+
+def bind_x_(library: Library, key: str) -> Callable[..., None]:
+    write = _writer(library, key, reference.rope)
+
+    def rope(x: Tensor, *options: Any) -> None:
+        fake_x_(x, *options)
+        refuse_freed(NAME, x=x, cos=options[0], sin=options[1], positions=options[2])
+        write((x,), options)
+
+    return rope
+
+
+def bind_pair_(library: Library, key: str) -> Callable[..., None]:
+    write = _writer(library, key, reference.pair)
+
+    def rope(x: Tensor, k: Tensor, *options: Any) -> None:
+        fake_pair_(x, k, *options)
+        refuse_freed(NAME, x=x, k=k, cos=options[0], sin=options[1], positions=options[2])
+        write((x, k), options)
 
     return rope

@@ -80,3 +80,18 @@ def terms(x: Tensor, *options: object) -> tuple[Tensor]:
 
 def terms_of_pair(x: Tensor, k: Tensor, *options: object) -> tuple[Tensor, Tensor]:
     return *terms(x, *options), *terms(k, *options)
+
+
+def x_(
+    x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, rotary_dim: int, interleaved: bool, inverse: bool
+) -> None:
+    x.copy_(rope(x, cos, sin, positions, rotary_dim, interleaved, inverse))
+
+
+def pair_(
+    x: Tensor, k: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, rotary_dim: int, interleaved: bool,
+    inverse: bool,
+) -> None:  # fmt: skip
+    found = pair(x, k, cos, sin, positions, rotary_dim, interleaved, inverse)
+    for tensor, turned_one in zip((x, k), found, strict=True):
+        tensor.copy_(turned_one)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from kernelwright.ops._calls import calls
 from kernelwright.ops._record import Backward, Op, Overload
 from kernelwright.ops.attention import _cases as cases
+from kernelwright.ops.attention import _flops as count
 from kernelwright.ops.attention import _launch as kernels
 from kernelwright.ops.attention import _reference as reference
+from kernelwright.ops.attention import _splits as splits
 from kernelwright.ops.attention._checks import IN_PYTHON
 
 if TYPE_CHECKING:
@@ -104,6 +106,7 @@ OP = Op(
             reference=reference.attention,
             in_python=IN_PYTHON,
             backward=Backward(kernels.save, kernels.gradients),
+            splits=splits.attention,
             terms=reference.terms,
             fixed=("mask", "sinks", "alibi_slopes"),
         ),
@@ -116,6 +119,7 @@ OP = Op(
             reference=reference.backward,
             overflows_on_gpu=True,
             in_python=IN_PYTHON,
+            splits=splits.backward,
             terms=reference.backward_terms,
             fixed=("lse", "mask", "sinks", "alibi_slopes"),
         ),
@@ -129,5 +133,6 @@ OP = Op(
     tolerances=cases.TOLERANCES,
     selfcheck=cases.selfcheck,
     torch_on_gpu=("float32",),
+    flop_formula=count.attention,
     eager=cases.EAGER,
 )

@@ -10,6 +10,8 @@ from kernelwright.ops._record import Op, Overload
 from kernelwright.ops.attention import _decode_cases as cases
 from kernelwright.ops.attention import _decode_launch as kernels
 from kernelwright.ops.attention import _decode_reference as reference
+from kernelwright.ops.attention import _flops as count
+from kernelwright.ops.attention import _splits as splits
 from kernelwright.ops.attention._checks import IN_PYTHON
 
 if TYPE_CHECKING:
@@ -84,6 +86,7 @@ OP = Op(
             reference=reference.decode,
             in_python=IN_PYTHON,
             reads_on_host=True,
+            splits=splits.decode,
             terms=reference.terms,
             fixed=_FIXED,
         ),
@@ -97,6 +100,7 @@ OP = Op(
             reference=reference.append,
             in_python=IN_PYTHON,
             reads_on_host=True,
+            splits=splits.append,
             terms=reference.terms_of_append,
             fixed=_FIXED,
         ),
@@ -110,5 +114,7 @@ OP = Op(
     tolerances=cases.TOLERANCES,
     selfcheck=cases.selfcheck,
     torch_on_gpu=("float32",),
+    flop_formula=count.decode,
+    flops_by_values=True,
     eager=cases.EAGER,
 )

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from kernelwright.ops._calls import calls
 from kernelwright.ops._record import Backward, Op, Overload
 from kernelwright.ops.attention import _cases
+from kernelwright.ops.attention import _flops as count
 from kernelwright.ops.attention import _reference as reference
+from kernelwright.ops.attention import _splits as splits
 from kernelwright.ops.attention import _varlen as varlen
 from kernelwright.ops.attention import _varlen_cases as cases
 from kernelwright.ops.attention._checks import IN_PYTHON
@@ -97,6 +99,7 @@ OP = Op(
             in_python=IN_PYTHON,
             reads_on_host=True,
             backward=Backward(varlen.save, varlen.gradients),
+            splits=splits.varlen,
             terms=varlen.terms,
             fixed=_FIXED,
         ),
@@ -110,6 +113,7 @@ OP = Op(
             overflows_on_gpu=True,
             in_python=IN_PYTHON,
             reads_on_host=True,
+            splits=splits.varlen_backward,
             terms=varlen.backward_terms,
             fixed=("lse", *_FIXED),
         ),
@@ -123,4 +127,6 @@ OP = Op(
     tolerances=_cases.TOLERANCES,
     selfcheck=cases.selfcheck,
     torch_on_gpu=("float32",),
+    flop_formula=count.varlen,
+    flops_by_values=True,
 )

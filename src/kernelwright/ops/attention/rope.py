@@ -11,6 +11,7 @@ from kernelwright.ops._record import Backward, Op, Overload
 from kernelwright.ops.attention import _rope_cases as cases
 from kernelwright.ops.attention import _rope_launch as kernels
 from kernelwright.ops.attention import _rope_reference as reference
+from kernelwright.ops.attention import _splits as splits
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -53,6 +54,7 @@ def rope(
     seq_dim: int = -2,
     interleaved: bool = False,
     inverse: bool = False,
+    inplace: bool = False,
 ) -> Any:
     """Rotary position embeddings: turns pairs (a, b) of a row's first elements by the angle of the row's place, to
     `(a * cos - b * sin, b * cos + a * sin)`.
@@ -70,6 +72,7 @@ def rope(
     seq_dim      -3: x and k are [batch, rows, heads, d]
     interleaved  pairs are neighbours (GPT-J), else the first half of the elements and the second (GPT-NeoX, Llama)
     inverse      turn back
+    inplace      write the results into x and k, which are returned. No gradients are recorded then.
 
     Returns the turned x, or the pair (x, k) with k; in memory their dimensions are in the order of the arguments'.
     Differentiable in x and k.
@@ -80,6 +83,9 @@ def rope(
     given = [x] if k is None else [x, k]
     seen = [_exchanged(t) for t in given] if rows_first else given
     options = cos, sin, positions, _turning(x, cos) if rotary_dim is None else rotary_dim, interleaved, inverse
+    if inplace:
+        calls.rope.x_(*seen, *options) if k is None else calls.rope.pair_(*seen, *options)
+        return x if k is None else (x, k)
     found = [calls.rope.default(*seen, *options)] if k is None else calls.rope.pair(*seen, *options)
     if rows_first:
         found = [_exchanged(t) for t in found]
@@ -122,6 +128,7 @@ OP = Op(
             backward=Backward(_saver(1), _gradient),
             terms=reference.terms,
             fixed=_FIXED,
+            splits=splits.rope,
         ),
         Overload(
             name="pair",
@@ -132,6 +139,27 @@ OP = Op(
             backward=Backward(_saver(2), _gradients_of_pair),
             terms=reference.terms_of_pair,
             fixed=_FIXED,
+            splits=splits.rope_pair,
+        ),
+        Overload(
+            name="x_",
+            schema=f"(Tensor(a!) x, {_OPTIONS}) -> ()",
+            bind=kernels.bind_x_,
+            fake=kernels.fake_x_,
+            reference=reference.x_,
+            terms=reference.terms,
+            fixed=_FIXED,
+            splits=splits.rope_written,
+        ),
+        Overload(
+            name="pair_",
+            schema=f"(Tensor(a!) x, Tensor(b!) k, {_OPTIONS}) -> ()",
+            bind=kernels.bind_pair_,
+            fake=kernels.fake_pair_,
+            reference=reference.pair_,
+            terms=reference.terms_of_pair,
+            fixed=_FIXED,
+            splits=splits.rope_pair_written,
         ),
     ),
     cases=cases.CASES,

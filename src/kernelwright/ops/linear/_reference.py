@@ -30,8 +30,9 @@ def activated(z: Tensor, activation: str | None) -> Tensor:
 
 
 def matrix(tensor: Tensor) -> Tensor:
-    """All dimensions but the last as one; -1 would be ambiguous where there are no elements."""
-    return tensor.flatten(0, -2) if tensor.dim() > 1 else tensor.unsqueeze(0)
+    """All dimensions but the last as one. -1 would be ambiguous where there are no elements, and flatten() has no rule
+    for batches of gradients."""
+    return tensor.reshape(math.prod(tensor.shape[:-1]), tensor.shape[-1])
 
 
 def _activate(y: Tensor, activation: str) -> None:
