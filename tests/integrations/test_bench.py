@@ -12,8 +12,8 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from kernelwright.bench._shapes import SHAPES
-from kernelwright.bench.transformers import _plot, _report
-from kernelwright.bench.transformers._asked import QUICK, STEPS, WAYS, Asked
+from kernelwright.bench.transformers import _goals, _plot, _report
+from kernelwright.bench.transformers._asked import BRIEF, QUICK, STEPS, WAYS, Asked, steps_of
 
 TINY = SHAPES["llama-tiny-like"]
 
@@ -50,7 +50,7 @@ def test_all_of_it_on_a_tiny_model(bnb, transformers, peft, accelerate, tmp_path
         for step in {"train-2x16", "tune-2x16"} & measured.keys():
             assert measured[step]["last_loss"] < measured[step]["loss"]
     assert abs(ways["fused"]["tune-2x16"]["loss"] - ways["bf16"]["tune-2x16"]["loss"]) < 0.02
-    # Scales that are quantized too keep products apart; what goes is between them.
+    # Products that are one, and what lies between products.
     assert ways["optimize"]["eager-1"]["operators"] < ways["quantizer"]["eager-1"]["operators"]
     assert "| tokens/s, eager, batch 1 |" in done.stdout
     drawn = ET.parse(tmp_path / "found.svg").getroot()  # noqa: S314 - our own file
@@ -128,6 +128,25 @@ def test_the_table_and_the_line():
     assert _report.share(about, ways) == ""
     bars = list(ET.fromstring(_plot.svg(about, ways)).iter("{http://www.w3.org/2000/svg}rect"))  # noqa: S314
     assert {bar.get("fill") for bar in bars[1:]} == {_plot.COLORS["bf16"]}
+
+
+def test_goals_are_judged_by_figures_of_the_same_run():
+    ways = {"bf16": made_up(10.0), "bitsandbytes": made_up(5.0), "quantizer": made_up(5.5), "optimize": made_up(12.0)}
+    found = {(line["way"], line["step"], line["key"], line["than"]): line for line in _goals.judged(BRIEF, ways)}
+    assert len(found) == len(_goals.GOALS)
+    eager = found["optimize", "eager-1", "tokens_per_second", "bitsandbytes"]
+    assert (eager["found"], eager["other"], eager["times"], eager["met"]) == (12.0, 5.0, 2.4, True)
+    assert found["optimize", "eager-1", "tokens_per_second", "bf16"]["met"] is False
+    assert found["optimize", "prefill-256", "ms", "bf16"]["times"] == pytest.approx(1.2)  # less time is better
+    assert found["quantizer", "train-1x512", "ms", "bitsandbytes"]["times"] == pytest.approx(1.1)
+    assert found["optimize", "train-1x512", "peak_bytes", "bitsandbytes"]["met"] is True
+    assert found["under", "eager-8", "tokens_per_second", "bitsandbytes"]["met"] is None
+    assert "| optimize, eager-1, tokens/s | 12 | bf16 10 | 1.20 | 1.50 | NOT MET |" in _goals.table(BRIEF, ways)
+    for goal in _goals.GOALS:  # each is measured of both ways
+        for way in (goal.way, goal.than):
+            assert goal.step in _goals.STEPS[way]
+            assert goal.step in steps_of(way, tuple(STEPS))
+    assert _goals.STEPS.keys() == WAYS.keys()
 
 
 def test_every_way_has_a_color_and_a_request_survives_json():
