@@ -104,6 +104,7 @@ CAUSES = (
                 2,
             ),
             sign(r"version '?lib(cu|nv|nccl)\S* not found"),
+            sign(r"\bdnn library is not found\b"),
             sign(r"looks like your ld_library_path contains incompatible version"),
             sign(r"\bmay need (a )?newer version of (the )?(nvjitlink|nvrtc|nvvm|cu\w+)\b"),
         ),

@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING
 
 from kernelwright.doctor.explain.cures import _ways
 from kernelwright.doctor.explain.cures._cure import Cure, of
+from kernelwright.doctor.explain.cures.torches import mmcv
 
 if TYPE_CHECKING:
     from kernelwright.doctor.explain.said import Said
 
 _IF_NOT = "command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ] || "
-_OWN_MOST = (
-    'V="$(grep -oE \'gcc versions later than [0-9]+\' "$(dirname "$(readlink -f '
-    '"$(command -v nvcc)")")/../include/crt/host_config.h" '
-    "| grep -oE '[0-9]+$')\" && sudo apt-get install -y g++-$V && export CUDAHOSTCXX=g++-$V NVCC_CCBIN=g++-$V"
-)
 
 
 @of("KW-040")
@@ -26,7 +22,15 @@ def no_nvcc(said: Said) -> Cure | None:
     there = said.finds(r"(/usr/local/cuda(?:-\d+\.\d+)?|/opt/cuda)(?=[\s/:'\"]|$)")
     if there and said.has(r"toolkit found at|found cuda"):
         return Cure(_ways.use(there[1]), "Then delete the build directory, and build again.")
-    cure = _ways.toolkit(said, said.torch_cuda if said.torch_cuda and _ways.number(said.torch_cuda)[0] > 11 else "")
+    of_rust = said.finds(r"CUDA(?: Toolkit)?\\{1,2}v(\d+\.\d+)|release (\d+\.\d+), V") if said.windows else None
+    if of_rust and said.has(r"bindgen_cuda|cudarc|candle|\bcargo\b"):
+        place = f"C:\\Program Files\\NVIDIA GPU Computing Toolkit\\CUDA\\v{of_rust[1] or of_rust[2]}"
+        return Cure(f'setx CUDA_PATH "{place}"', "Then a new prompt, which has it; the toolkit is there.")
+    of_torch = said.has(r"cpp_extension|cudaextension|torch/utils|torch\.utils|\btorch\.__version__|flash[-_]attn")
+    if said.machine is None and of_torch and not said.torch_cuda and not said.jetson:
+        cure = _ways.toolkit_of_torch(said)
+    else:
+        cure = _ways.toolkit(said, said.torch_cuda)
     if said.machine is None and cure.command.startswith("sudo apt-get"):
         return Cure(f"{_IF_NOT}{cure.command}", f"Where it is there already it is taken. {cure.then}")
     return cure
@@ -37,12 +41,17 @@ def other_release(said: Said) -> Cure | None:
     named = said.finds(r"running this\s+command again with PATH=(/[\w./-]+/bin):\$PATH")
     if named and ".." not in named[1]:
         return Cure(f"export PATH={named[1]}:$PATH", "nvcc is not on PATH. Then delete the build directory.")
+    if said.shows(r"\bptxas\b"):
+        return _older_ptxas(said)
     if said.has(r"only supported on cuda|requires cuda"):
         return _ways.toolkit(said, said.torch_cuda or _ways.newest())
     if not said.torch_cuda:
         return None
     cure = _ways.toolkit(said, said.torch_cuda)
     own, asked = said.toolkit, said.torch_cuda
+    if own and own != asked and said.has(r"pip-build-env") and said.has(rf"\+{_ways.label(own)}\b"):
+        then = f"pip's own environment for the build fetched a torch of CUDA {asked}; that here is of nvcc's {own}."
+        return Cure(_ways.pip(said, f"install --no-build-isolation {said.project or '-e .'}"), then)
     other = (
         f" Or torch for the nvcc that is here: {_ways.torch(said, own)}." if own and _ways.number(own)[0] > 11 else ""
     )
@@ -54,6 +63,20 @@ def other_release(said: Said) -> Cure | None:
     return Cure(
         cure.command, f"torch is of CUDA {asked}.{other}{skip} Delete the build directory, which remembers the other."
     )
+
+
+def _older_ptxas(said: Said) -> Cure:
+    """XLA takes the one of a package; other programs that of a toolkit of the PTX's release."""
+    if said.has(r"\bjax|\bxla\b|xla_|tensorflow") and not said.windows:
+        return _ways.newer_ptxas(said)
+    wanted = said.shows(r"unsupported \.version (\d+\.\d+)")
+    cure = _ways.toolkit(said, _ways.of_ptx(wanted[1]) if wanted else _ways.newest(), newer=True)
+    own = (
+        " && export TRITON_PTXAS_PATH=$CUDA_HOME/bin/ptxas"
+        if said.has("triton") and "CUDA_HOME" in cure.command
+        else ""
+    )
+    return Cure(f"{cure.command}{own}", f"Its ptxas has to come first on PATH. {cure.then}")
 
 
 def _most(said: Said) -> str:
@@ -83,7 +106,7 @@ def gcc_too_new(said: Said) -> Cure | None:
     most = _most(said)
     if most:
         return _ways.gcc(said, most)
-    return Cure(_OWN_MOST, "The newest that this nvcc's own header allows; and take -allow-unsupported-compiler away.")
+    return _ways.gcc_by_header(said)
 
 
 _HEADERS = (
@@ -98,14 +121,26 @@ _HEADERS = (
 @of("KW-045")
 def part_missing(said: Said) -> Cure | None:
     """A header or library of a package of its own, or of the toolkit, which has to be there and be named."""
+    return _of_compiler(said) or _of_package(said) or _of_toolkit(said)
+
+
+def _of_compiler(said: Said) -> Cure | None:
+    """What compilers that run within a program want."""
     if said.has(r"\bnvvm\b|libnvvm"):
         by_conda = 'conda install -y -c conda-forge cuda-nvcc cuda-nvrtc "cuda-version>=12"'
         by_pip = _ways.pip(said, 'install --upgrade "numba-cuda[cu12]"')
         return Cure(by_conda if said.conda else by_pip, "NVVM is the part of a toolkit that numba compiles with.")
+    if said.has(r"nvrtc|\bcupy|jitify") and said.shows(r"open source file|\.h\b|cuda_(path|home)"):
+        return _headers_of_nvrtc(said)
     if said.has(r"libdevice|no supported gpu compute|ptxas was searched|(couldn'?t|cannot|can'?t) .{0,30}ptxas"):
         place = "export XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/local/cuda"
         fix = f"{_ways.pip(said, 'install nvidia-cuda-nvcc-cu12')} && {place}"
         return Cure(fix, "Where a toolkit is elsewhere, its directory.")
+    return None
+
+
+def _of_package(said: Said) -> Cure | None:
+    """What is no part of the toolkit's own package."""
     if (
         said.has(r"nvtoolsext")
         and said.has(r"cmake")
@@ -121,7 +156,19 @@ def part_missing(said: Said) -> Cure | None:
         dashed = (said.toolkit or said.torch_cuda or _ways.newest()).replace(".", "-")
         apt = f"{own[0]}-{dashed}" if own[0] == "cuda-nvtx" else own[0]
         return Cure(f"sudo apt-get update && sudo apt-get install -y {apt}", then)
-    return _of_toolkit(said)
+    return None
+
+
+def _headers_of_nvrtc(said: Said) -> Cure:
+    """What compiles while it runs looks for the headers where CUDA_PATH says."""
+    cure = _ways.toolkit(said, said.toolkit or said.torch_cuda)
+    if said.windows:
+        return cure
+    if "$CONDA_PREFIX" in cure.command:
+        return Cure(f'{cure.command} CUDA_PATH="$CONDA_PREFIX/targets/$(uname -m)-linux"', cure.then)
+    here = "export CUDA_PATH=/usr/local/cuda"
+    then = f"Where a toolkit is elsewhere: that directory. {cure.then}"
+    return Cure(f"[ -e /usr/local/cuda/include/cuda_fp16.h ] || {{ {cure.command}; }}; {here}", then)
 
 
 def _of_toolkit(said: Said) -> Cure:
@@ -181,6 +228,14 @@ def _host_compiler(said: Said) -> Cure:
 
 @of("KW-047")
 def no_build_tool(said: Said) -> Cure | None:
+    if said.shows("libclang"):
+        ways = {"conda": "conda install -y -c conda-forge libclang", "windows": "winget install --id LLVM.LLVM"}
+        by_system = _ways.root_install(said)
+        part = {"sudo dnf": "clang-devel", "sudo pac": "clang", "sudo zyp": "clang-devel"}.get(
+            by_system[:8], "libclang-dev"
+        )
+        fix = ways["windows"] if said.windows else ways["conda"] if said.conda else f"{by_system} {part}"
+        return Cure(fix, "LIBCLANG_PATH names its directory, where the build does not find it by itself.")
     if said.has(r"compatibility with cmake < 3\.5"):
         return Cure("export CMAKE_POLICY_VERSION_MINIMUM=3.5", "Or an older CMake: python -m pip install 'cmake<4'.")
     return None
@@ -194,6 +249,13 @@ def no_test_program(said: Said) -> Cure | None:
             f"sudo chmod +x {place[1]}", "Its neighbours too, where the whole toolkit was copied without its rights."
         )
     codes = f"-DCMAKE_CUDA_ARCHITECTURES={said.capability or 'native'}"
+    if said.has(r"llama[_-]cpp[_-]python"):
+        built = _ways.pip(
+            said, "install --force-reinstall --no-cache-dir --no-binary llama-cpp-python llama-cpp-python"
+        )
+        nvcc = place[1] if place else "/usr/local/cuda/bin/nvcc"
+        then = "CMake takes that nvcc, whatever PATH has; it needs a host compiler that the toolkit knows (KW-042)."
+        return Cure(f'CUDACXX={nvcc} CMAKE_ARGS="-DGGML_CUDA=on" {built}', then)
     return Cure(
         f"CUDACXX={place[1] if place else '/usr/local/cuda/bin/nvcc'} cmake --fresh -S . -B build {codes}",
         "The reason is the first 'error' below the message: python -m kernelwright explain < "
@@ -216,6 +278,9 @@ def build_failed(said: Said) -> Cure | None:
 @of("KW-060")
 def out_of_memory(said: Said) -> Cure | None:
     what = said.project
+    if said.has(r"\bcargo\b|bindgen_cuda|\.rs:\d|rustc"):
+        then = "bindgen_cuda starts an nvcc for each thread of rayon; -j bounds cargo's own."
+        return Cure("RAYON_NUM_THREADS=1 cargo build --release -j 1", then)
     if said.has(r"cmake --build|\.dir/|gmake|make\[\d\]") and not what:
         return Cure("cmake --build build -j1", "Raise -j until memory is full.")
     return (
@@ -251,6 +316,8 @@ def no_compiled_part(said: Said) -> Cure | None:
     missing = said.shows(
         r"no module named ['\"]?([\w.]+?)(_cuda|_cpp|_ext|_kernels?|_cuda_lib|_backend)?(?:\.[\w.]+)?['\"]?\s*$"
     )
+    if missing and missing[1].partition(".")[0] == "mmcv":
+        return mmcv(said)
     package = said.package or (re.sub(r"_+", "-", missing[1].partition(".")[0]) if missing else "")
     if not package and said.has(r"name '_(c|ext|cuda|backend)\w*' is not defined"):
         own = _ways.pip(said, "install --no-build-isolation -v -e .")
@@ -268,6 +335,11 @@ def no_compiled_part(said: Said) -> Cure | None:
 
 @of("KW-098")
 def old_standard(said: Said) -> Cure | None:
+    least = said.finds(r"less than the minimum required version by CUDA \S+ \(([\d.]+)\)")
+    if least:
+        newest = _most(said) or str(_ways.number(least[1])[0] + 2)
+        then = "It sets CXX. Without conda: a newer g++ of the distribution (gcc-toolset, devtoolset), named by CXX."
+        return Cure(f'conda install -y -c conda-forge "gxx={newest}"', then)
     if said.shows(r"you need c\+\+17|c\+\+(17|20) or later compatible compiler|torch requires c\+\+"):
         standard = "20" if said.shows(r"c\+\+20") else "17"
         files = "--include=setup.py --include=*.cmake --include=CMakeLists.txt"
@@ -306,6 +378,12 @@ def no_device_link(said: Said) -> Cure | None:
 @of("KW-116")
 def visual_studio(said: Said) -> Cure | None:
     if said.has(r"unsupported microsoft visual studio|expected compiler version|stl1002"):
-        then = "Or an older toolset: vcvarsall.bat x64 -vcvars_ver=14.38, before the build."
-        return Cure("winget install --id Nvidia.CUDA", then)
+        part = "Microsoft.VisualStudio.Component.VC.14.38.17.8.x86.x64"
+        given = f'--override "--passive --wait --add {part}"'
+        place = r"C:\Program Files (x86)\Microsoft Visual Studio\2022\BuildTools\VC\Auxiliary\Build\vcvarsall.bat"
+        then = (
+            "Then build in that prompt, whose compiler CUDA 11.6 to 13 take. Or a newer CUDA, if torch is for that one."
+        )
+        tools = "winget install --id Microsoft.VisualStudio.2022.BuildTools"
+        return Cure(f'{tools} {given} & "{place}" x64 -vcvars_ver=14.38', then)
     return None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from kernelwright.doctor.explain.cures import _ways
@@ -15,6 +16,7 @@ _NATIVE = "\"$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | sort -
 _GONE, _OLDEST = 37, 50  # what no build of torch has, and the first that builds of its second major version have
 _OLD = 75  # torch's newest builds begin with this capability; one release of CUDA before has the older ones
 _TIED_UNTIL = 12  # the major version of CUDA from which on extensions build with another minor release than torch's
+_FLASH = 80  # the first capability that flash-attn has code for, however it is built
 _LLAMA = "-DGGML_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=native"
 
 
@@ -25,6 +27,8 @@ def _listed(capability: int | None) -> str:
 
 def torch_for(said: Said, capability: int | None) -> Cure:
     """A torch whose own list has the GPU."""
+    if said.board:
+        return _ways.of_board(said)
     if capability and capability < _GONE:
         then = "No build of torch has code for this GPU any more: the variable hides it, and torch takes the CPU."
         return Cure('export CUDA_VISIBLE_DEVICES=""', then)
@@ -75,6 +79,8 @@ def no_code(said: Said) -> Cure | None:
         return Cure(_LLAMA_PYTHON.format(flags=_LLAMA))
     of_torch = said.has(r"current pytorch install(ation)?\b|pytorch no longer supports|gpu with pytorch, please check")
     package = "" if of_torch else said.package
+    if package == "flash-attn" and said.capability and said.capability < _FLASH:
+        return _other_attention(said)
     if package in _OWN_WAY:
         return Cure(_ways.pip(said, _OWN_WAY[package]), "Its newest release has the most GPUs.")
     if package:
@@ -131,14 +137,14 @@ def too_old(said: Said) -> Cure | None:
     if said.has(r"method fp8|fp8\b.{0,40}not supported"):
         then = "It takes the weights in 8 bits and computes in 16; or a checkpoint in AWQ or GPTQ."
         return Cure("export VLLM_TEST_FORCE_FP8_MARLIN=1", then)
-    if said.has(r"flash.?attention|flash.?attn"):
-        if vllm:
-            return Cure("export VLLM_ATTENTION_BACKEND=TRITON_ATTN", "Older releases of vLLM: XFORMERS in its place.")
-        return Cure(
-            _ways.pip(said, "uninstall -y flash-attn"),
-            "Models then take torch's own attention (attn_implementation='sdpa').",
-        )
-    return None
+    return _other_attention(said) if said.has(r"flash.?attention|flash.?attn") else None
+
+
+def _other_attention(said: Said) -> Cure:
+    if said.has(r"\bvllm\b"):
+        return Cure("export VLLM_ATTENTION_BACKEND=TRITON_ATTN", "Older releases of vLLM: XFORMERS in its place.")
+    then = "Models then take torch's own attention (attn_implementation='sdpa')."
+    return Cure(_ways.pip(said, "uninstall -y flash-attn"), then)
 
 
 # A build by torch's own rules, in CMake too: it takes its list from TORCH_CUDA_ARCH_LIST and from nowhere else.
@@ -191,6 +197,10 @@ def _drop(said: Said, code: int, known: str) -> Cure:
 
 def _unknown_to_program(said: Said, code: int) -> Cure | None:
     """torch's own list, or the NVRTC that it brings; of other programs their list."""
+    if said.shows(r"ptxas does not support"):
+        return _ways.newer_ptxas(said)
+    if code and said.has(r"tiny-?cuda-?nn|\btcnn"):
+        return _of_tiny_cuda(said, code)
     if said.shows(r"larger than the max|no gpu codes parsed"):
         return _ways.toolkit(said)
     if said.shows(r"unknown cuda arch") and code in _RUNS:
@@ -218,6 +228,25 @@ def _other_code(said: Said, code: int, first: str) -> Cure | None:
     return None
 
 
+_LAST = {10: "10.2", 11: "11.8"}  # the last release of each major version that the table does not have
+
+
+def _release_for(said: Said, first: str) -> str:
+    """A release that knows the GPU, of torch's major version or of that of the nvcc that is here, where one does."""
+    least = max(first, said.torch_cuda or "0", key=_ways.number)
+    major = _ways.number(least)[0]
+    here = {_ways.number(one)[0] for one in (said.torch_cuda, said.toolkit) if one}
+    return _LAST[major] if major in _LAST and major in here else _ways.at_least(least)
+
+
+def _of_tiny_cuda(said: Said, code: int) -> Cure:
+    """Its list takes numbers alone, of the newest code that this nvcc knows and the GPU runs."""
+    own, known = said.capability or code, said.toolkit or said.torch_cuda
+    fit = [one for one in _FAMILIES if one <= own and one // 10 == own // 10 and (not known or _knows(known, one))]
+    then = "Numbers without a dot and without +PTX. Then build it again, from a fresh build directory."
+    return Cure(f"export TCNN_CUDA_ARCHITECTURES={max(fit, default=own)}", then)
+
+
 @of("KW-044")
 def unknown_code(said: Said) -> Cure | None:
     """The toolkit is older than the GPU, or so new that it dropped it; or it is torch's or Triton's own compiler."""
@@ -227,7 +256,7 @@ def unknown_code(said: Said) -> Cure | None:
     code = int(found[1].replace(".", "")) if found else 0
     first, last = _ways.releases_of(code)
     known = said.toolkit or said.torch_cuda
-    of_program = _unknown_to_program(said, code)
+    of_program = _there_already(said, code) or _unknown_to_program(said, code)
     if of_program:
         return of_program
     of_system = said.has(r"/usr/bin/nvcc")  # a distribution's own package, which is years behind
@@ -239,17 +268,28 @@ def unknown_code(said: Said) -> Cure | None:
     if not first:
         then = "The compute capabilities of the GPUs that are here, as the build takes them."
         return Cure(f"export TORCH_CUDA_ARCH_LIST={_NATIVE} CUDAARCHS=native", then)
-    other = _other_code(said, code, first)
-    if other:
-        return other
-    release = _ways.at_least(max(first, said.torch_cuda or "0", key=_ways.number))
-    cure = _ways.toolkit(said, release, newer=True)
+    return _other_code(said, code, first) or _newer_toolkit(said, first)
+
+
+def _newer_toolkit(said: Said, first: str) -> Cure:
+    cure = _ways.toolkit(said, _release_for(said, first), newer=True)
     if said.has(r"triton|gpu-name") and not said.has(r"nvcc"):
         command = f"{cure.command} && export TRITON_PTXAS_PATH=$CUDA_HOME/bin/ptxas"
         return Cure(command, f"Triton brings an older ptxas. {cure.then}")
     deleted = "" if "elete the build directory" in cure.then else " Delete the build directory."
     then = f"{cure.then} It is the first with this GPU; a newer one has it too.{deleted}"
     return Cure(cure.command, then)
+
+
+def _there_already(said: Said, code: int) -> Cure | None:
+    """A toolkit that the log names and that knows the GPU, so that another nvcc is the one that was asked."""
+    named = re.findall(r"/usr/local/cuda-(\d+\.\d+)", said.text)
+    used = re.findall(r"/usr/local/cuda-(\d+\.\d+)/bin/nvcc\b|release (\d+\.\d+), V\d", said.text)
+    know = [one for one in named if _knows(one, code) and not any(one in pair for pair in used)]
+    if not know or said.machine is not None:
+        return None
+    then = "The one that PATH finds first is older; then delete the build directory, which remembers it."
+    return Cure(_ways.use(f"/usr/local/cuda-{max(know, key=_ways.number)}"), then)
 
 
 def _too_new(first: str, known: str) -> bool:
@@ -271,6 +311,10 @@ def without_suffix(said: Said) -> Cure | None:
 
 @of("KW-090")
 def no_list(said: Said) -> Cure | None:
+    if said.machine is None and said.shows(r"architecture '"):
+        value = str(said.capability or "80;86;89;90")
+        then = "Nobody was there to ask for the GPU: in a build of an image, say, or with a CMake before 3.24."
+        return Cure(f'cmake --fresh -B build -DCMAKE_CUDA_ARCHITECTURES="{value}" && cmake --build build -j', then)
     if said.machine is None and not said.capability:
         return None
     code = said.capability or 0

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from kernelwright.doctor.explain.cures import _ways
 from kernelwright.doctor.explain.cures._cure import Cure, of
-from kernelwright.doctor.explain.cures.torches import of_board
 from kernelwright.doctor.remedies import wheels
 
 if TYPE_CHECKING:
@@ -44,12 +43,13 @@ _OF_JETPACK = {
     "libcupti": "cuda-cupti",
     "libnvToolsExt": "cuda-nvtx",
 }
+_OF_CUPY = 'install --upgrade "cupy-cuda12x[ctk]"'
 _OF_PROGRAMS = {
     "onnxruntime": 'install --upgrade "onnxruntime-gpu[cuda,cudnn]"',
     "jaxlib|\\bjax\\b": 'install --upgrade "jax[cuda12]"',
-    "tensorflow|\\bdso_loader": 'install --upgrade "tensorflow[and-cuda]"',
-    "\\bcupy": 'install --upgrade "cupy-cuda12x[ctk]"',
+    "\\bcupy": _OF_CUPY,
 }
+_OF_TENSORFLOW = 'install --upgrade "tensorflow[and-cuda]"'
 _OLDEST = 11  # CUDA whose libraries NVIDIA has as Python packages
 _WITH_LABEL = (11, 12)  # and in whose names it stands
 _NOT_PYTHON = r"ortexception|\.java:|panicked at|\.rs:\d|cargo|\bdotnet\b|\.exe\b"
@@ -102,7 +102,7 @@ def _jetson(said: Said, name: str, behind: str) -> Cure:
         )
     if name.startswith("libcudnn"):
         if behind.startswith("8") and said.l4t and (said.l4t[0], said.l4t[1][:1]) >= (36, "4"):
-            return of_board(said)  # which has cuDNN 9 alone: a torch that wants 8 is of an older JetPack
+            return _ways.of_board(said)  # which has cuDNN 9 alone: a torch that wants 8 is of an older JetPack
         then = (
             f"A torch that wants cuDNN {behind or '9'} is of the JetPack that has it: another one "
             "needs the torch of its own release (KW-033)."
@@ -128,12 +128,20 @@ def _windows(said: Said) -> Cure:
             'nvidia.cudnn; print(list(nvidia.cudnn.__path__)[0])"'
         )
         return Cure(fix, "Then the bin directory under what it prints belongs on PATH.")
-    number = said.shows(r"(?:cudart|cublas|cublasLt|cufft|cusparse|nvrtc)(?:64|32)_(\d\d)")
-    return (
-        _ways.toolkit(said, "")
-        if not number
-        else Cure(f"winget install --id Nvidia.CUDA --version {number[1]}", "Then a new prompt, which has its PATH.")
-    )
+    number = said.shows(r"(?:cudart|cublas|cublasLt|cusparse|nvrtc)(?:64|32)_(\d\d)(\d?)")
+    if number and said.has(r"tensorflow") and int(number[1]) < _WITH_LABEL[1]:
+        return _tensorflow_on_windows(int(number[1]), number[2])
+    if said.has(r"\bcupy"):
+        return Cure(_ways.pip(said, _OF_CUPY), "That brings CUDA's libraries as packages.")
+    release = {"10": "10.2", "11": "11.8"}.get(number[1]) or _ways.at_least(f"{number[1]}.5") if number else ""
+    return _ways.toolkit(said, release)
+
+
+def _tensorflow_on_windows(major: int, minor: str) -> Cure:
+    """What its own guide for Windows says; newer releases see a GPU in WSL alone."""
+    sets = "cudatoolkit=11.2 cudnn=8.1" if major == _OLDEST else f"cudatoolkit={major}.{minor or '1'} cudnn=7.6"
+    then = "In the environment of that TensorFlow, a release before 2.11: from then on only in WSL it sees a GPU."
+    return Cure(f"conda install -y -c conda-forge {sets}", then)
 
 
 @of("KW-050")
@@ -157,10 +165,39 @@ def _of_program(said: Said, name: str, behind: str) -> Cure | None:
         version = f"=={behind.partition('.')[0]}.*" if behind else ""
         then = "Its directory of libraries then belongs in LD_LIBRARY_PATH."
         return Cure(_ways.pip(said, f'install "tensorrt{version}"'), then)
+    linker = said.shows(r"dlerror: libnvJitLink\.so\.(\d+)")
+    if linker:  # what another of CUDA's libraries wants, whoever loads that one
+        then = "cuSPARSE and cuSOLVER are linked to it: it has to be at least as new as they are."
+        return Cure(f"{_ways.pip(said, f'install --upgrade nvidia-nvjitlink-cu{linker[1]}')} && {_FINDS}", then)
+    return _of_python_program(said, name, behind)
+
+
+def _of_python_program(said: Said, name: str, behind: str) -> Cure | None:
     words = next((words for pattern, words in _OF_PROGRAMS.items() if said.has(pattern)), "")
-    if not words or said.has(_NOT_PYTHON):
+    node, python = said.has(r"tfjs|node_modules"), not said.has(_NOT_PYTHON)
+    if node or (python and not words and said.has(r"tensorflow|\bdso_loader")):
+        return _of_tensorflow(said, name, behind)
+    if not words or not python:
         return None
     return Cure(_ways.pip(said, words), "That brings CUDA's libraries as packages, of the release it was built with.")
+
+
+def _of_tensorflow(said: Said, name: str, behind: str) -> Cure:
+    """Releases before 2.14, and all for Python before 3.9, have no extra that brings CUDA's libraries."""
+    wanted = said.finds(r"libcudart\.so\.(\d+\.\d+)")
+    release = wanted[1] if wanted else f"{behind}.0" if name in _AS_CUDA and behind.isdecimal() else behind
+    major = _ways.number(release)[0] if name != "libcudnn" and _ways.number(release) else 0
+    if name == "libcudnn" and not wanted:
+        release, major = ("11.8", 11) if behind.startswith("8") else ("10.1", 10)
+    without = said.old_tensorflow or said.has("tfjs|node_modules") or (major < _OLDEST and not said.python)
+    old = 0 < major < _WITH_LABEL[1] and without
+    if not old:
+        then = "That brings CUDA's libraries as packages, of the release it was built with."
+        return Cure(_ways.pip(said, _OF_TENSORFLOW), then)
+    sets = f'"cudatoolkit={"11.8" if major == _OLDEST else release}" "cudnn={"8" if major == _OLDEST else "7"}"'
+    then = "Any of these that serves this TensorFlow; newer ones want Python 3.9 and bring their own libraries."
+    found = 'export LD_LIBRARY_PATH="$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"'
+    return Cure(f"conda install -y -c conda-forge {sets} && {found}", then)
 
 
 def _of_release(said: Said, name: str, behind: str) -> Cure | None:
@@ -171,7 +208,7 @@ def _of_release(said: Said, name: str, behind: str) -> Cure | None:
             f"It was built for CUDA {major}, torch is for {said.torch_cuda}: its build for that "
             "one, or this, compiled here."
         )
-        return Cure(_ways.pip(said, _ways.built(package)), then)
+        return Cure(_ways.pip(said, _ways.built(package, said)), then)
     if major < _OLDEST or (name == "libcudnn" and behind.partition(".")[0] in _OLD_CUDNN):
         return _of_old_release(said, name, behind, major)
     part = wheels.PACKAGES.get(name)
@@ -268,6 +305,27 @@ def _of_jax(said: Said) -> Cure:
     return Cure(f"unset LD_LIBRARY_PATH && {newest}", "What it brings comes first then.")
 
 
+def _cudnn_of_tensorflow(said: Said) -> Cure:
+    """The cuDNN that it was compiled with, or a newer one of the same major version; by that its CUDA is known."""
+    asked = said.finds(r"compiled with:? (\d)\.(\d+)") or said.finds(r"compatibility version:? (\d)(\d)\d\d")
+    then = "At least the release that it was compiled with."
+    if asked is None:
+        fix = f"unset LD_LIBRARY_PATH && {_ways.pip(said, 'install --upgrade nvidia-cudnn-cu12')}"
+        if said.shows("dnn library is not found"):
+            fix = f"unset LD_LIBRARY_PATH && {_ways.pip(said, _OF_TENSORFLOW)}"
+        return Cure(fix, then)
+    major, minor = int(asked[1]), int(asked[2])
+    if major < 8:
+        fix = f'conda install -y -c conda-forge "cudnn>={major}.{minor},<{major + 1}"'
+        return Cure(f'{fix} && export LD_LIBRARY_PATH="$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"', then)
+    label = 11 if (major, minor) < (8, 7) else 12
+    words = f'install --upgrade "nvidia-cudnn-cu{label}>={major}.{minor},<{major + 1}"'
+    if label == _OLDEST:  # its TensorFlow does not look into other packages
+        return Cure(f"{_ways.pip(said, words)} && {_FINDS}", then)
+    words = "install --upgrade nvidia-cudnn-cu12" if major > 8 else words
+    return Cure(f"unset LD_LIBRARY_PATH && {_ways.pip(said, words)}", then)
+
+
 @of("KW-051")
 def mixed(said: Said) -> Cure | None:
     if said.has(r"multiple cupy packages"):
@@ -283,11 +341,8 @@ def mixed(said: Said) -> Cure | None:
             "unset LD_LIBRARY_PATH && " + _ways.pip(said, "install --upgrade nvidia-nvjitlink-cu12"),
             "Or the newest torch, which requires a set that fits.",
         )
-    if said.has(r"cudnn") and said.has(r"tensorflow|xla|cuda_dnn\.cc"):
-        return Cure(
-            "unset LD_LIBRARY_PATH && " + _ways.pip(said, "install --upgrade nvidia-cudnn-cu12"),
-            "At least the release that it was compiled with.",
-        )
+    if said.has(r"cudnn|dnn library") and said.has(r"tensorflow|xla|cuda_dnn\.cc"):
+        return _cudnn_of_tensorflow(said)
     if said.has(r"cask_cudnn|libcudnn_\w+_infer"):
         return Cure(
             "unset LD_LIBRARY_PATH && " + _ways.pip(said, 'install --force-reinstall "nvidia-cudnn-cu12==8.*"'),
@@ -298,7 +353,10 @@ def mixed(said: Said) -> Cure | None:
 
 @of("KW-052")
 def too_old_system(said: Said) -> Cure | None:
-    if said.shows(r"(GLIBCXX|CXXABI)_") and not said.shows(r"`?'?GLIBC_"):
+    if said.has(r"\blantern\b|liblantern"):
+        then = "R's torch has a build for older systems too: that variable takes it."
+        return Cure("PRECXX11ABI=1 Rscript -e 'torch::install_torch(reinstall = TRUE)'", then)
+    if said.shows(r"(GLIBCXX|CXXABI)_|undefined symbol:? ?_ZN?K?St\d") and not said.shows(r"`?'?GLIBC_"):
         fix = "conda install -y -c conda-forge libstdcxx-ng"
         then = (
             'And export LD_LIBRARY_PATH="$CONDA_PREFIX/lib:$LD_LIBRARY_PATH". Without conda: a '
@@ -309,7 +367,7 @@ def too_old_system(said: Said) -> Cure | None:
             then if not said.conda else "",
         )
     if said.package:
-        built = _ways.built(said.package)
+        built = _ways.built(said.package, said)
         forced = "FLASH_ATTENTION_FORCE_BUILD=TRUE " if said.package == "flash-attn" else ""
         return Cure(
             forced + _ways.pip(said, built),

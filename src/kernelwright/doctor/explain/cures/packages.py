@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from kernelwright.doctor.explain.cures import _ways
@@ -42,6 +43,11 @@ def _of_torchs_index(said: Said) -> Cure | None:
     if not asked:
         return None
     newest, place = _newest_python(asked[1]), f"{_ways.OF_TORCH}/{asked[3]}"
+    if asked[3] and said.macos:
+        then = "macOS has no CUDA: its builds bear no label. Newer Macs: device 'mps'."
+        names = said.finds(r"\bpip3? install ([^\n]*torch[^\n]*)")
+        wanted = re.findall(r"\b(torch\w*==[\d.]+\d)", names[1] if names else asked[1])
+        return Cure(_ways.pip(said, f"install {' '.join(wanted)}"), then)
     oldest = said.finds(r"from versions: (\d+\.\d+)")
     # pip lists what there is for this Python: nothing as old as what was asked for.
     missed = oldest and _ways.number(asked[2])[:2] < _ways.number(oldest[1])[:2]
@@ -133,6 +139,20 @@ _WITH_CUDA = (
 )
 
 
+def _opencv(said: Said) -> Cure:
+    """No index has a build of it with CUDA."""
+    code = f"{said.capability // 10}.{said.capability % 10}" if said.capability else "Auto"
+    listed = f"-DCUDA_ARCH_BIN={code}" if said.capability else "-DCUDA_GENERATION=Auto"
+    cloned = " && ".join(
+        f"git clone --depth 1 https://github.com/opencv/{name}" for name in ("opencv", "opencv_contrib")
+    )
+    contrib = '-DOPENCV_EXTRA_MODULES_PATH="$PWD/opencv_contrib/modules"'
+    given = f"-DWITH_CUDA=ON -DWITH_CUDNN=ON -DOPENCV_DNN_CUDA=ON {listed} {contrib}"
+    then = "It is compiled here, with nvcc and cuDNN's headers; python -m pip uninstall opencv-python, which hides it."
+    built = f"cmake -S opencv -B build {given} && cmake --build build -j && sudo cmake --install build"
+    return Cure(f"{cloned} && {built}", then)
+
+
 @of("KW-100")
 def without_cuda(said: Said) -> Cure | None:
     if said.has(r"llama|ggml"):
@@ -146,6 +166,8 @@ def without_cuda(said: Said) -> Cure | None:
             "python -m pip install --force-reinstall --no-binary lightgbm "
             "--config-settings=cmake.define.USE_CUDA=ON lightgbm"
         )
+    if said.has(r"opencv|\bcv2\b|\bcv::"):
+        return _opencv(said)
     for pattern, words in _WITH_CUDA:
         if said.has(pattern):
             before = (

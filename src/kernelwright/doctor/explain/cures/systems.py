@@ -18,6 +18,12 @@ _WITHOUT_COMPAT = (
 
 @of("KW-001", "KW-005", "KW-019")
 def driver(said: Said) -> Cure | None:
+    if said.machine is None and said.shows(r"ptx|LinkerError|\b222\b") and said.has(r"\bnumba\b"):
+        fix = f"{_ways.pip(said, 'install --upgrade pynvjitlink-cu12')} && export NUMBA_CUDA_ENABLE_PYNVJITLINK=1"
+        return Cure(
+            fix,
+            f"numba then links by a library of its own, on any driver of CUDA 12. Or: {_ways.driver(said).command}.",
+        )
     if said.has(r"srun|slurm|sbatch"):
         return Cure("srun --gres=gpu:1 --pty bash", "The node or the job has no GPU: one has to be asked for.")
     if said.container and not said.has(r"nvidia-smi has failed|modprobe|load library failed"):
@@ -38,11 +44,9 @@ def container(said: Said) -> Cure | None:
             "On the host, after each update of the driver.",
         )
     if said.has(r"k8s|kubernetes|device.plugin|default runtime|nodes? "):
-        return Cure(
-            "sudo nvidia-ctk runtime configure --runtime=containerd --set-as-default && sudo "
-            "systemctl restart containerd",
-            "On the node, for NVIDIA's device plugin.",
-        )
+        runs = "docker" if said.has(r"\bdocker\b") and not said.has("containerd") else "containerd"
+        fix = f"sudo nvidia-ctk runtime configure --runtime={runs} --set-as-default && sudo systemctl restart {runs}"
+        return Cure(fix, "On the node, for NVIDIA's device plugin, whose pods have to start anew.")
     if said.has(r"\bpodman\b|\bcrun\b"):
         return Cure(
             "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml && "
@@ -58,6 +62,10 @@ def container(said: Said) -> Cure | None:
 def two_versions(said: Said) -> Cure | None:
     """A module that is still the old one needs a restart; a compat library of an image has to leave the search path."""
     compat = said.has(r"forward compatibility|error 804|compat(ibility)? (lib|mode|package)|/compat\b|cuda-compat")
+    updated = said.has(r"\bapt(-get)?\b|updat|upgrad|driver version|version mismatch|\bdnf\b|pacman")
+    if updated and not said.container and said.has(r"\b804\b") and not said.has(r"/compat\b|cuda-compat"):
+        then = "Outside of a container it is an update whose module is not loaded yet. If it stays: no cuda-compat."
+        return Cure("sudo reboot", then)
     if compat or (said.container and said.has(r"\b803\b|unsupported display driver")):
         return Cure(
             _WITHOUT_COMPAT,
@@ -71,8 +79,15 @@ def two_versions(said: Said) -> Cure | None:
     )
 
 
+_FIRST_FOR_WSL = 470
+
+
 @of("KW-008")
 def windows_driver(said: Said) -> Cure | None:
+    driver = said.finds(r"driver version:? (\d{3})\.\d")
+    if driver and int(driver[1]) < _FIRST_FOR_WSL:
+        then = f"Windows' own driver serves WSL from {_FIRST_FOR_WSL} on; then wsl.exe --shutdown."
+        return Cure("explorer.exe https://www.nvidia.com/drivers", then)
     if said.has(r"blocked by the operating system"):
         return Cure(
             "wsl.exe --update && wsl.exe --shutdown",
@@ -101,8 +116,11 @@ def does_not_start(said: Said) -> Cure | None:
 
 @of("KW-122")
 def lost_devices(said: Said) -> Cure | None:
-    name = said.finds(r"root@([0-9a-f]{12}):") or said.finds(r"\(?(?:container|docker exec -it) ([\w-]+)\)?[ :]")
+    name = said.finds(r"root@([0-9a-f]{12}):") or said.finds(r"docker exec (?:-\S+ )*([a-z0-9][\w.-]+) ")
     restart = f"docker restart {name[1] if name else '$(docker ps --latest --quiet)'}"
+    if said.has(r"kubectl|\bk8s\b|kubernetes|\bpods?\b"):
+        pod = said.finds(r"kubectl (?:exec|describe pod|logs) (?:-\S+ )*([a-z0-9][a-z0-9.-]+)")
+        restart = f"kubectl delete pod {pod[1] if pod else '<pod>'}"
     then = "On the host; it keeps the devices over a daemon-reload. With cgroup v2 also --device /dev/nvidia0 … or CDI."
     return Cure(f"sudo nvidia-ctk system create-dev-char-symlinks --create-all && {restart}", then)
 
@@ -218,6 +236,8 @@ def board_memory(said: Said) -> Cure | None:
 
 @of("KW-036")
 def other_processor(said: Said) -> Cure | None:
+    if said.board and said.shows(r"lib(torch|c10)\b|libtorch"):
+        return _ways.of_board(said)
     if said.has(r"docker|platform|container|exec /"):
         return Cure(
             "docker run --privileged --rm tonistiigi/binfmt --install all",

@@ -13,8 +13,10 @@ from kernelwright.doctor.remedies.shell import quote
 if TYPE_CHECKING:
     from kernelwright.doctor.explain.said import Said
 
-_OF_NVIDIA = "https://developer.download.nvidia.com/compute/redist/jp"
 _TIED = r"\b(vllm|sglang|lmdeploy)\b"  # these fit one torch, which another one of the index would not be
+
+
+_WITH_WSL = 19044  # the first build of Windows whose WSL has a GPU
 
 
 def _first_of(major: int) -> str:
@@ -28,7 +30,13 @@ def driver_too_old(said: Said) -> Cure | None:
     """torch has builds for older drivers; whatever else needs the newer driver."""
     needed = said.finds(r"(?:driver (?:to |version )?|>= ?)(\d{3}(?:\.\d+)?)(?: or (?:newer|later)|\b)")
     driver = _ways.driver(said, f"{needed[1]} or newer" if needed else "")
+    old_windows = said.finds(r"\b(?:build|10\.0\.)\W{0,2}(1\d{4})\b") if said.wsl else None
+    if old_windows and int(old_windows[1]) < _WITH_WSL:
+        then = "Its GPUs are shown to WSL 2 from Windows 10 21H2 on, and from Windows 11; then wsl.exe --update."
+        return Cure("explorer.exe ms-settings:windowsupdate", then)
     of_torch = said.has(r"torch\._c\._cuda_init|found version \d{5}|torch/cuda/__init__") and not said.has(_TIED)
+    if of_torch and said.board:
+        return _ways.of_board(said)
     if not of_torch or said.level is None:
         return driver
     release = _first_of(said.level // 1000) or ("11" + ".8" if said.level >= 11000 else "")
@@ -45,7 +53,9 @@ _OF_PYG = "torch-scatter torch-sparse torch-cluster torch-spline-conv"
 def other_torch(said: Said) -> Cure | None:
     if said.has(r"torchvision::nms|torchvision/|operator torchvision|operator torchaudio"):
         words = "install --upgrade --force-reinstall torch torchvision torchaudio"
-        return Cure(_ways.pip(said, words), "Of one index, in one command.")
+        return (
+            _ways.vision_of_board(said) if said.board else Cure(_ways.pip(said, words), "Of one index, in one command.")
+        )
     if said.shows(r"loading shared libraries: lib(torch|c10)"):
         place = '"$(python -c \'import torch; print(torch.__path__[0] + "/lib")\'):$LD_LIBRARY_PATH"'
         then = "Where torch is not installed: python -m pip install torch, of the release the program was linked to."
@@ -87,6 +97,16 @@ def _where_it_was_built(said: Said) -> Cure | None:
     return Cure(f"{up}; {again}", "It lies beside its sources: they are compiled again, for the torch that is here.")
 
 
+def mmcv(said: Said) -> Cure:
+    """Its own release, since mmdet and others bound it; before the second one with operators is mmcv-full."""
+    named = said.finds(r"\bmmcv(?:-full)?[ =]{1,20}(\d+\.\d+\.\d+)\b")
+    first = (named and named[1].startswith(("0", "1"))) or (not named and said.torch.startswith("1"))
+    name = "mmcv-full" if first or said.has("mmcv-full") else "mmcv"
+    words = f"install --force-reinstall --no-deps --no-build-isolation --no-cache-dir --no-binary {name} {name}"
+    fix = f"MMCV_WITH_OPS=1 FORCE_CUDA=1 {_ways.pip(said, words)}{f'=={named[1]}' if named else ''}"
+    return Cure(fix, "That builds it for the torch that is here; python -m pip uninstall mmcv first, where both are.")
+
+
 def _again(said: Said, package: str) -> Cure:
     """The package for the torch that is here: from the index that has builds for each, or compiled."""
     if package == "torch-scatter" and said.torch and said.torch_cuda:
@@ -95,7 +115,9 @@ def _again(said: Said, package: str) -> Cure:
     if package in _BRING_TORCH:
         words = f"install --upgrade --force-reinstall {package}"
         return Cure(_ways.pip(said, words), "It brings the torch that it was built for.")
-    built = _ways.built(package)
+    if package in {"mmcv", "mmcv-full"}:
+        return mmcv(said)
+    built = _ways.built(package, said)
     if package == "flash-attn":  # whose setup fetches the wheel for this torch
         built = built.replace("--no-binary flash-attn ", "")
     then = (
@@ -105,23 +127,11 @@ def _again(said: Said, package: str) -> Cure:
     return Cure(_ways.pip(said, built), then)
 
 
-def of_board(said: Said) -> Cure:
-    """NVIDIA's wheels by the board's release of Linux for Tegra."""
-    number, revision = said.l4t or (36, "4")
-    release = "v512" if number < 36 else "v60" if revision[0] in "23" else "v61"
-    places = f"--no-index --find-links {_OF_NVIDIA}/{release}/pytorch/"
-    return Cure(
-        f"python3 -m pip install --force-reinstall --no-deps {places} torch",
-        "It is for the Python of that JetPack. A constraint file keeps it (KW-037); "
-        "install what brought the other by --no-deps.",
-    )
-
-
 @of("KW-021")
 def without_cuda(said: Said) -> Cure | None:
-    if said.jetson:
-        return of_board(said)
-    if said.has(r"/nix/store/|\bnix-(shell|build)\b"):
+    if said.board:
+        return _ways.of_board(said)
+    if said.nix:
         return Cure(
             "NIXPKGS_ALLOW_UNFREE=1 nix-shell -p 'python3.withPackages (p: [ p.torch-bin ])'",
             "torch-bin is the wheel with CUDA; in a flake: config = { allowUnfree = true; cudaSupport = true; }.",
@@ -140,7 +150,7 @@ def without_cuda(said: Said) -> Cure | None:
 
 @of("KW-033")
 def nvidias_torch(said: Said) -> Cure | None:
-    return of_board(said)
+    return _ways.of_board(said)
 
 
 @of("KW-022")
@@ -306,6 +316,8 @@ def stale(said: Said) -> Cure | None:
 
 @of("KW-088")
 def not_importable(said: Said) -> Cure | None:
+    if said.board:
+        return _ways.of_board(said)
     if said.has(r"iJIT_"):
         return Cure('conda install -y "mkl<2024.1"', "Or torch by pip, which brings its own.")
     return Cure(

@@ -62,6 +62,7 @@ _NO_PACKAGES = frozenset(
 # Modules whose package is called otherwise, and parts of files' names that tell the package.
 _OF_MODULE = {
     "cv2": "opencv-python",
+    "_torch_sox": "torchaudio",
     "skimage": "scikit-image",
     "pil": "pillow",
     "llama_cpp": "llama-cpp-python",

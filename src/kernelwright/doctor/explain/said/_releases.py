@@ -41,6 +41,8 @@ def torch_cuda(text: str) -> str:
         r"binaries were compiled with cuda (\d+\.\d)",
         r"torch[ =:\w-]{0,20}?\d+\.\d+\.\d+\+cu(\d{3})",
         r"torch_extensions/py\d+_cu(\d{3})",
+        r"cuda used to build pytorch:? (\d+\.\d+)|\bcuda built:? (\d+\.\d+)|torch\.version\.cuda\W{1,6}(\d+\.\d+)",
+        r"\b[12]\.\d{1,2}\.\d\+cu(\d{3})\b",
     )
     return _dotted(found)
 
