@@ -40,12 +40,22 @@ NAMES = [
     ("ERROR: LoadError: CUDA toolkit at  doesn't contain nvcc", "KW-040", "cuda-toolkit"),
     ("CMake Error at CMakeLists.txt:255 (message):\n  You must set CMAKE_CUDA_ARCHITECTURES to e.g.  'native', 'all-major', '70',\n  etc.",
      "KW-090", "CUDAARCHS="),
+    ("Failed to create CUDAExecutionProvider. Require cuDNN 9.* and CUDA 12.*, and the latest MSVC runtime.", "KW-050", "onnxruntime-gpu["),
     (GPU.format("native"), "KW-090", '-DCMAKE_CUDA_ARCHITECTURES="80;86;89;90"'),
     (f"RTX 3090\n{GPU.format('No CUDA devices found.')}", "KW-090", '-DCMAKE_CUDA_ARCHITECTURES="86"'),
     (REPORT.format("Could not collect", "551.86"), "KW-021", "install --force-reinstall torch "),
     (REPORT.format("12.1", "470.82"), "KW-003", "ubuntu-drivers install"),
     ('File "/mnt/c/Users/anna/x.py", line 2\nCudaSupportError: Error at driver init: Call to cuInit results in CUDA_ERROR_NO_DEVICE (100)',
      "KW-008", "/usr/lib/wsl/lib"),
+]  # fmt: skip
+
+SOURCES = [
+    ('scan.cuh(503): error: namespace "thrust" has no member "device"\nerror: command \'/usr/local/cuda-12.0/bin/nvcc\' failed',
+     "KW-131", "-include thrust/execution_policy.h"),
+    ('scan.cu(12): error: identifier "__shfl_down" is undefined', "KW-131", "__shfl\\1_sync(0xffffffff, "),
+    ('scan.cu(12): error: identifier "cudaThreadSynchronize" is undefined', "KW-131", "cudaDeviceSynchronize"),
+    ('scan.cu(12): error: identifier "cudaBindTexture" is undefined', "KW-131", "cuda-toolkit-11-8"),
+    ('scan.cu(12): error: class "cudaDeviceProp" has no member "clockRate"', "KW-131", "cuda-toolkit-12-8"),
 ]  # fmt: skip
 
 LETTERS = [
@@ -110,7 +120,31 @@ PACKAGES = [
      "ptxas application ptx input, line 9; fatal   : Unsupported .version 8.5; current version is '8.4'"), "pynvjitlink-cu12"),
 ]  # fmt: skip
 
+OLDER = [
+    ("ERROR: Could not find a version that satisfies the requirement torch==1.11.0+cu113 (from versions: none)", "python=3.10 && "),
+    (("% pip install torch==1.12.1+cu113 torchvision==0.13.1+cu113\nLooking in links: https://download.pytorch.org/whl/torch_stable.html\n"
+     "ERROR: Could not find a version that satisfies the requirement torch==1.12.1+cu113 (from versions: 1.12.0, 1.12.1, 1.13.0)"),
+     "install torch==1.12.1 torchvision==0.13.1"),
+    ("OSError: (External) CUDA error(209), no kernel image is available for execution on the device. (at ../paddle/phi/x.cu:6)", "/cu129/"),
+    (f"x: libcudnn.so: {GONE}", "libcudnn9-dev-cuda-12"),
+    (f"/srv/conda/envs/x\nx: libcudart.so: {GONE}", "conda-forge cuda-toolkit && export LD_LIBRARY_PATH"),
+    ("CUDA version 10.2\nsrc/x.c:3: fatal error: cudnn.h: No such file or directory", "libcudnn8-dev"),
+    ("RuntimeError: operator torchvision::nms does not exist\nC:\\x> pip show torch\nName: torch\nVersion: 2.4.0+cu121",
+     "torch==2.4.0 torchvision torchaudio --index-url https://download.pytorch.org/whl/cu121"),
+    ("C:\\x> python\nRuntimeError: operator torchvision::nms does not exist", "torch torchvision torchaudio --index-url "),
+    ("/srv/envs/x/lib/python3.7/site-packages/numba/cuda/cudadrv/nvvm.py\nOSError: library nvvm not found", "cudatoolkit=11.8"),
+    ("numba: libNVVM cannot be found. Do `conda install cudatoolkit`:\nlibrary nvvm not found", "unset NUMBAPRO_NVVM"),
+    ('ERROR: No matching distribution found for jaxlib==0.4.25+cuda12.cudnn89; extra == "cuda12_pip"', 'jax[cuda12]"'),
+    ("Could not load bitsandbytes native library: /srv/bitsandbytes/bitsandbytes/libbitsandbytes_cpu.so: cannot open shared object file",
+     "cd /srv/bitsandbytes && cmake -DCOMPUTE_BACKEND=cuda"),
+    ("C:/x/cuda_utils.c:14: error: include file 'Python.h' not found\nF:\\a\\python_embeded\\Lib\\site-packages\\triton\\tcc.exe",
+     '"F:\\a\\python_embeded\\Include"'),
+]  # fmt: skip
+
 SYSTEMS = [
+    ('ollama: msg="no nvidia devices detected by library /usr/lib64/libcuda.so.550.1"\nno compatible GPUs were discovered', "modprobe nvidia_uvm"),
+    ("docker compose logs\nservices:\n  web:\n    image: x\nno compatible GPUs were discovered", "--gpus all web"),
+    ("Failed to initialize NVML: Driver/library version mismatch\nI tried rebooting, and it still does not work.", "purge -y '*nvidia-*'"),
     ("Jetson Orin Nano JetPack 6.1\nRuntimeError: The NVIDIA driver on your system is too old (found version 12020). torch._C._cuda_init()",
      "jp/v61/pytorch/ torch"),
     ("Jetson Orin, JetPack 6.0\nRuntimeError: operator torchvision::nms does not exist", "pypi.jetson-ai-lab.io/jp6"),
@@ -124,7 +158,7 @@ SYSTEMS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("log", "code", "wanted"), NAMES)
+@pytest.mark.parametrize(("log", "code", "wanted"), [*NAMES, *SOURCES])
 def test_the_cause_is_named(log, code, wanted):
     answer = explain(log).answers[0]
     assert (answer.cause.code, wanted in answer.fix) == (code, True), (answer.cause.code, answer.fix)
@@ -138,7 +172,7 @@ def test_a_letter_quotes_without_marks(log, code):
     assert "docker restart stops" not in answer.fix
 
 
-@pytest.mark.parametrize(("log", "wanted"), [*TENSORFLOW, *BUILDS, *PACKAGES, *SYSTEMS])
+@pytest.mark.parametrize(("log", "wanted"), [*TENSORFLOW, *BUILDS, *PACKAGES, *OLDER, *SYSTEMS])
 def test_the_command_ends_it(log, wanted):
     assert wanted in explain(log).answers[0].fix, explain(log).answers[0]
 

@@ -60,6 +60,33 @@ CAUSES = (
                 2,
             ),
         ),
+        yields_to=("KW-131",),
+    ),
+    Cause(
+        code="KW-131",
+        title="the source is written for an older CUDA release",
+        area=Area.TOOLCHAIN,
+        why="Each major CUDA release takes names out (texture references, __shfl, the old calls of cuSPARSE, members of "
+        "cudaDeviceProp), and newer Thrust no longer includes for everybody what only some use.",
+        fix="sudo apt-get install -y cuda-toolkit-11-8 && export CUDA_HOME=/usr/local/cuda-11.8 "
+        "PATH=/usr/local/cuda-11.8/bin:$PATH",
+        then="Or a newer release of the project. The toolkit and torch have to be of one major CUDA release.",
+        signs=(
+            sign(
+                r"namespace ['\"]thrust['\"] has no member ['\"](device|host|sort|unique|reduce|remove|copy|fill|sequence"
+                r"|transform|for_each|gather|scatter|count|min_|max_|inclusive|exclusive)\w*"
+            ),
+            sign(
+                r"['\"]?(texture|cuda(un)?bindtexture\w*|cudathreadsynchronize|__shfl(_up|_down|_xor)?)['\"]? is (undefined|not a template)"
+            ),
+            sign(
+                r"['\"]?(texture|cuda(un)?bindtexture\w*|cudathreadsynchronize)['\"]? (was not declared|does not name a type)"
+            ),
+            sign(r"['\"]cusparse[sdcz](csr|bsr|gthr|doti)\w*['\"]? (is undefined|was not declared)"),
+            sign(
+                r"cudadeviceprop['\"]? has no member (named )?['\"](clockrate|memoryclockrate|devicoverlap|kernelexec\w+|computemode)"
+            ),
+        ),
     ),
     Cause(
         code="KW-092",

@@ -52,6 +52,7 @@ CAUSES = (
                 r"|nvrtc(-builtins)?|nvinfer\w*)(32|64)_"
             ),
             sign(r"\bunable to load cuda\b", 2),
+            sign(r"require cudnn \d+\.\* and cuda \d+\.\*"),
             sign(r"could not satisfy dependency " + _CUDA_LIBRARIES),
             sign(r"loadlibrary failed with error 12[67]\b.{0,200}cuda"),
             sign(r"\bcuda was(n'?t| not) able to be loaded|failed to create cudaexecutionprovider", 2),

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from kernelwright.doctor.explain.said import Said
 
 OF_TORCH = packages.OF_TORCH
+# The directories of NVIDIA's Python packages, for the loader.
+FINDS = (
+    "export LD_LIBRARY_PATH=\"$(python -c 'import glob, nvidia; "
+    'print(":".join(sorted(glob.glob(list(nvidia.__path__)[0] + '
+    '"/*/lib"))))\'):$LD_LIBRARY_PATH"'
+)
 _BESIDE = "torch torchvision torchaudio"
 # The first and last CUDA release of GPUs that are older than the table of this package, by capability.
 _BEFORE = {
@@ -243,8 +249,12 @@ def restart_with_gpu(said: Said) -> Cure:
         return Cure(*containers.with_gpu(said.machine))
     if said.has(r"compose"):
         given = "docker compose run --rm --gpus all"
+        name = said.finds(r"^services:\s*\n\s+([\w-]+):") or said.finds(
+            r"container_name: ([\w-]+)|docker logs ([\w-]+)"
+        )
+        service = next((part for part in name.groups() if part), "") if name else "<service>"
         return Cure(
-            f"{given} <service>", "In compose.yaml: deploy.resources.reservations.devices with capabilities: [gpu]."
+            f"{given} {service}", "In compose.yaml: deploy.resources.reservations.devices with capabilities: [gpu]."
         )
     options = "--runtime nvidia" if said.jetson else "--gpus all"
     return Cure(

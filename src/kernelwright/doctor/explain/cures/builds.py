@@ -109,80 +109,6 @@ def gcc_too_new(said: Said) -> Cure | None:
     return _ways.gcc_by_header(said)
 
 
-_HEADERS = (
-    (r"cudnn", "libcudnn9-dev-cuda-12", "cudnn"),
-    (r"nccl", "libnccl-dev", "nccl"),
-    (r"nvinfer|tensorrt", "libnvinfer-dev", "tensorrt"),
-    (r"cutensor", "libcutensor-dev", "cutensor"),
-    (r"nvtoolsext|nvtx", "cuda-nvtx", "cuda-nvtx-dev"),
-)
-
-
-@of("KW-045")
-def part_missing(said: Said) -> Cure | None:
-    """A header or library of a package of its own, or of the toolkit, which has to be there and be named."""
-    return _of_compiler(said) or _of_package(said) or _of_toolkit(said)
-
-
-def _of_compiler(said: Said) -> Cure | None:
-    """What compilers that run within a program want."""
-    if said.has(r"\bnvvm\b|libnvvm"):
-        by_conda = 'conda install -y -c conda-forge cuda-nvcc cuda-nvrtc "cuda-version>=12"'
-        by_pip = _ways.pip(said, 'install --upgrade "numba-cuda[cu12]"')
-        return Cure(by_conda if said.conda else by_pip, "NVVM is the part of a toolkit that numba compiles with.")
-    if said.has(r"nvrtc|\bcupy|jitify") and said.shows(r"open source file|\.h\b|cuda_(path|home)"):
-        return _headers_of_nvrtc(said)
-    if said.has(r"libdevice|no supported gpu compute|ptxas was searched|(couldn'?t|cannot|can'?t) .{0,30}ptxas"):
-        place = "export XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/local/cuda"
-        fix = f"{_ways.pip(said, 'install nvidia-cuda-nvcc-cu12')} && {place}"
-        return Cure(fix, "Where a toolkit is elsewhere, its directory.")
-    return None
-
-
-def _of_package(said: Said) -> Cure | None:
-    """What is no part of the toolkit's own package."""
-    if (
-        said.has(r"nvtoolsext")
-        and said.has(r"cmake")
-        and (said.windows or not (said.conda or said.shows("no rule to")))
-    ):
-        then = "Newer torch asks for nvtx3, which is in every toolkit; the old library is no longer."
-        return Cure(_ways.pip(said, "install --upgrade torch"), then)
-    own = next(((apt, conda) for pattern, apt, conda in _HEADERS if said.shows(pattern)), None)
-    if own and said.conda:
-        return Cure(f"conda install -y -c conda-forge {own[1]}", f"By apt of NVIDIA's repository: {own[0]}.")
-    if own:
-        then = "Of NVIDIA's repository (KW-105 has how it is added)."
-        dashed = (said.toolkit or said.torch_cuda or _ways.newest()).replace(".", "-")
-        apt = f"{own[0]}-{dashed}" if own[0] == "cuda-nvtx" else own[0]
-        return Cure(f"sudo apt-get update && sudo apt-get install -y {apt}", then)
-    return None
-
-
-def _headers_of_nvrtc(said: Said) -> Cure:
-    """What compiles while it runs looks for the headers where CUDA_PATH says."""
-    cure = _ways.toolkit(said, said.toolkit or said.torch_cuda)
-    if said.windows:
-        return cure
-    if "$CONDA_PREFIX" in cure.command:
-        return Cure(f'{cure.command} CUDA_PATH="$CONDA_PREFIX/targets/$(uname -m)-linux"', cure.then)
-    here = "export CUDA_PATH=/usr/local/cuda"
-    then = f"Where a toolkit is elsewhere: that directory. {cure.then}"
-    return Cure(f"[ -e /usr/local/cuda/include/cuda_fp16.h ] || {{ {cure.command}; }}; {here}", then)
-
-
-def _of_toolkit(said: Said) -> Cure:
-    cure, home = _ways.toolkit(said, said.toolkit or said.torch_cuda), "$CUDA_HOME"
-    if said.windows:
-        return cure
-    if said.shows(r"undefined reference|référence|cannot find -l"):
-        places = f"LIBRARY_PATH={home}/lib64:{home}/lib64/stubs:$LIBRARY_PATH"
-        then = "In CMake: CUDA::cudart and CUDA::cuda_driver among the target's libraries."
-        return Cure(f'{cure.command} && export {places} LDFLAGS="-L{home}/lib64 -lcudart -lcuda"', then)
-    places = f"CPATH={home}/include:$CPATH LIBRARY_PATH={home}/lib64:$LIBRARY_PATH"
-    return Cure(f"{cure.command} && export {places}", cure.then)
-
-
 @of("KW-046")
 def no_host_compiler(said: Said) -> Cure | None:
     named = said.finds(r"^\W*(?:set|export) \"?(CC|CXX)=\S+")
@@ -193,6 +119,9 @@ def no_host_compiler(said: Said) -> Cure | None:
         version = said.python or "3.12"
         then = "The embeddable package has no headers: an installed Python has."
         return Cure(f"winget install --id Python.Python.{version}", then)
+    embedded = said.finds(r"\b([a-z]:\\[\w .\\-]*?python_embed+ed)\b")
+    if embedded and said.has(r"python\.h|python libs"):
+        return _headers_for(said, re.sub(r"\\+", r"\\", embedded[1]))
     if said.windows and said.has("triton"):
         return Cure(
             _ways.pip(said, "install -U triton-windows"),
@@ -205,6 +134,17 @@ def no_host_compiler(said: Said) -> Cure | None:
             "Then build in its x64 Native Tools prompt.",
         )
     return _host_compiler(said)
+
+
+def _headers_for(said: Said, place: str) -> Cure:
+    """An embedded Python has neither headers nor import libraries: those of an installed one of its release fit."""
+    version = said.python or "3.12"
+    own = f"%LOCALAPPDATA%\\Programs\\Python\\Python{version.replace('.', '')}"
+    copied = " & ".join(
+        f'xcopy /e /i /y "{own}\\{one}" "{place}\\{other}"' for one, other in (("include", "Include"), ("libs", "libs"))
+    )
+    then = "Of the same release as the embedded one, whose python.exe -V says it."
+    return Cure(f"winget install --id Python.Python.{version} & {copied}", then)
 
 
 def _host_compiler(said: Said) -> Cure:
@@ -360,6 +300,29 @@ def unknown_option(said: Said) -> Cure | None:
             "And an nvcc that has the standard: C++17 from CUDA 11 on, C++20 from CUDA 12.",
         )
     return _ways.toolkit(said, _ways.at_least(max(said.torch_cuda or "0", _ways.newest(), key=_ways.number)))
+
+
+_THRUST = "execution_policy.h device_vector.h sort.h unique.h reduce.h remove.h sequence.h transform.h copy.h count.h"
+
+
+@of("KW-131")
+def older_source(said: Said) -> Cure | None:
+    """What can be said in the compiler's options or written anew is; the rest wants the older release."""
+    if said.shows(r"\bthrust\b"):
+        given = " ".join(f"-include thrust/{name}" for name in _THRUST.split())
+        return Cure(f'export NVCC_APPEND_FLAGS="{given}"', "Then build again: each file begins with these headers.")
+    files = "--include=*.cu --include=*.cuh --include=*.cpp --include=*.h ."
+    if said.shows(r"__shfl"):
+        new = r"s/\b__shfl(_up|_down|_xor)?\(/__shfl\1_sync(0xffffffff, /g"
+        return Cure(
+            f"grep -rlE '\\b__shfl(_up|_down|_xor)?\\(' {files} | xargs -r sed -i -E '{new}'", "Then build again."
+        )
+    if said.shows(r"cudathreadsynchronize"):
+        new = "s/cudaThreadSynchronize/cudaDeviceSynchronize/g"
+        return Cure(f"grep -rl cudaThreadSynchronize {files} | xargs -r sed -i '{new}'", "Then build again.")
+    release = _ways.newest() if said.shows("cudadeviceprop") else "10.2" if said.shows("cusparse") else "11.8"
+    cure = _ways.toolkit(said, release)
+    return Cure(cure.command, f"It is the last that has these names. torch has to be of the same. {cure.then}")
 
 
 @of("KW-125")

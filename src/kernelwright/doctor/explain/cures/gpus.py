@@ -49,12 +49,14 @@ _LLAMA_PYTHON = (
     'CMAKE_ARGS="{flags}" python -m pip install --force-reinstall --no-cache-dir '
     "--no-binary llama-cpp-python llama-cpp-python"
 )
+OF_PADDLE = "install --force-reinstall paddlepaddle-gpu -i https://www.paddlepaddle.org.cn/packages/stable/cu129/"
 # Packages that are not built by torch's way: the command with which each gets code for this GPU.
 _OWN_WAY = {
     "bitsandbytes": "install --upgrade bitsandbytes",
     "onnxruntime-gpu": "install --upgrade onnxruntime-gpu",
     "ctranslate2": "install --upgrade ctranslate2",
     "cupy": 'install --upgrade "cupy-cuda12x[ctk]"',
+    "paddlepaddle-gpu": OF_PADDLE,
     "xformers": "install --upgrade --force-reinstall xformers",
     "vllm": "install --upgrade vllm",
     "sgl-kernel": "install --upgrade sglang sgl-kernel",

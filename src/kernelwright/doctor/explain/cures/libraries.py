@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from kernelwright.doctor.explain.cures import _ways
 from kernelwright.doctor.explain.cures._cure import Cure, of
+from kernelwright.doctor.explain.cures.gpus import OF_PADDLE
+from kernelwright.doctor.explain.cures.tensorflow import libraries_of, on_windows, other_cudnn
 from kernelwright.doctor.remedies import wheels
 
 if TYPE_CHECKING:
@@ -28,11 +30,6 @@ _AS_CUDA = frozenset({"libcudart", "libcublas", "libcublasLt", "libcusparse", "l
 # And up to CUDA 9 that of these too.
 _AS_CUDA_ONCE, _ONCE = frozenset({"libcufft", "libcusolver", "libcurand"}), frozenset("6789")
 _OLD_CUDNN = frozenset("567")
-_FINDS = (
-    "export LD_LIBRARY_PATH=\"$(python -c 'import glob, nvidia; "
-    'print(":".join(sorted(glob.glob(list(nvidia.__path__)[0] + '
-    '"/*/lib"))))\'):$LD_LIBRARY_PATH"'
-)
 # What a Jetson has them from: NVIDIA's own repository, whose packages are not those for servers.
 _OF_JETPACK = {
     "libcusparseLt": "libcusparselt0",
@@ -45,11 +42,11 @@ _OF_JETPACK = {
 }
 _OF_CUPY = 'install --upgrade "cupy-cuda12x[ctk]"'
 _OF_PROGRAMS = {
-    "onnxruntime": 'install --upgrade "onnxruntime-gpu[cuda,cudnn]"',
+    "onnxruntime|cudaexecutionprovider": 'install --upgrade "onnxruntime-gpu[cuda,cudnn]"',
     "jaxlib|\\bjax\\b": 'install --upgrade "jax[cuda12]"',
     "\\bcupy": _OF_CUPY,
+    "\\bpaddle": OF_PADDLE.replace("cu129", "cu126"),
 }
-_OF_TENSORFLOW = 'install --upgrade "tensorflow[and-cuda]"'
 _OLDEST = 11  # CUDA whose libraries NVIDIA has as Python packages
 _WITH_LABEL = (11, 12)  # and in whose names it stands
 _NOT_PYTHON = r"ortexception|\.java:|panicked at|\.rs:\d|cargo|\bdotnet\b|\.exe\b"
@@ -115,7 +112,7 @@ def _jetson(said: Said, name: str, behind: str) -> Cure:
 
 
 def _windows(said: Said) -> Cure:
-    if said.has("onnxruntime|providers_cuda"):
+    if said.has("onnxruntime|providers_cuda|cudaexecutionprovider"):
         return Cure(
             _ways.pip(said, 'install --upgrade "onnxruntime-gpu[cuda,cudnn]"'),
             "And onnxruntime.preload_dlls() before the first session.",
@@ -130,18 +127,11 @@ def _windows(said: Said) -> Cure:
         return Cure(fix, "Then the bin directory under what it prints belongs on PATH.")
     number = said.shows(r"(?:cudart|cublas|cublasLt|cusparse|nvrtc)(?:64|32)_(\d\d)(\d?)")
     if number and said.has(r"tensorflow") and int(number[1]) < _WITH_LABEL[1]:
-        return _tensorflow_on_windows(int(number[1]), number[2])
+        return on_windows(int(number[1]), number[2])
     if said.has(r"\bcupy"):
         return Cure(_ways.pip(said, _OF_CUPY), "That brings CUDA's libraries as packages.")
     release = {"10": "10.2", "11": "11.8"}.get(number[1]) or _ways.at_least(f"{number[1]}.5") if number else ""
     return _ways.toolkit(said, release)
-
-
-def _tensorflow_on_windows(major: int, minor: str) -> Cure:
-    """What its own guide for Windows says; newer releases see a GPU in WSL alone."""
-    sets = "cudatoolkit=11.2 cudnn=8.1" if major == _OLDEST else f"cudatoolkit={major}.{minor or '1'} cudnn=7.6"
-    then = "In the environment of that TensorFlow, a release before 2.11: from then on only in WSL it sees a GPU."
-    return Cure(f"conda install -y -c conda-forge {sets}", then)
 
 
 @of("KW-050")
@@ -168,7 +158,7 @@ def _of_program(said: Said, name: str, behind: str) -> Cure | None:
     linker = said.shows(r"dlerror: libnvJitLink\.so\.(\d+)")
     if linker:  # what another of CUDA's libraries wants, whoever loads that one
         then = "cuSPARSE and cuSOLVER are linked to it: it has to be at least as new as they are."
-        return Cure(f"{_ways.pip(said, f'install --upgrade nvidia-nvjitlink-cu{linker[1]}')} && {_FINDS}", then)
+        return Cure(f"{_ways.pip(said, f'install --upgrade nvidia-nvjitlink-cu{linker[1]}')} && {_ways.FINDS}", then)
     return _of_python_program(said, name, behind)
 
 
@@ -176,28 +166,10 @@ def _of_python_program(said: Said, name: str, behind: str) -> Cure | None:
     words = next((words for pattern, words in _OF_PROGRAMS.items() if said.has(pattern)), "")
     node, python = said.has(r"tfjs|node_modules"), not said.has(_NOT_PYTHON)
     if node or (python and not words and said.has(r"tensorflow|\bdso_loader")):
-        return _of_tensorflow(said, name, behind)
+        return libraries_of(said, name, behind)
     if not words or not python:
         return None
     return Cure(_ways.pip(said, words), "That brings CUDA's libraries as packages, of the release it was built with.")
-
-
-def _of_tensorflow(said: Said, name: str, behind: str) -> Cure:
-    """Releases before 2.14, and all for Python before 3.9, have no extra that brings CUDA's libraries."""
-    wanted = said.finds(r"libcudart\.so\.(\d+\.\d+)")
-    release = wanted[1] if wanted else f"{behind}.0" if name in _AS_CUDA and behind.isdecimal() else behind
-    major = _ways.number(release)[0] if name != "libcudnn" and _ways.number(release) else 0
-    if name == "libcudnn" and not wanted:
-        release, major = ("11.8", 11) if behind.startswith("8") else ("10.1", 10)
-    without = said.old_tensorflow or said.has("tfjs|node_modules") or (major < _OLDEST and not said.python)
-    old = 0 < major < _WITH_LABEL[1] and without
-    if not old:
-        then = "That brings CUDA's libraries as packages, of the release it was built with."
-        return Cure(_ways.pip(said, _OF_TENSORFLOW), then)
-    sets = f'"cudatoolkit={"11.8" if major == _OLDEST else release}" "cudnn={"8" if major == _OLDEST else "7"}"'
-    then = "Any of these that serves this TensorFlow; newer ones want Python 3.9 and bring their own libraries."
-    found = 'export LD_LIBRARY_PATH="$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"'
-    return Cure(f"conda install -y -c conda-forge {sets} && {found}", then)
 
 
 def _of_release(said: Said, name: str, behind: str) -> Cure | None:
@@ -214,11 +186,26 @@ def _of_release(said: Said, name: str, behind: str) -> Cure | None:
     part = wheels.PACKAGES.get(name)
     if part is None:
         return None
+    if not behind and not said.windows and said.shows(rf"{name}\.so['\")]?:? ?(cannot|not|=> not|\()"):
+        return _without_number(said, name, major)
     dotted = f"=={behind.partition('.')[0]}.*" if part == "cudnn" and behind else ""
     own = f"nvidia-{part}-cu{major}" if major in _WITH_LABEL else f"nvidia-{part}"
     words = f'install "{own}{dotted}"' if dotted else f"install {own}"
     then = "That brings the library and names its directory to the loader. Never link one name to another."
-    return Cure(f"{_ways.pip(said, words)} && {_FINDS}", then)
+    return Cure(f"{_ways.pip(said, words)} && {_ways.FINDS}", then)
+
+
+def _without_number(said: Said, name: str, major: int) -> Cure:
+    """The name without a number is a link that comes with the headers, and not with the libraries alone."""
+    apt = (
+        f"libcudnn9-dev-cuda-{major}" if name == "libcudnn" else "libnccl-dev" if name == "libnccl" else "cuda-toolkit"
+    )
+    part = {"libcudnn": "cudnn", "libnccl": "nccl"}.get(name, "cuda-toolkit")
+    if said.conda:
+        fix = f'conda install -y -c conda-forge {part} && export LD_LIBRARY_PATH="$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"'
+        return Cure(fix, f"By apt of NVIDIA's repository: {apt}.")
+    place = "" if apt != "cuda-toolkit" else " && export LD_LIBRARY_PATH=/usr/local/cuda/lib64:$LD_LIBRARY_PATH"
+    return Cure(f"sudo apt-get update && sudo apt-get install -y {apt}{place}", "Of NVIDIA's repository (KW-105).")
 
 
 def _of_old_release(said: Said, name: str, behind: str, major: int) -> Cure:
@@ -305,27 +292,6 @@ def _of_jax(said: Said) -> Cure:
     return Cure(f"unset LD_LIBRARY_PATH && {newest}", "What it brings comes first then.")
 
 
-def _cudnn_of_tensorflow(said: Said) -> Cure:
-    """The cuDNN that it was compiled with, or a newer one of the same major version; by that its CUDA is known."""
-    asked = said.finds(r"compiled with:? (\d)\.(\d+)") or said.finds(r"compatibility version:? (\d)(\d)\d\d")
-    then = "At least the release that it was compiled with."
-    if asked is None:
-        fix = f"unset LD_LIBRARY_PATH && {_ways.pip(said, 'install --upgrade nvidia-cudnn-cu12')}"
-        if said.shows("dnn library is not found"):
-            fix = f"unset LD_LIBRARY_PATH && {_ways.pip(said, _OF_TENSORFLOW)}"
-        return Cure(fix, then)
-    major, minor = int(asked[1]), int(asked[2])
-    if major < 8:
-        fix = f'conda install -y -c conda-forge "cudnn>={major}.{minor},<{major + 1}"'
-        return Cure(f'{fix} && export LD_LIBRARY_PATH="$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"', then)
-    label = 11 if (major, minor) < (8, 7) else 12
-    words = f'install --upgrade "nvidia-cudnn-cu{label}>={major}.{minor},<{major + 1}"'
-    if label == _OLDEST:  # its TensorFlow does not look into other packages
-        return Cure(f"{_ways.pip(said, words)} && {_FINDS}", then)
-    words = "install --upgrade nvidia-cudnn-cu12" if major > 8 else words
-    return Cure(f"unset LD_LIBRARY_PATH && {_ways.pip(said, words)}", then)
-
-
 @of("KW-051")
 def mixed(said: Said) -> Cure | None:
     if said.has(r"multiple cupy packages"):
@@ -342,7 +308,7 @@ def mixed(said: Said) -> Cure | None:
             "Or the newest torch, which requires a set that fits.",
         )
     if said.has(r"cudnn|dnn library") and said.has(r"tensorflow|xla|cuda_dnn\.cc"):
-        return _cudnn_of_tensorflow(said)
+        return other_cudnn(said)
     if said.has(r"cask_cudnn|libcudnn_\w+_infer"):
         return Cure(
             "unset LD_LIBRARY_PATH && " + _ways.pip(said, 'install --force-reinstall "nvidia-cudnn-cu12==8.*"'),

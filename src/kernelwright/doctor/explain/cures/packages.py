@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kernelwright.doctor.explain.cures import _ways
 from kernelwright.doctor.explain.cures._cure import Cure, of
+from kernelwright.doctor.explain.cures.gpus import OF_PADDLE
 
 if TYPE_CHECKING:
     from kernelwright.doctor.explain.said import Said
@@ -43,18 +44,26 @@ def _of_torchs_index(said: Said) -> Cure | None:
     if not asked:
         return None
     newest, place = _newest_python(asked[1]), f"{_ways.OF_TORCH}/{asked[3]}"
-    if asked[3] and said.macos:
-        then = "macOS has no CUDA: its builds bear no label. Newer Macs: device 'mps'."
+    listed = said.has(rf"from versions:[^)\n]*[ ,]{re.escape(asked[2])}[,)]")
+    if asked[3] and (said.macos or (listed and said.has(r"looking in (links|indexes):[^\n]*download\.pytorch"))):
+        then = "Its builds for this machine (macOS, aarch64) have no CUDA, and bear no label."
         names = said.finds(r"\bpip3? install ([^\n]*torch[^\n]*)")
         wanted = re.findall(r"\b(torch\w*==[\d.]+\d)", names[1] if names else asked[1])
         return Cure(_ways.pip(said, f"install {' '.join(wanted)}"), then)
     oldest = said.finds(r"from versions: (\d+\.\d+)")
-    # pip lists what there is for this Python: nothing as old as what was asked for.
-    missed = oldest and _ways.number(asked[2])[:2] < _ways.number(oldest[1])[:2]
+    # pip lists what there is for this Python: nothing as old as what was asked for, or nothing at all.
+    missed = said.has(r"from versions: none") or (oldest and _ways.number(asked[2])[:2] < _ways.number(oldest[1])[:2])
     if newest and (_minor(said) > newest or (missed and not said.python)):
         return _with_python(f"3.{newest}", asked[1], f"--extra-index-url {place}" if asked[3] else "")
     then = "Releases with a label are on torch's own index."
     return Cure(_ways.pip(said, f"install {asked[1]} --index-url {place}"), then) if asked[3] else None
+
+
+def _of_jax(said: Said) -> Cure | None:
+    if not said.has(r"(requirement|for) jaxlib==[\d.]+\+cuda"):
+        return None
+    then = "Its CUDA builds have no label any more: the extra brings the plugin and CUDA's libraries."
+    return Cure(_ways.pip(said, 'install --upgrade "jax[cuda12]"'), then)
 
 
 @of("KW-024")
@@ -66,7 +75,7 @@ def no_wheel(said: Said) -> Cure | None:
         return Cure(
             _ways.pip(said, f"install {wheel[2]}"), "From the index, which has this machine's wheel if there is one."
         )
-    of_torch = _of_torchs_index(said)
+    of_torch = _of_jax(said) or _of_torchs_index(said)
     if of_torch:
         return of_torch
     required = said.finds(
@@ -133,7 +142,7 @@ _WITH_CUDA = (
     (r"xgboost", "install --upgrade --force-reinstall xgboost"),
     (r"faiss", "install faiss-gpu-cu12"),
     (r"ctranslate2|whisper|which is not integrated in this build", "install --upgrade --force-reinstall ctranslate2"),
-    (r"paddle", "install --force-reinstall paddlepaddle-gpu"),
+    (r"paddle", OF_PADDLE),
     (r"\bcupy", "install cupy-cuda12x"),
     (r"xformers|memory_efficient|no operator found for", "install --upgrade --force-reinstall xformers"),
 )
@@ -187,6 +196,16 @@ _PATCHES = {
     **{f"11.{minor}": patch for minor, patch in enumerate("312132210")},
     **{f"12.{minor}": patch for minor, patch in enumerate("1122113011") if minor != 7},
 }
+
+
+@of("KW-028")
+def no_library_for_it(said: Said) -> Cure | None:
+    """In a clone the libraries are not there before they are compiled."""
+    found = said.finds(r"['\"( ]((?:/[\w.+-]+)+)/bitsandbytes/libbitsandbytes_\w+\.so")
+    if not found or ".." in found[1] or re.search(r"(site|dist)-packages|\.egg", found[1]):
+        return None
+    built = f"cd {found[1]} && cmake -DCOMPUTE_BACKEND=cuda -S . -B build && cmake --build build -j"
+    return Cure(f"{built} && {_ways.pip(said, 'install -e .')}", "It is a clone, whose libraries are compiled there.")
 
 
 @of("KW-023")

@@ -72,6 +72,11 @@ def two_versions(said: Said) -> Cure | None:
             "The image's compat library serves data center GPUs only; sudo apt-get remove "
             "cuda-compat-* takes it away for good.",
         )
+    again = r"(tried|after|still|did|have|already) .{0,20}\breboot"
+    if said.has(rf"{again}|reboot\w* .{{0,60}}(still|does ?n.t work|did ?n.t help|not help)"):
+        cure = _ways.driver(said)
+        purged = "sudo apt-get purge -y '*nvidia-*' && " if "apt-get" in cure.command else ""
+        return Cure(f"{purged}{cure.command} && sudo reboot", "Packages of two releases were mixed; these are of one.")
     return Cure(
         "sudo reboot",
         "The kernel module of the libraries that are installed is loaded then. Without a "
@@ -154,6 +159,9 @@ def no_gpu_shown(said: Said) -> Cure | None:
         )
     if said.container:
         return _ways.restart_with_gpu(said)
+    if said.has(r"\bollama\b|no nvidia devices detected by library") and not said.windows:
+        fix = "sudo rmmod nvidia_uvm; sudo modprobe nvidia_uvm && sudo systemctl restart ollama"
+        return Cure(fix, "A suspend leaves that module broken. If it stays: reboot.")
     if said.wsl:
         return Cure(
             "unset CUDA_VISIBLE_DEVICES && export LD_LIBRARY_PATH=/usr/lib/wsl/lib:$LD_LIBRARY_PATH",

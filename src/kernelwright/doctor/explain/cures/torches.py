@@ -52,10 +52,7 @@ _OF_PYG = "torch-scatter torch-sparse torch-cluster torch-spline-conv"
 @of("KW-020")
 def other_torch(said: Said) -> Cure | None:
     if said.has(r"torchvision::nms|torchvision/|operator torchvision|operator torchaudio"):
-        words = "install --upgrade --force-reinstall torch torchvision torchaudio"
-        return (
-            _ways.vision_of_board(said) if said.board else Cure(_ways.pip(said, words), "Of one index, in one command.")
-        )
+        return _vision(said)
     if said.shows(r"loading shared libraries: lib(torch|c10)"):
         place = '"$(python -c \'import torch; print(torch.__path__[0] + "/lib")\'):$LD_LIBRARY_PATH"'
         then = "Where torch is not installed: python -m pip install torch, of the release the program was linked to."
@@ -68,6 +65,20 @@ def other_torch(said: Said) -> Cure | None:
     if from_sources:
         return from_sources
     return _again(said, said.package) if said.package else None
+
+
+def _vision(said: Said) -> Cure:
+    """torchvision and torchaudio for the torch that is here, where the log says which that is."""
+    then = "Of one index, in one command."
+    if said.board:
+        return _ways.vision_of_board(said)
+    if said.torch:
+        place = f" --index-url {_ways.OF_TORCH}/{_ways.label(said.torch_cuda)}" if said.torch_cuda else ""
+        words = f"install --force-reinstall torch=={said.torch} torchvision torchaudio{place}"
+        return Cure(_ways.pip(said, words), then)
+    if said.windows:  # where the usual one is for CPUs
+        return Cure(_ways.torch(said, said.torch_cuda or _ways.newest()), then)
+    return Cure(_ways.pip(said, "install --upgrade --force-reinstall torch torchvision torchaudio"), then)
 
 
 def _torch_that_has(said: Said) -> Cure:
