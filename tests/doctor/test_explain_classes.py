@@ -58,6 +58,15 @@ SOURCES = [
     ('scan.cu(12): error: class "cudaDeviceProp" has no member "clockRate"', "KW-131", "cuda-toolkit-12-8"),
 ]  # fmt: skip
 
+LINKED = [
+    (f"ImportError: {SITE}/pycuda/_driver.so: undefined symbol: cuMemHostRegister_v2", "KW-003", "ubuntu-drivers install"),
+    ("the following variables are used in this project, but they are set to NOTFOUND:\nCUDA_CUDA_LIBRARY", "KW-115", "stubs/libcuda.so"),
+    ("*** WARNING: nvcc not in path.\nC:\\Program Files\\NVIDIA GPU Computing Toolkit\\CUDA\\v8.0\\include", "KW-040", "CUDA\\v8.0\\bin;%PATH%"),
+    (("ERROR: No matching distribution found for scan_ssm.models.seq\n"
+     f"ImportError: {SITE}/scan_cuda.so: undefined symbol: _ZN2at4_ops10zeros_like4callE"), "KW-020", "scan"),
+    (f"ImportError: {SITE}/scan/_C.so: undefined symbol: _ZNSt15__exception_ptr13exception_ptr10_M_releaseEv", "KW-052", "libstdcxx-ng"),
+]  # fmt: skip
+
 LETTERS = [
     ('Hi, when I run the build I get CUDA_ARCHITECTURES is empty for target "scan" and I do not know why.', "KW-090"),
     ('I am stuck with the error CUDA_ARCHITECTURES is empty for target "scan", any idea?', "KW-090"),
@@ -121,6 +130,11 @@ PACKAGES = [
 ]  # fmt: skip
 
 OLDER = [
+    ("lightgbm.basic.LightGBMError: GPU Tree Learner was not enabled in this build.", "install --upgrade --force-reinstall lightgbm"),
+    ("[TRT] [E] 6: The engine plan file is not compatible with this version of TensorRT, expecting library version 8.4.3 got 8.6.1",
+     'install "tensorrt==8.6.1.*"'),
+    ("ultralytics: The engine plan file is not compatible with this version of TensorRT", "-name '*.engine'"),
+    ("GTX 1080, driver 367.35\nnvcc fatal   : Value 'sm_61' is not defined for option 'gpu-architecture'", "install -y cuda-toolkit-"),
     ("ERROR: Could not find a version that satisfies the requirement torch==1.11.0+cu113 (from versions: none)", "python=3.10 && "),
     (("% pip install torch==1.12.1+cu113 torchvision==0.13.1+cu113\nLooking in links: https://download.pytorch.org/whl/torch_stable.html\n"
      "ERROR: Could not find a version that satisfies the requirement torch==1.12.1+cu113 (from versions: 1.12.0, 1.12.1, 1.13.0)"),
@@ -142,6 +156,10 @@ OLDER = [
 ]  # fmt: skip
 
 SYSTEMS = [
+    ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", "sudo dkms autoinstall; sudo modprobe nvidia || {"),
+    ("Fedora 41\nNVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", "sudo akmods --force; sudo modprobe nvidia"),
+    ('Debian 11\nsh NVIDIA-Linux-x86_64-525.125.06.run\nERROR: An error occurred while performing the step: "Building kernel modules".',
+     "nvidia-driver"),
     ('ollama: msg="no nvidia devices detected by library /usr/lib64/libcuda.so.550.1"\nno compatible GPUs were discovered', "modprobe nvidia_uvm"),
     ("docker compose logs\nservices:\n  web:\n    image: x\nno compatible GPUs were discovered", "--gpus all web"),
     ("Failed to initialize NVML: Driver/library version mismatch\nI tried rebooting, and it still does not work.", "purge -y '*nvidia-*'"),
@@ -158,7 +176,7 @@ SYSTEMS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("log", "code", "wanted"), [*NAMES, *SOURCES])
+@pytest.mark.parametrize(("log", "code", "wanted"), [*NAMES, *SOURCES, *LINKED])
 def test_the_cause_is_named(log, code, wanted):
     answer = explain(log).answers[0]
     assert (answer.cause.code, wanted in answer.fix) == (code, True), (answer.cause.code, answer.fix)

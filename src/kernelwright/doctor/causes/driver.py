@@ -145,6 +145,11 @@ CAUSES = (
             number(35),
             sign(r"forward compatibility was attempted on non", beside=(_BEFORE_CUDA_12,)),
             *_TOO_OLD_FOR,
+            # An extension asks the driver for what that does not have yet.
+            sign(
+                r"\.so[\w.]*: undefined symbol:? cu(init|device|ctx|module|mem|link|stream|event|graph|launch|func|get"
+                r"|kernel|library|tensor|ipc|pointer|array|tex|surf)[a-z]+(_v\d)?$"
+            ),
             sign(r"cuda driver version is insufficient for cuda runtime version"),
             sign(r"nvidia driver on your system is too old"),
             sign(r"cudaErrorInsufficientDriver|CUDA_ERROR_INSUFFICIENT_DRIVER"),

@@ -48,7 +48,7 @@ CAUSES = (
             sign(r"unknown cmake command ['\"]cuda_\w+", 2),
             sign(
                 r"cuda_home is none|\bnvcc\b.{0,20}(does not exist|doesn't exist|could not be found"
-                r"|cannot be found)|no nvcc\b|\bdoes(n't| not) contain nvcc\b"
+                r"|cannot be found)|no nvcc\b|\bdoes(n't| not) contain nvcc\b|\bnvcc not (in|on) (your )?path"
             ),
             sign(r"failed to find nvcc|nvcc executable|cuda_nvcc_executable.{0,20}notfound", 2),
         ),
@@ -252,7 +252,10 @@ CAUSES = (
             ),
         ),
         # What TensorFlow says at every start, and CMake of parts that nobody has to have.
-        unless=(sign(r"tf-trt warning|\boptional\b"),),
+        unless=(
+            sign(r"tf-trt warning|\boptional\b"),
+            sign(r"\.so[\w.]*: undefined symbol:? cu(?!da|blas|dnn|s|f|r)[a-z]+"),
+        ),
         yields_to=("KW-051", "KW-125"),
     ),
     Cause(

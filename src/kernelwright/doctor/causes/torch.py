@@ -161,7 +161,11 @@ CAUSES = (
             sign(r"ignored the following versions that require a different python", 2),
             sign(r"no (compatible|matching|suitable) (wheels?|distributions?) .{0,60}(found|available|for)", 2),
         ),
-        unless=(sign(r"network is unreachable|timed out|temporary failure|connection (refused|reset)"),),
+        # Names of modules are none of packages.
+        unless=(
+            sign(r"network is unreachable|timed out|temporary failure|connection (refused|reset)"),
+            sign(r"(requirement|found for) (\w+\.[a-z_]\w+|\w+_cuda)\b"),
+        ),
         yields_to=("KW-026",),
     ),
     Cause(

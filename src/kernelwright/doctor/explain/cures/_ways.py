@@ -239,8 +239,25 @@ def driver(said: Said, needed: str = "") -> Cure:
         "zypper": "sudo zypper install -y nvidia-open",
     }
     of_ubuntu = "sudo apt-get update && sudo apt-get install -y ubuntu-drivers-common && sudo ubuntu-drivers install"
+    if _apart(said) == "apt" and said.has(r"\bdebian\b") and not said.has(r"ubuntu"):
+        of_ubuntu = (
+            "sudo apt-get update && sudo apt-get install -y linux-headers-$(dpkg --print-architecture) nvidia-driver"
+        )
     where = "On the host, whose driver the container uses; then reboot it." if said.container else "Then reboot."
     return Cure(ways.get(_apart(said), of_ubuntu), f"{where}{wanted}")
+
+
+def module(said: Said) -> Cure:
+    """The module of a driver that is there, for the kernel that runs; where that does not help, the driver again."""
+    again, then = driver(said), "Where modprobe says 'Key was rejected', Secure Boot refuses it (KW-102)."
+    way = _apart(said)
+    if way == "dnf":
+        fix = "sudo dnf install -y kernel-devel-$(uname -r) && sudo akmods --force; sudo modprobe nvidia"
+        return Cure(f"{fix} || {again.command}", then)
+    if way != "apt":
+        return again
+    built = "sudo apt-get install -y linux-headers-$(uname -r); sudo dkms autoinstall; sudo modprobe nvidia"
+    return Cure(f"{built} || {{ {again.command}; }}", then)
 
 
 def restart_with_gpu(said: Said) -> Cure:

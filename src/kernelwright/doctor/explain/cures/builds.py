@@ -22,10 +22,9 @@ def no_nvcc(said: Said) -> Cure | None:
     there = said.finds(r"(/usr/local/cuda(?:-\d+\.\d+)?|/opt/cuda)(?=[\s/:'\"]|$)")
     if there and said.has(r"toolkit found at|found cuda"):
         return Cure(_ways.use(there[1]), "Then delete the build directory, and build again.")
-    of_rust = said.finds(r"CUDA(?: Toolkit)?\\{1,2}v(\d+\.\d+)|release (\d+\.\d+), V") if said.windows else None
-    if of_rust and said.has(r"bindgen_cuda|cudarc|candle|\bcargo\b"):
-        place = f"C:\\Program Files\\NVIDIA GPU Computing Toolkit\\CUDA\\v{of_rust[1] or of_rust[2]}"
-        return Cure(f'setx CUDA_PATH "{place}"', "Then a new prompt, which has it; the toolkit is there.")
+    on_windows = _there_on_windows(said) if said.windows else None
+    if on_windows:
+        return on_windows
     of_torch = said.has(r"cpp_extension|cudaextension|torch/utils|torch\.utils|\btorch\.__version__|flash[-_]attn")
     if said.machine is None and of_torch and not said.torch_cuda and not said.jetson:
         cure = _ways.toolkit_of_torch(said)
@@ -34,6 +33,18 @@ def no_nvcc(said: Said) -> Cure | None:
     if said.machine is None and cure.command.startswith("sudo apt-get"):
         return Cure(f"{_IF_NOT}{cure.command}", f"Where it is there already it is taken. {cure.then}")
     return cure
+
+
+def _there_on_windows(said: Said) -> Cure | None:
+    """A toolkit that the log names has to be named to the build, too."""
+    found = said.finds(r"CUDA(?: Toolkit)?\\{1,2}v(\d+\.\d+)|release (\d+\.\d+), V")
+    if found is None:
+        return None
+    place = f"C:\\Program Files\\NVIDIA GPU Computing Toolkit\\CUDA\\v{found[1] or found[2]}"
+    then = "Then a new prompt, which has it; the toolkit is there."
+    if said.has(r"bindgen_cuda|cudarc|candle|\bcargo\b"):
+        return Cure(f'setx CUDA_PATH "{place}"', then)
+    return Cure(f'setx CUDA_PATH "{place}" & setx CUDA_HOME "{place}" & set "PATH={place}\\bin;%PATH%"', then)
 
 
 @of("KW-041")
@@ -323,6 +334,14 @@ def older_source(said: Said) -> Cure | None:
     release = _ways.newest() if said.shows("cudadeviceprop") else "10.2" if said.shows("cusparse") else "11.8"
     cure = _ways.toolkit(said, release)
     return Cure(cure.command, f"It is the last that has these names. torch has to be of the same. {cure.then}")
+
+
+@of("KW-115")
+def stub_to_link(said: Said) -> Cure | None:
+    if not said.has(r"cuda_cuda_library"):
+        return None
+    stub = '"${CUDA_HOME:-/usr/local/cuda}/lib64/stubs/libcuda.so"'
+    return Cure(f"cmake -DCUDA_CUDA_LIBRARY={stub} .", "In the build directory, with its other options.")
 
 
 @of("KW-125")

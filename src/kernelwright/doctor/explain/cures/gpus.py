@@ -230,6 +230,7 @@ def _other_code(said: Said, code: int, first: str) -> Cure | None:
     return None
 
 
+_LAST_BEFORE_13 = "12.9"
 _LAST = {10: "10.2", 11: "11.8"}  # the last release of each major version that the table does not have
 
 
@@ -262,8 +263,12 @@ def unknown_code(said: Said) -> Cure | None:
     if of_program:
         return of_program
     of_system = said.has(r"/usr/bin/nvcc")  # a distribution's own package, which is years behind
+    old_driver = said.finds(r"(?:driver|with|nvidia)\D{0,12}\b([34]\d\d|5[0-7]\d)\.\d\d")  # no CUDA 13 is used with it
     dropped = (
-        last and not of_system and (not known or _ways.number(known) > _ways.number(last) or not _too_new(first, known))
+        last
+        and not of_system
+        and not (old_driver and not known and last == _LAST_BEFORE_13)
+        and (not known or _ways.number(known) > _ways.number(last) or not _too_new(first, known))
     )
     if dropped:
         return _drop(said, code, known)
@@ -296,6 +301,20 @@ def _there_already(said: Said, code: int) -> Cure | None:
 
 def _too_new(first: str, known: str) -> bool:
     return bool(first and known and _ways.number(first) > _ways.number(known))
+
+
+@of("KW-018")
+def other_engine(said: Said) -> Cure | None:
+    """Programs that make their engine themselves make it again; Python's TensorRT can be that of the file."""
+    engine = said.finds(r"expecting library version [\d.]+ got (\d+\.\d+\.\d+)")
+    if engine and int(engine[1].partition(".")[0]) > 7 and said.has(r"\[trt\]|\.py\b|import tensorrt"):
+        then = "That is the release that made the file; or make it again, by the TensorRT that is here."
+        return Cure(_ways.pip(said, f'install "tensorrt=={engine[1]}.*"'), then)
+    if said.has(r"jetson|deepstream|ultralytics|frigate|\byolo|onnxruntime"):
+        kinds = r"\( -name '*.engine' -o -name '*.plan' -o -name '*.trt' \)"
+        then = "The program makes them anew at its next start, where it has the model."
+        return Cure(f"find . {kinds} -exec mv {{}} {{}}.old \\;", then)
+    return None
 
 
 @of("KW-124")

@@ -148,6 +148,16 @@ _WITH_CUDA = (
 )
 
 
+def _lightgbm(said: Said) -> Cure:
+    if said.has(r"gpu tree learner"):
+        then = "Its wheels have that since release 4, for Linux and Windows. For device='cuda' it is compiled."
+        return Cure(_ways.pip(said, "install --upgrade --force-reinstall lightgbm"), then)
+    return Cure(
+        "python -m pip install --force-reinstall --no-binary lightgbm "
+        "--config-settings=cmake.define.USE_CUDA=ON lightgbm"
+    )
+
+
 def _opencv(said: Said) -> Cure:
     """No index has a build of it with CUDA."""
     code = f"{said.capability // 10}.{said.capability % 10}" if said.capability else "Auto"
@@ -171,10 +181,7 @@ def without_cuda(said: Said) -> Cure | None:
             "It needs nvcc.",
         )
     if said.has(r"lightgbm"):
-        return Cure(
-            "python -m pip install --force-reinstall --no-binary lightgbm "
-            "--config-settings=cmake.define.USE_CUDA=ON lightgbm"
-        )
+        return _lightgbm(said)
     if said.has(r"opencv|\bcv2\b|\bcv::"):
         return _opencv(said)
     for pattern, words in _WITH_CUDA:

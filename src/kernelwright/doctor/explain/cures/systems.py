@@ -28,6 +28,9 @@ def driver(said: Said) -> Cure | None:
         return Cure("srun --gres=gpu:1 --pty bash", "The node or the job has no GPU: one has to be asked for.")
     if said.container and not said.has(r"nvidia-smi has failed|modprobe|load library failed"):
         return _ways.restart_with_gpu(said)
+    # That program is there, and with it the driver: what is not there is its module, for this kernel.
+    if said.machine is None and said.shows(r"nvidia-smi has failed") and not (said.windows or said.wsl or said.jetson):
+        return _ways.module(said)
     return _ways.driver(said)
 
 
@@ -285,6 +288,10 @@ def module_not_built(said: Said) -> Cure | None:
     if said.has(r"\.fc\d\d|fedora|akmod"):
         fix = "sudo dnf install -y kernel-devel-$(uname -r) && sudo akmods --force && sudo modprobe nvidia"
         return Cure(fix, "A kernel that is newer than the driver needs a newer driver.")
+    if said.has(r"nvidia-linux-x86_64-[\d.]+\.run|nvidia-installer\.log"):
+        cure = _ways.driver(said)
+        then = f"The installer's driver is older than this kernel; the distribution's fits its own. {cure.then}"
+        return Cure(cure.command, then)
     missing = said.finds(r"(gcc-\d{1,2}): (?:command )?not found")
     if missing:
         headers = "linux-headers-$(uname -r)"
