@@ -31,7 +31,7 @@ NAMES = [
     ('catastrophic error: cannot open source file "C:\\Users\\\u4e2d\u6587\\AppData\\Local\\Temp\\t.cu"', "KW-130", "set TMP="),
     (f"root@0123456789ab:/# python\n| NVIDIA-SMI 470.82.01    Driver Version: 470.82.01 |\n{COMPAT}", "KW-003", "ubuntu-drivers install"),
     (f"$ sudo apt upgrade\n{COMPAT}", "KW-004", "sudo reboot"),
-    ("Two RTX 3090, torch 1.7.1+cu102\nncclUnhandledCudaError: Call to CUDA functions failed.", "KW-010", "install --force-reinstall torch "),
+    ("Two RTX 3090, torch 1.7.1+cu102\nncclUnhandledCudaError: Call to CUDA functions failed.", "KW-010", "torch==1.7.1+cu110 "),
     ("thread 'main' panicked at build.rs: Unable to find libclang: \"couldn't find any valid shared libraries\"", "KW-047", "libclang-dev"),
     ("Fedora 41\nUnable to find libclang", "KW-047", "dnf install -y clang-devel"),
     ("W tensorflow/core/op_kernel.cc:1816] UNIMPLEMENTED: DNN library is not found.", "KW-051", "tensorflow[and-cuda]"),
@@ -64,7 +64,7 @@ LINKED = [
     ("*** WARNING: nvcc not in path.\nC:\\Program Files\\NVIDIA GPU Computing Toolkit\\CUDA\\v8.0\\include", "KW-040", "CUDA\\v8.0\\bin;%PATH%"),
     (("ERROR: No matching distribution found for scan_ssm.models.seq\n"
      f"ImportError: {SITE}/scan_cuda.so: undefined symbol: _ZN2at4_ops10zeros_like4callE"), "KW-020", "scan"),
-    (f"ImportError: {SITE}/scan/_C.so: undefined symbol: _ZNSt15__exception_ptr13exception_ptr10_M_releaseEv", "KW-052", "libstdcxx-ng"),
+    (f"ImportError: {SITE}/scan/_C.so: undefined symbol: _ZNSt15__exception_ptr13exception_ptr10_M_releaseEv", "KW-052", "--no-binary scan"),
 ]  # fmt: skip
 
 LETTERS = [
@@ -176,7 +176,41 @@ SYSTEMS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("log", "code", "wanted"), [*NAMES, *SOURCES, *LINKED])
+PARTS = [
+    ("/build/ops/all_reduce.h:21:10: fatal error: nccl.h: No such file or directory\ncompilation terminated.", "KW-045", "libnccl-dev"),
+    ("plugin.cpp(3): fatal error: NvInfer.h: No such file or directory", "KW-045", "libnvinfer-dev"),
+    (("CMake Error at /srv/share/cmake/Caffe2/Caffe2Config.cmake:90 (message):\n  Your installed Caffe2 version uses cuDNN but I cannot find the cuDNN\n"
+      "  libraries.  Please set the proper cuDNN prefixes and / or install cuDNN.\n-- /usr/local/cuda-11.8/lib64/libnvrtc.so shorthash is 1"),
+     "KW-045", "libcudnn8-dev"),
+    ("-- *** cuDNN V7.0 OR GREATER NOT FOUND. ***\n-- Disabling CUDA support.  IT WILL NOT USE CUDA", "KW-045", "libcudnn9-dev-cuda-12"),
+    ("D:\\src\\face> cmake -S . -B out\n-- *** cuDNN V7.0 OR GREATER NOT FOUND. ***", "KW-045", "set CMAKE_PREFIX_PATH="),
+    ("The following variables are used in this project, but they are set to NOTFOUND.\ncudnn\n    linked by target net", "KW-045", "cudnn"),
+    ('  File "/srv/triton/common/build.py", line 30, in libcuda_dirs\nAssertionError: libcuda.so cannot found!', "KW-115", "sudo ldconfig"),
+    (("AssertionError: libcuda.so cannot found!\nPossible files are located at ['/lib64/libcuda.so.1'].Please create a symlink of libcuda.so to any "
+      "of the file."), "KW-115", "ln -s libcuda.so.1 /lib64/libcuda.so"),
+    (("I am on 535, how do I go on?\n` RuntimeError:\n  The detected CUDA version (12.4) mismatches the version that was used to compile\n"
+      "  PyTorch (11.7). Please make sure to use the same CUDA versions.`"), "KW-041", "cuda-toolkit-11-7"),
+    ("So i am on my laptop.\n \u280b Container chat-1  Creating\nError response from daemon: unknown or invalid runtime name: nvidia\n Default Runtime: runc",
+     "KW-002", "--runtime=docker && "),
+]  # fmt: skip
+
+SHRUNK = "ValueError: numpy.dtype size changed, may indicate binary incompatibility. Expected {} from C header, got {} from PyObject"
+TOO_NEW = "NVIDIA A100-PCIE-40GB with CUDA capability sm_80 is not compatible with the current PyTorch installation."
+LATER = [
+    (SHRUNK.format(96, 88), '"numpy<2"'),
+    (SHRUNK.format(88, 96), "--upgrade numpy"),
+    (f"PyTorch version (v1.9.1)\n{TOO_NEW}", "torch==1.9.1+cu111 "),
+    (f'  File "E:\\AI\\python_embeded\\Lib\\site-packages\\torch\\cuda\\x.py", line 2\n{TOO_NEW}',
+     "E:\\AI\\python_embeded\\python.exe -m pip install "),
+    (f'  File "E:\\my AI\\system\\python\\lib\\site-packages\\torch\\x.py", line 2\n{TOO_NEW}', '"E:\\my AI\\system\\python\\python.exe" -m pip '),
+    ("Debian 12\nnvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8, please update your driver to a newer version",
+     "install -y cuda-drivers"),
+    ("vllm/vllm-openai:v0.15.0\nRuntimeError: Error 803: system has unsupported display driver / cuda driver combination",
+     "LD_LIBRARY_PATH=/usr/local/nvidia/lib64:"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("log", "code", "wanted"), [*NAMES, *SOURCES, *LINKED, *PARTS])
 def test_the_cause_is_named(log, code, wanted):
     answer = explain(log).answers[0]
     assert (answer.cause.code, wanted in answer.fix) == (code, True), (answer.cause.code, answer.fix)
@@ -190,7 +224,7 @@ def test_a_letter_quotes_without_marks(log, code):
     assert "docker restart stops" not in answer.fix
 
 
-@pytest.mark.parametrize(("log", "wanted"), [*TENSORFLOW, *BUILDS, *PACKAGES, *OLDER, *SYSTEMS])
+@pytest.mark.parametrize(("log", "wanted"), [*TENSORFLOW, *BUILDS, *PACKAGES, *OLDER, *SYSTEMS, *LATER])
 def test_the_command_ends_it(log, wanted):
     assert wanted in explain(log).answers[0].fix, explain(log).answers[0]
 

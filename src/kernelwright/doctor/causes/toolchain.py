@@ -229,6 +229,7 @@ CAUSES = (
             sign(
                 r"fatal error: ['\"]?(cuda|cublas|cusparse|cusolver|cufft|curand|cudnn|nvrtc|nvtx|nvml"
                 r"|cub/|thrust/|cooperative_groups|nv/target|cuda_runtime|cudaProfiler"
+                r"|nccl|nvinfer|nvonnxparser|cutensor|cusparselt|cudss|nvshmem|nvjpeg|nvcuvid|npp[a-z_]*\.h"
                 r"|nvToolsExt)\S*['\"]?( file not found|: no such file)"
             ),
             sign(r"(cannot|could not|can't) open source file ['\"](cuda|cublas|cusparse|nv/|cub/|thrust/|cuda/std)\S*"),
@@ -242,6 +243,8 @@ CAUSES = (
             sign(r"fatal error: ['\"]?third_party/gpus/cuda/|could not find any \S+ matching version"),
             sign(r"(cicc|ptxas|fatbinary|nvlink|cudafe\+\+|libdevice)\S*['\"]?:? .{0,20}(not found|no such file)"),
             sign(r"libdevice not found"),
+            sign(r"uses cudnn but i cannot find the cudnn|cudnn v[\d.]+ or greater not found", 4),
+            sign(r"^(cudnn|nccl|tensorrt)(_\w+)?( \(advanced\))?$", beside=(r"set to notfound",)),
             sign(r"unable to find .?include/cuda\.h\b"),
             sign(r"library nvvm not found|failed to open nvvm|libnvvm\S*: cannot open|libnvvm cannot be found"),
             sign(r"\b(ptxas|nvlink|cuobjdump|nvdisasm)\b['`]? was searched in .{0,120}could not be found"),

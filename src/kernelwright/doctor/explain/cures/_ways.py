@@ -74,6 +74,9 @@ def pip(said: Said, words: str) -> str:
     """pip of the Python that ran, or what stands in for it."""
     if said.machine is None and said.uv:
         return f"uv pip {words}".replace("uninstall -y", "uninstall")
+    if said.machine is None and said.embedded:
+        place = f"{said.embedded}\\python.exe"
+        return (f'"{place}"' if " " in place else place) + f" -m pip {words}"
     return f"python{'3' if said.jetson else ''} -m pip {words}"
 
 
@@ -220,8 +223,15 @@ def _toolkit_of_unix(said: Said, release: str) -> Cure:
     return Cure(f"{root_install(said)} cuda-toolkit{dashed} && {use(home)}", then)
 
 
-def driver(said: Said, needed: str = "") -> Cure:
-    """NVIDIA's driver, as the log's system installs it."""
+_OF_DEBIAN = (12, 2)  # what the driver of Debian 12 serves: no newer one comes to it
+_REPOSITORY = (
+    "curl -fsSLO https://developer.download.nvidia.com/compute/cuda/repos/debian12/x86_64/cuda-keyring_1.1-1_all.deb "
+    "&& sudo dpkg -i cuda-keyring_1.1-1_all.deb && sudo apt-get update && sudo apt-get install -y cuda-drivers"
+)
+
+
+def driver(said: Said, needed: str = "", serves: str = "") -> Cure:
+    """NVIDIA's driver, as the log's system installs it; `serves`: the CUDA release it has to be for."""
     if said.machine is not None:
         return Cure(*systems.driver(said.machine, needed))
     wanted = f" It has to be {needed}." if needed else ""
@@ -243,6 +253,8 @@ def driver(said: Said, needed: str = "") -> Cure:
         of_ubuntu = (
             "sudo apt-get update && sudo apt-get install -y linux-headers-$(dpkg --print-architecture) nvidia-driver"
         )
+        if serves and number(serves) > _OF_DEBIAN and said.has(r"debian\W{0,3}(gnu/linux )?12\b|bookworm"):
+            of_ubuntu = _REPOSITORY
     where = "On the host, whose driver the container uses; then reboot it." if said.container else "Then reboot."
     return Cure(ways.get(_apart(said), of_ubuntu), f"{where}{wanted}")
 

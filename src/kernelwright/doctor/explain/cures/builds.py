@@ -130,9 +130,8 @@ def no_host_compiler(said: Said) -> Cure | None:
         version = said.python or "3.12"
         then = "The embeddable package has no headers: an installed Python has."
         return Cure(f"winget install --id Python.Python.{version}", then)
-    embedded = said.finds(r"\b([a-z]:\\[\w .\\-]*?python_embed+ed)\b")
-    if embedded and said.has(r"python\.h|python libs"):
-        return _headers_for(said, re.sub(r"\\+", r"\\", embedded[1]))
+    if said.embedded and said.has(r"python\.h|python libs"):
+        return _headers_for(said, said.embedded)
     if said.windows and said.has("triton"):
         return Cure(
             _ways.pip(said, "install -U triton-windows"),
@@ -334,14 +333,6 @@ def older_source(said: Said) -> Cure | None:
     release = _ways.newest() if said.shows("cudadeviceprop") else "10.2" if said.shows("cusparse") else "11.8"
     cure = _ways.toolkit(said, release)
     return Cure(cure.command, f"It is the last that has these names. torch has to be of the same. {cure.then}")
-
-
-@of("KW-115")
-def stub_to_link(said: Said) -> Cure | None:
-    if not said.has(r"cuda_cuda_library"):
-        return None
-    stub = '"${CUDA_HOME:-/usr/local/cuda}/lib64/stubs/libcuda.so"'
-    return Cure(f"cmake -DCUDA_CUDA_LIBRARY={stub} .", "In the build directory, with its other options.")
 
 
 @of("KW-125")

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 _NATIVE = "\"$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | sort -u | paste -sd ';')\""
 _GONE, _OLDEST = 37, 50  # what no build of torch has, and the first that builds of its second major version have
+_AMPERE = (80, 86)
+# The builds of torch 1 that have code for those two, by its minor version.
+_OF_TORCH_1 = {7: "cu110", 8: "cu111", 9: "cu111", 10: "cu111", 11: "cu113", 12: "cu113", 13: "cu117"}
 _OLD = 75  # torch's newest builds begin with this capability; one release of CUDA before has the older ones
 _TIED_UNTIL = 12  # the major version of CUDA from which on extensions build with another minor release than torch's
 _FLASH = 80  # the first capability that flash-attn has code for, however it is built
@@ -40,9 +43,23 @@ def torch_for(said: Said, capability: int | None) -> Cure:
     if capability and capability < _OLD:
         older = _ways.at_least("12.5")
         return Cure(_ways.torch(said, older), "The builds of that CUDA release still have this GPU's code.")
+    same = _same_release(said) if capability in _AMPERE else None
+    if same:
+        return same
     first = _ways.releases_of(capability)[0] if capability else ""
     release = _ways.at_least(max(first or "0", _ways.newest(), key=_ways.number))
     return Cure(_ways.torch(said, release), "What was built on the other torch has to be installed again.")
+
+
+def _same_release(said: Said) -> Cure | None:
+    """What was made for torch 1 may run on no torch 2: its own release has builds for a CUDA that knows the GPU."""
+    found = re.fullmatch(r"1\.(\d{1,2})\.\d", said.torch)
+    label = _OF_TORCH_1.get(int(found[1])) if found else None
+    if label is None:
+        return None
+    page = "--find-links https://download.pytorch.org/whl/torch_stable.html"
+    then = "That is the release that is here, built for a CUDA release which has this GPU."
+    return Cure(_ways.pip(said, f"install --force-reinstall torch=={said.torch}+{label} torchvision {page}"), then)
 
 
 _LLAMA_PYTHON = (

@@ -322,7 +322,10 @@ def too_old_system(said: Said) -> Cure | None:
     if said.has(r"\blantern\b|liblantern"):
         then = "R's torch has a build for older systems too: that variable takes it."
         return Cure("PRECXX11ABI=1 Rscript -e 'torch::install_torch(reinstall = TRUE)'", then)
-    if said.shows(r"(GLIBCXX|CXXABI)_|undefined symbol:? ?_ZN?K?St\d") and not said.shows(r"`?'?GLIBC_"):
+    named = (
+        r"(GLIBCXX|CXXABI)_" if said.package and not said.conda else r"(GLIBCXX|CXXABI)_|undefined symbol:? ?_ZN?K?St\d"
+    )
+    if said.shows(named) and not said.shows(r"`?'?GLIBC_"):
         fix = "conda install -y -c conda-forge libstdcxx-ng"
         then = (
             'And export LD_LIBRARY_PATH="$CONDA_PREFIX/lib:$LD_LIBRARY_PATH". Without conda: a '

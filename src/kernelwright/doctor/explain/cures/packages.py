@@ -220,7 +220,11 @@ def other_numpy(said: Said) -> Cure | None:
     """Which of both is the older one: the sizes and numbers of its interface grow."""
     sizes = said.finds(r"size changed.{0,60}expected (\d+) from c header, got (\d+)")
     numbers = said.finds(r"against a[bp]i version 0x([0-9a-f]+) but this version of numpy is 0x([0-9a-f]+)")
-    older = (sizes and int(sizes[1]) > int(sizes[2])) or (numbers and int(numbers[1], 16) > int(numbers[2], 16))
+    # One size became smaller: a dtype has 96 bytes in NumPy 1, 88 in NumPy 2.
+    shrunk = bool(sizes and {sizes[1], sizes[2]} == {"88", "96"} and said.has(r"numpy\.dtype size"))
+    older = (sizes and (int(sizes[1]) > int(sizes[2])) != shrunk) or (
+        numbers and int(numbers[1], 16) > int(numbers[2], 16)
+    )
     if not older:
         return None
     then = "The package was built with a newer NumPy than the one that is here."

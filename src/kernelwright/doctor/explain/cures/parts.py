@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from kernelwright.doctor.explain.cures import _ways
 from kernelwright.doctor.explain.cures._cure import Cure, of
 
 if TYPE_CHECKING:
-    import re
-
     from kernelwright.doctor.explain.said import Said
 
 _HEADERS = (
@@ -69,7 +68,11 @@ def _of_package(said: Said) -> Cure | None:
     ):
         then = "Newer torch asks for nvtx3, which is in every toolkit; the old library is no longer."
         return Cure(_ways.pip(said, "install --upgrade torch"), then)
-    own = next(((apt, conda) for pattern, apt, conda in _HEADERS if said.shows(pattern)), None)
+    if said.windows and not said.conda and said.shows(r"cudnn"):
+        return _cudnn_of_windows(said)
+    # torch's own files of CMake say it over two lines.
+    told = "cudnn" if said.has(r"uses cudnn but i cannot") else said.lines
+    own = next(((apt, conda) for pattern, apt, conda in _HEADERS if re.search(pattern, told, re.IGNORECASE)), None)
     if own and said.conda:
         return Cure(f"conda install -y -c conda-forge {own[1]}", f"By apt of NVIDIA's repository: {own[0]}.")
     if own:
@@ -81,6 +84,15 @@ def _of_package(said: Said) -> Cure | None:
             apt = "libcudnn8-dev"
         return Cure(f"sudo apt-get update && sudo apt-get install -y {apt}", then)
     return None
+
+
+def _cudnn_of_windows(said: Said) -> Cure:
+    """NVIDIA's package has the header and the import library; CMake finds both by one variable."""
+    old = said.toolkit or _named(said)
+    package = f"nvidia-cudnn-cu{11 if old and _ways.number(old)[0] < 12 else 12}"
+    place = "import nvidia.cudnn as own; print(list(own.__path__)[0])"
+    found = f'for /f "delims=" %i in (\'python -c "{place}"\') do set CMAKE_PREFIX_PATH=%i'
+    return Cure(f"{_ways.pip(said, f'install {package}')} && {found}", "In cmd; then the build in an empty directory.")
 
 
 def _headers_of_nvrtc(said: Said) -> Cure:

@@ -46,7 +46,7 @@ def container(said: Said) -> Cure | None:
             "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
             "On the host, after each update of the driver.",
         )
-    if said.has(r"k8s|kubernetes|device.plugin|default runtime|nodes? "):
+    if said.has(r"k8s|kubernetes|device.plugin|default runtime(?!:)|nodes? "):
         runs = "docker" if said.has(r"\bdocker\b") and not said.has("containerd") else "containerd"
         fix = f"sudo nvidia-ctk runtime configure --runtime={runs} --set-as-default && sudo systemctl restart {runs}"
         return Cure(fix, "On the node, for NVIDIA's device plugin, whose pods have to start anew.")
@@ -69,6 +69,14 @@ def two_versions(said: Said) -> Cure | None:
     if updated and not said.container and said.has(r"\b804\b") and not said.has(r"/compat\b|cuda-compat"):
         then = "Outside of a container it is an update whose module is not loaded yet. If it stays: no cuda-compat."
         return Cure("sudo reboot", then)
+    if (
+        said.has(r"\b803\b")
+        and not said.has(r"version mismatch")
+        and said.has(r"\b(vllm|docker|container) image\b|vllm-openai")
+    ):
+        places = "/usr/local/nvidia/lib64:/usr/lib/$(uname -m)-linux-gnu"
+        then = "The image's compat library comes before the host's driver, which is newer; docker run -e sets it, too."
+        return Cure(f"export LD_LIBRARY_PATH={places}:$LD_LIBRARY_PATH", then)
     if compat or (said.container and said.has(r"\b803\b|unsupported display driver")):
         return Cure(
             _WITHOUT_COMPAT,
@@ -188,6 +196,25 @@ def disk_full(said: Said) -> Cure | None:
     if said.shows(r"['\"]?/tmp") or not said.shows(r"site-packages|envs/|\.venv|/home"):
         return None
     return Cure(f"{_ways.pip(said, 'cache purge')}", "conda clean --all -y too; df -h shows which disk is full.")
+
+
+@of("KW-115")
+def library_of_driver(said: Said) -> Cure | None:
+    """Triton links to libcuda.so while it runs: the driver is there, under its longer name alone."""
+    if said.has(r"cuda_cuda_library"):
+        stub = '"${CUDA_HOME:-/usr/local/cuda}/lib64/stubs/libcuda.so"'
+        return Cure(f"cmake -DCUDA_CUDA_LIBRARY={stub} .", "In the build directory, with its other options.")
+    if not said.has(r"libcuda\.so\S* can ?not (be )?found|symlink of libcuda"):
+        return None
+    then = "The driver is there as libcuda.so.1; TRITON_LIBCUDA_PATH, a directory, tells a newer Triton where."
+    named = said.finds(r"possible files are located at \['((?:/[\w.+-]+)+)/libcuda\.so")
+    if said.wsl:
+        return Cure("export TRITON_LIBCUDA_PATH=/usr/lib/wsl/lib && sudo ldconfig /usr/lib/wsl/lib", then)
+    if named and ".." not in named[1]:
+        return Cure(f"sudo ln -s libcuda.so.1 {named[1]}/libcuda.so && sudo ldconfig", then)
+    found = "find / -name libcuda.so.1 -not -path '*/compat/*' -not -path '/proc/*' 2> /dev/null | head -n 1"
+    linked = 'sudo ln -sf libcuda.so.1 "${SO%.1}" && sudo ldconfig "${SO%/*}"'
+    return Cure(f'SO="$({found})" && {linked}', then)
 
 
 @of("KW-127")

@@ -29,7 +29,8 @@ def _first_of(major: int) -> str:
 def driver_too_old(said: Said) -> Cure | None:
     """torch has builds for older drivers; whatever else needs the newer driver."""
     needed = said.finds(r"(?:driver (?:to |version )?|>= ?)(\d{3}(?:\.\d+)?)(?: or (?:newer|later)|\b)")
-    driver = _ways.driver(said, f"{needed[1]} or newer" if needed else "")
+    asked = said.finds(r"unsatisfied condition: cuda ?>= ?(\d+\.\d+)")
+    driver = _ways.driver(said, f"{needed[1]} or newer" if needed else "", asked[1] if asked else "")
     old_windows = said.finds(r"\b(?:build|10\.0\.)\W{0,2}(1\d{4})\b") if said.wsl else None
     if old_windows and int(old_windows[1]) < _WITH_WSL:
         then = "Its GPUs are shown to WSL 2 from Windows 10 21H2 on, and from Windows 11; then wsl.exe --update."

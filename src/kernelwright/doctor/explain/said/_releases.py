@@ -29,7 +29,7 @@ def torch(text: str) -> str:
         r"torch[ =:-]+(\d+\.\d+\.\d+)(?:\+\w+)?\b",
         r"name: torch\s+version: (\d+\.\d+\.\d+)",
         r"you have torch (\d+\.\d+\.\d+)",
-        r"pytorch(?: version)?[ =:()]+(\d+\.\d+\.\d+)",
+        r"pytorch(?: version)?[ =:(v)]+(\d+\.\d+\.\d+)",
     )
 
 

@@ -114,6 +114,14 @@ class Said:
         return self.jetson and not (self.l4t and self.l4t[0] > 36) and not self.has(r"\bthor\b|jetpack ?7|\bjp7")
 
     @cached_property
+    def embedded(self) -> str:
+        """The directory of a Python that comes within a program for Windows: the one on PATH is another."""
+        if "python" not in self._lower or not self.windows:
+            return ""
+        found = self.finds(r"\b([a-z]:\\[\w .\\-]*?(?:python_embed+ed|\\system\\+python))\\")
+        return re.sub(r"\\+", r"\\", found[1]) if found else ""
+
+    @cached_property
     def uv(self) -> bool:
         return self.has(r"\buv (pip|sync|add|run|lock|venv)\b|^ *[\u251c\u2570]\u2500\u25b6")
 
