@@ -177,6 +177,8 @@ SYSTEMS = [
 
 
 PARTS = [
+    ("I tried all of it again.\nImpossible to initialize my nvml : Driver/library version mismatch\nThanks!", "KW-004", "sudo reboot"),
+    ("/opt/cuda-4/include/host_config.h:82:2: error: #error -- unsupported\nGNU version! gcc 4.7 and up are not supported!", "KW-042", "4.6"),
     ("/build/ops/all_reduce.h:21:10: fatal error: nccl.h: No such file or directory\ncompilation terminated.", "KW-045", "libnccl-dev"),
     ("plugin.cpp(3): fatal error: NvInfer.h: No such file or directory", "KW-045", "libnvinfer-dev"),
     (("CMake Error at /srv/share/cmake/Caffe2/Caffe2Config.cmake:90 (message):\n  Your installed Caffe2 version uses cuDNN but I cannot find the cuDNN\n"
@@ -207,6 +209,13 @@ LATER = [
      "install -y cuda-drivers"),
     ("vllm/vllm-openai:v0.15.0\nRuntimeError: Error 803: system has unsupported display driver / cuda driver combination",
      "LD_LIBRARY_PATH=/usr/local/nvidia/lib64:"),
+    ("| NVIDIA-SMI 472.12  Driver Version: 472.12  CUDA Version: 11.4 |\nAssertionError: Torch not compiled with CUDA enabled", "whl/cu118"),
+    ('conda 24.1\n  File "C:\\a\\venv\\lib\\site-packages\\torch\\x.py", line 3\nAssertionError: Torch not compiled with CUDA enabled', "whl/cu12"),
+    ("nvcr.io/nvidia/pytorch:24.01\nImportError: /x/dist-packages/flash_attn_2_cuda.so: undefined symbol: _ZN2at4_ops5zeros4callE", "FORCE_BUILD=TRUE"),
+    ('Microsoft.ML.OnnxRuntime.Gpu 1.17.1\nLoadLibrary failed with error 126 "" when trying to load "D:\\a\\onnxruntime_providers_cuda.dll"',
+     "Nvidia.CUDA --version 11.8"),
+    ("| NVIDIA-SMI 525.60.13    Driver Version: 525.60.13 |\nana@jupyter-ana:~$ nvidia-smi\nFailed to initialize NVML: Driver/library version mismatch",
+     "purge -y 'libnvidia-"),
 ]  # fmt: skip
 
 

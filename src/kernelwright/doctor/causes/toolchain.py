@@ -115,7 +115,7 @@ CAUSES = (
                 r"|g\+\+|host)\S* .{0,20}(compiler )?(was )?found|incompatible host compiler"
             ),
             sign(r"(cuda_)?host[_ ]compiler.{0,60}(must|exactly|has to) match|match\w* .{0,20}cmake_cxx_compiler", 2),
-            sign(r"unsupported (gnu|clang|intel)\b.{0,20} version"),
+            sign(r"unsupported (gnu|clang|intel)\b.{0,20} version|gcc \d\S* and up are not supported"),
             sign(
                 r"(gcc|clang|gnu compiler) (versions?|releases?) (later|newer|greater) than "
                 r".{0,10}(are|is) not supported"

@@ -25,7 +25,7 @@ _PRINTED = re.compile(
     r"^(traceback \(|file \"|>>> |\$ |[-=*#+]{4,}|\[ *\d+[/%]|-- |\w+: command not found|make(\[\d+\])?:|cmake |ninja: "
     r"|nvcc |g?cc |collecting |building )"
     r"|^['* ]{0,4}[\w.]*(error|exception|warning|fatal|failed|info|debug)\b ?(\[|:|\()"
-    r"|^\S{0,3} ?container \S+ +\w+ing\b|^failed to \w+ [^.?!:]{3,60}: \S"
+    r"|^\S{0,3} ?container \S+ +\w+ing\b|^(failed|unable|impossible) to \w+ [^.?!:]{3,60}: \S"
     r"|^\[?(\([\w.-]+\) ?)?[\w.-]+@[\w.-]+[: ]\S{0,60}\]?[$#%>] |^(\([\w.-]+\) ?)+[$#%>] |^ps [a-z]:\\"
     r"|(^|[\s'\"(=])(/[\w.+@-]+){2,}|\b[a-z]:\\|\.(py|pyx|cu|cuh|cpp|cc|c|h|hpp|so|rs|js)(:\d+|\(\d+\)|\", line)"
     r"|\b0x[0-9a-f]{4,}|exit (code|status)|returned non-zero|\d\d:\d\d:\d\d"

@@ -139,14 +139,17 @@ def newer_ptxas(said: Said) -> Cure:
     return Cure(f"{pip(said, 'install --upgrade nvidia-cuda-nvcc-cu12')} && {found}", then)
 
 
+_OF_SEVERAL = 6  # PTX of CUDA 9 and 10; from the next on each belongs to one major version
+
+
 def of_ptx(version: str) -> str:
     """The CUDA release whose ptxas reads a version of PTX, "8.4"."""
     major, minor = number(version)[:2]
-    if major == 6:
+    if major == _OF_SEVERAL:
         return {0: "9.0", 1: "9.1", 2: "9.2", 3: "10.0", 4: "10.1"}.get(minor, "10.2")
     first = {7: "11", 8: "12", 9: "13"}.get(major, "")
     # From 8.5 on the numbers run apart by one.
-    return at_least(f"{first}.{minor + (major == 8 and minor > 5)}") if first else ""
+    return at_least(f"{first}.{minor + (major == _OF_SEVERAL + 2 and minor > 5)}") if first else ""
 
 
 def _apart(said: Said) -> str:

@@ -16,7 +16,7 @@ _NATIVE = "\"$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | sort -
 _GONE, _OLDEST = 37, 50  # what no build of torch has, and the first that builds of its second major version have
 _AMPERE = (80, 86)
 # The builds of torch 1 that have code for those two, by its minor version.
-_OF_TORCH_1 = {7: "cu110", 8: "cu111", 9: "cu111", 10: "cu111", 11: "cu113", 12: "cu113", 13: "cu117"}
+_OF_TORCH_1 = {7: "11.0", 8: "11.1", 9: "11.1", 10: "11.1", 11: "11.3", 12: "11.3", 13: "11.7"}
 _OLD = 75  # torch's newest builds begin with this capability; one release of CUDA before has the older ones
 _TIED_UNTIL = 12  # the major version of CUDA from which on extensions build with another minor release than torch's
 _FLASH = 80  # the first capability that flash-attn has code for, however it is built
@@ -54,26 +54,36 @@ def torch_for(said: Said, capability: int | None) -> Cure:
 def _same_release(said: Said) -> Cure | None:
     """What was made for torch 1 may run on no torch 2: its own release has builds for a CUDA that knows the GPU."""
     found = re.fullmatch(r"1\.(\d{1,2})\.\d", said.torch)
-    label = _OF_TORCH_1.get(int(found[1])) if found else None
-    if label is None:
+    release = _OF_TORCH_1.get(int(found[1])) if found else None
+    if release is None:
         return None
     page = "--find-links https://download.pytorch.org/whl/torch_stable.html"
     then = "That is the release that is here, built for a CUDA release which has this GPU."
-    return Cure(_ways.pip(said, f"install --force-reinstall torch=={said.torch}+{label} torchvision {page}"), then)
+    return Cure(
+        _ways.pip(said, f"install --force-reinstall torch=={said.torch}+{_ways.label(release)} torchvision {page}"),
+        then,
+    )
 
 
 _LLAMA_PYTHON = (
     'CMAKE_ARGS="{flags}" python -m pip install --force-reinstall --no-cache-dir '
     "--no-binary llama-cpp-python llama-cpp-python"
 )
-OF_PADDLE = "install --force-reinstall paddlepaddle-gpu -i https://www.paddlepaddle.org.cn/packages/stable/cu129/"
+_OF_PADDLE = "https://www.paddlepaddle.org.cn" + "/packages/stable"
+
+
+def of_paddle(release: str) -> str:
+    """Paddle's own index has its builds by CUDA release."""
+    return f"install --force-reinstall paddlepaddle-gpu -i {_OF_PADDLE}/{_ways.label(release)}/"
+
+
 # Packages that are not built by torch's way: the command with which each gets code for this GPU.
 _OWN_WAY = {
     "bitsandbytes": "install --upgrade bitsandbytes",
     "onnxruntime-gpu": "install --upgrade onnxruntime-gpu",
     "ctranslate2": "install --upgrade ctranslate2",
     "cupy": 'install --upgrade "cupy-cuda12x[ctk]"',
-    "paddlepaddle-gpu": OF_PADDLE,
+    "paddlepaddle-gpu": of_paddle("12.9"),
     "xformers": "install --upgrade --force-reinstall xformers",
     "vllm": "install --upgrade vllm",
     "sgl-kernel": "install --upgrade sglang sgl-kernel",

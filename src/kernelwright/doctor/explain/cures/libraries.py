@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kernelwright.doctor.explain.cures import _ways
 from kernelwright.doctor.explain.cures._cure import Cure, of
-from kernelwright.doctor.explain.cures.gpus import OF_PADDLE
+from kernelwright.doctor.explain.cures.gpus import of_paddle
 from kernelwright.doctor.explain.cures.tensorflow import libraries_of, on_windows, other_cudnn
 from kernelwright.doctor.remedies import wheels
 
@@ -45,7 +45,7 @@ _OF_PROGRAMS = {
     "onnxruntime|cudaexecutionprovider": 'install --upgrade "onnxruntime-gpu[cuda,cudnn]"',
     "jaxlib|\\bjax\\b": 'install --upgrade "jax[cuda12]"',
     "\\bcupy": _OF_CUPY,
-    "\\bpaddle": OF_PADDLE.replace("cu129", "cu126"),
+    "\\bpaddle": of_paddle("12.6"),
 }
 _OLDEST = 11  # CUDA whose libraries NVIDIA has as Python packages
 _WITH_LABEL = (11, 12)  # and in whose names it stands
@@ -111,7 +111,16 @@ def _jetson(said: Said, name: str, behind: str) -> Cure:
     )
 
 
+_ORT_12 = 19  # the first minor version of ONNX Runtime whose usual package is for CUDA 12
+
+
 def _windows(said: Said) -> Cure:
+    if said.has(r"microsoft\.ml\.onnxruntime|sessionoptions"):
+        asked = said.finds(r"onnxruntime\.gpu\D{0,40}1\.(\d+)\.\d")
+        cure = _ways.toolkit(said, "11" + ".8" if asked and int(asked[1]) < _ORT_12 else _ways.newest())
+        return Cure(
+            cure.command, "And the DLLs of that release's cuDNN on PATH; 1.19 and later want CUDA 12 and cuDNN 9."
+        )
     if said.has("onnxruntime|providers_cuda|cudaexecutionprovider"):
         return Cure(
             _ways.pip(said, 'install --upgrade "onnxruntime-gpu[cuda,cudnn]"'),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kernelwright.doctor.explain.cures import _ways
 from kernelwright.doctor.explain.cures._cure import Cure, of
-from kernelwright.doctor.explain.cures.gpus import OF_PADDLE
+from kernelwright.doctor.explain.cures.gpus import of_paddle
 
 if TYPE_CHECKING:
     from kernelwright.doctor.explain.said import Said
@@ -142,7 +142,7 @@ _WITH_CUDA = (
     (r"xgboost", "install --upgrade --force-reinstall xgboost"),
     (r"faiss", "install faiss-gpu-cu12"),
     (r"ctranslate2|whisper|which is not integrated in this build", "install --upgrade --force-reinstall ctranslate2"),
-    (r"paddle", OF_PADDLE),
+    (r"paddle", of_paddle("12.9")),
     (r"\bcupy", "install cupy-cuda12x"),
     (r"xformers|memory_efficient|no operator found for", "install --upgrade --force-reinstall xformers"),
 )

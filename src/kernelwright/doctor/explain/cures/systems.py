@@ -83,6 +83,10 @@ def two_versions(said: Said) -> Cure | None:
             "The image's compat library serves data center GPUs only; sudo apt-get remove "
             "cuda-compat-* takes it away for good.",
         )
+    if said.has(r"version mismatch") and said.has(r"\| nvidia-smi \d+\S+ +driver version"):
+        # One prompt has a driver that works: the other is of an image with libraries of its own.
+        own = "sudo apt-get purge -y 'libnvidia-*' 'nvidia-utils-*' && sudo ldconfig"
+        return Cure(own, "In the container, whose libraries are the host's: none of its own may be before them.")
     again = r"(tried|after|still|did|have|already) .{0,20}\breboot"
     if said.has(rf"{again}|reboot\w* .{{0,60}}(still|does ?n.t work|did ?n.t help|not help)"):
         cure = _ways.driver(said)
@@ -315,7 +319,7 @@ def module_not_built(said: Said) -> Cure | None:
     if said.has(r"\.fc\d\d|fedora|akmod"):
         fix = "sudo dnf install -y kernel-devel-$(uname -r) && sudo akmods --force && sudo modprobe nvidia"
         return Cure(fix, "A kernel that is newer than the driver needs a newer driver.")
-    if said.has(r"nvidia-linux-x86_64-[\d.]+\.run|nvidia-installer\.log"):
+    if said.has(r"nvidia-linux-\w+-[\d.]+\.run|nvidia-installer\.log"):
         cure = _ways.driver(said)
         then = f"The installer's driver is older than this kernel; the distribution's fits its own. {cure.then}"
         return Cure(cure.command, then)

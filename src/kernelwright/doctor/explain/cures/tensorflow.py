@@ -35,6 +35,9 @@ def libraries_of(said: Said, name: str, behind: str) -> Cure:
     return Cure(f"conda install -y -c conda-forge {sets} && {found}", then)
 
 
+_WITH_PACKAGES = 8  # the first cuDNN that NVIDIA has as Python packages
+
+
 def other_cudnn(said: Said) -> Cure:
     """The cuDNN that it was compiled with, or a newer one of the same major version; by that its CUDA is known."""
     asked = said.finds(r"compiled with:? (\d)\.(\d+)") or said.finds(r"compatibility version:? (\d)(\d)\d\d")
@@ -45,14 +48,14 @@ def other_cudnn(said: Said) -> Cure:
             fix = f"unset LD_LIBRARY_PATH && {_ways.pip(said, _WITH_LIBRARIES)}"
         return Cure(fix, then)
     major, minor = int(asked[1]), int(asked[2])
-    if major < 8:
+    if major < _WITH_PACKAGES:
         fix = f'conda install -y -c conda-forge "cudnn>={major}.{minor},<{major + 1}"'
         return Cure(f'{fix} && export LD_LIBRARY_PATH="$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"', then)
     label = 11 if (major, minor) < (8, 7) else 12
     words = f'install --upgrade "nvidia-cudnn-cu{label}>={major}.{minor},<{major + 1}"'
     if label == _OLDEST:  # its TensorFlow does not look into other packages
         return Cure(f"{_ways.pip(said, words)} && {_ways.FINDS}", then)
-    words = "install --upgrade nvidia-cudnn-cu12" if major > 8 else words
+    words = "install --upgrade nvidia-cudnn-cu12" if major > _WITH_PACKAGES else words
     return Cure(f"unset LD_LIBRARY_PATH && {_ways.pip(said, words)}", then)
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _TIED = r"\b(vllm|sglang|lmdeploy)\b"  # these fit one torch, which another one of the index would not be
 
 
+_RUNS_11 = 11000  # the level of a driver that runs each release of CUDA 11
 _WITH_WSL = 19044  # the first build of Windows whose WSL has a GPU
 
 
@@ -40,7 +41,7 @@ def driver_too_old(said: Said) -> Cure | None:
         return _ways.of_board(said)
     if not of_torch or said.level is None:
         return driver
-    release = _first_of(said.level // 1000) or ("11" + ".8" if said.level >= 11000 else "")
+    release = _first_of(said.level // 1000) or ("11" + ".8" if said.level >= _RUNS_11 else "")
     if not release:
         return driver
     return Cure(_ways.torch(said, release), f"It runs on this driver. Or the newer driver: {driver.command}.")
@@ -132,6 +133,9 @@ def _again(said: Said, package: str) -> Cure:
     built = _ways.built(package, said)
     if package == "flash-attn":  # whose setup fetches the wheel for this torch
         built = built.replace("--no-binary flash-attn ", "")
+        if said.has(r"\d\.\d+\.\d+a0\+|nvcr\.io|nv\d\d\.\d\d"):
+            then = "NVIDIA's images have a torch of their own, which no wheel is for: it is compiled."
+            return Cure(f"FLASH_ATTENTION_FORCE_BUILD=TRUE MAX_JOBS=4 {_ways.pip(said, built)}", then)
     then = (
         "That builds it for the torch that is here. Without a compiler: its wheel for "
         "exactly this torch, CUDA, Python and C++ ABI."
@@ -148,12 +152,12 @@ def without_cuda(said: Said) -> Cure | None:
             "NIXPKGS_ALLOW_UNFREE=1 nix-shell -p 'python3.withPackages (p: [ p.torch-bin ])'",
             "torch-bin is the wheel with CUDA; in a flake: config = { allowUnfree = true; cudaSupport = true; }.",
         )
-    if said.conda and not said.has(r"\bpip3? |site-packages.{0,80}\+cpu|\+cpu"):
+    if said.conda and not said.has(r"\bpip3? |site-packages.{0,80}\+cpu|\+cpu|[/\\]\.?venv[/\\]"):
         return Cure(
             "conda install -y -c conda-forge pytorch-gpu", "By pip: python -m pip install --force-reinstall torch."
         )
     major = said.level // 1000 if said.level else 0
-    release = _first_of(major) or _ways.newest()
+    release = _first_of(major) or ("11" + ".8" if said.level and said.level >= _RUNS_11 else _ways.newest())
     return Cure(
         _ways.torch(said, release),
         "The index has a build for each CUDA release; pyproject.toml must not name the one of CPU builds.",
