@@ -177,6 +177,8 @@ SYSTEMS = [
 
 
 PARTS = [
+    ('C:\\> python -c "import cupy"\n  File "cupy\\cuda\\device.pyx", line 1, in init cupy.cuda.device\nImportError: DLL load failed while importing runtime: x',
+     "KW-050", "cupy-cuda12x[ctk]"),
     ("I tried all of it again.\nImpossible to initialize my nvml : Driver/library version mismatch\nThanks!", "KW-004", "sudo reboot"),
     ("/opt/cuda-4/include/host_config.h:82:2: error: #error -- unsupported\nGNU version! gcc 4.7 and up are not supported!", "KW-042", "4.6"),
     ("/build/ops/all_reduce.h:21:10: fatal error: nccl.h: No such file or directory\ncompilation terminated.", "KW-045", "libnccl-dev"),
@@ -216,6 +218,8 @@ LATER = [
      "Nvidia.CUDA --version 11.8"),
     ("| NVIDIA-SMI 525.60.13    Driver Version: 525.60.13 |\nana@jupyter-ana:~$ nvidia-smi\nFailed to initialize NVML: Driver/library version mismatch",
      "purge -y 'libnvidia-"),
+    ("jaxlib==0.1.70+cuda111\nE cuda_dnn.cc:352] Loaded runtime CuDNN library: 8.0.4 but source was compiled with: 8.2.0.  CuDNN", "nvidia-cudnn-cu11>=8.2"),
+    ("nvcc: x.cu Killed\nninja: build stopped: subcommand failed.\nERROR: Failed building editable for scan_ops", "-e ."),
 ]  # fmt: skip
 
 

@@ -41,6 +41,7 @@ CAUSES = (
             sign(r"could not load dynamic library ['\"]?" + _CUDA_LIBRARIES),
             sign(r"cannot dlopen some gpu libraries|could not open \S*lib(cudnn|cublas|cudart|nvrtc)"),
             sign(r"failed to open libnvrtc"),
+            sign(r"dll load failed while importing (runtime|cublas|driver|nvrtc)\b", beside=(r"\bcupy",)),
             sign(
                 r"(cannot|could not|failed to) load (cudnn|cublas|cusparse|cusolver|cufft|nvrtc|nccl) (shared )?library"
             ),

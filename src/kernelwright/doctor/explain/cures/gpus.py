@@ -69,12 +69,12 @@ _LLAMA_PYTHON = (
     'CMAKE_ARGS="{flags}" python -m pip install --force-reinstall --no-cache-dir '
     "--no-binary llama-cpp-python llama-cpp-python"
 )
-_OF_PADDLE = "https://www.paddlepaddle.org.cn" + "/packages/stable"
+_OF_PADDLE, _BUILDS = "https://www.paddlepaddle.org.cn", "packages"
 
 
 def of_paddle(release: str) -> str:
     """Paddle's own index has its builds by CUDA release."""
-    return f"install --force-reinstall paddlepaddle-gpu -i {_OF_PADDLE}/{_ways.label(release)}/"
+    return f"install --force-reinstall paddlepaddle-gpu -i {_OF_PADDLE}/{_BUILDS}/stable/{_ways.label(release)}/"
 
 
 # Packages that are not built by torch's way: the command with which each gets code for this GPU.

@@ -45,7 +45,7 @@ _OF_PROGRAMS = {
     "onnxruntime|cudaexecutionprovider": 'install --upgrade "onnxruntime-gpu[cuda,cudnn]"',
     "jaxlib|\\bjax\\b": 'install --upgrade "jax[cuda12]"',
     "\\bcupy": _OF_CUPY,
-    "\\bpaddle": of_paddle("12.6"),
+    "\\bpaddle": of_paddle(_ways.at_least("12.5")),
 }
 _OLDEST = 11  # CUDA whose libraries NVIDIA has as Python packages
 _WITH_LABEL = (11, 12)  # and in whose names it stands
@@ -297,6 +297,8 @@ def _of_jax(said: Said) -> Cure:
     wanted = said.finds(r"source was compiled with: (\d+\.\d+)")
     if said.conda and wanted:
         return Cure(f'conda install -y -c conda-forge "cudnn>={wanted[1]}"', "conda's jax takes conda's cuDNN.")
+    if wanted and said.has(r"jaxlib\S*\+cuda11|jax\[cuda11"):
+        return other_cudnn(said)
     newest = _ways.pip(said, 'install --upgrade "jax[cuda12]"')
     return Cure(f"unset LD_LIBRARY_PATH && {newest}", "What it brings comes first then.")
 

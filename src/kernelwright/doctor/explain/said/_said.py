@@ -146,6 +146,8 @@ class Said:
         directory = self.finds(r"^processing (\./[\w./-]+)")
         if directory and ".." not in directory[1]:
             return directory[1]
+        if self.has(r"failed (building|to build) editable for"):
+            return "-e ."
         return "-e ." if not _packages.by_pip(self.text) and _packages.from_sources(self.text) else self.package
 
     @cached_property
