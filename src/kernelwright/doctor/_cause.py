@@ -33,6 +33,10 @@ class Sign:
 
     text: str
     weight: int = 3
+    beside: tuple[str, ...] = ()
+    """Each of these patterns has to stand somewhere in the log too."""
+    apart: tuple[str, ...] = ()
+    """And none of these."""
 
     @property
     def pattern(self) -> re.Pattern[str]:
@@ -58,9 +62,9 @@ def _compiled(text: str) -> re.Pattern[str]:
     return re.compile(_small(text), re.MULTILINE)
 
 
-def sign(pattern: str, weight: int = 3) -> Sign:
+def sign(pattern: str, weight: int = 3, *, beside: tuple[str, ...] = (), apart: tuple[str, ...] = ()) -> Sign:
     """A sign from a regular expression, searched for anywhere in a line, in any case; `^` and `$` are a line's ends."""
-    return Sign(pattern, weight)
+    return Sign(pattern, weight, beside, apart)
 
 
 def number(*codes: int) -> Sign:

@@ -18,13 +18,14 @@ CAUSES = (
         "Then delete the build directory, and build again.",
         signs=(
             sign(r"unknown compute capability|specify the (target )?(compute|cuda|gpu) (capabilit|arch)\w+"),
-            sign(r"cmake_cuda_architectures must be"),
+            sign(r"cmake_cuda_architectures must be|you must set cmake_cuda_architectures"),
             sign(
                 r"\barch_bin (wasn't|was not|is not) set|unsupported arch\w* (from|in) (the "
                 r")?cuda_arch|cuda_arch_(bin|ptx|list)\b.{0,40}(is empty|invalid)"
             ),
             sign(r"no supported (cuda |gpu |cuda gpu )?arch\w* (was|were) (detected|found)"),
             sign(r"\bcuda_architectures is empty for target"),
+            sign(r"unsupported gpu architecture '(compute|sm)_(?!\d)"),
             sign(r"cuda_architectures is set to ['\"]?native\W{1,3}but no gpu was detected"),
             sign(r"cmake_cuda_architectures: .{0,80}do not all work with this compiler"),
             sign(r"failed to detect a default cuda architecture", 2),
@@ -57,6 +58,33 @@ CAUSES = (
             sign(
                 r"\b(cub|thrust|cccl)\b.{0,40}(version|headers).{0,40}(mismatch|incompatible|conflict|does not match)",
                 2,
+            ),
+        ),
+        yields_to=("KW-131",),
+    ),
+    Cause(
+        code="KW-131",
+        title="the source is written for an older CUDA release",
+        area=Area.TOOLCHAIN,
+        why="Each major CUDA release takes names out (texture references, __shfl, the old calls of cuSPARSE, members of "
+        "cudaDeviceProp), and newer Thrust no longer includes for everybody what only some use.",
+        fix="sudo apt-get install -y cuda-toolkit-11-8 && export CUDA_HOME=/usr/local/cuda-11.8 "
+        "PATH=/usr/local/cuda-11.8/bin:$PATH",
+        then="Or a newer release of the project. The toolkit and torch have to be of one major CUDA release.",
+        signs=(
+            sign(
+                r"namespace ['\"]thrust['\"] has no member ['\"](device|host|sort|unique|reduce|remove|copy|fill|sequence"
+                r"|transform|for_each|gather|scatter|count|min_|max_|inclusive|exclusive)\w*"
+            ),
+            sign(
+                r"['\"]?(texture|cuda(un)?bindtexture\w*|cudathreadsynchronize|__shfl(_up|_down|_xor)?)['\"]? is (undefined|not a template)"
+            ),
+            sign(
+                r"['\"]?(texture|cuda(un)?bindtexture\w*|cudathreadsynchronize)['\"]? (was not declared|does not name a type)"
+            ),
+            sign(r"['\"]cusparse[sdcz](csr|bsr|gthr|doti)\w*['\"]? (is undefined|was not declared)"),
+            sign(
+                r"cudadeviceprop['\"]? has no member (named )?['\"](clockrate|memoryclockrate|devicoverlap|kernelexec\w+|computemode)"
             ),
         ),
     ),
@@ -114,6 +142,7 @@ CAUSES = (
             sign(r"requires? at least c\+\+ ?\d\d|c\+\+ versions? less than c\+\+ ?\d\d"),
             sign(r"-std=c\+\+\w+ flag is not supported with the configured host compiler"),
             sign(r"no known features for (cxx|c|cuda) compiler"),
+            sign(r"version of (g\+\+|gcc|c\+\+) .{0,20}is less than the minimum required version"),
             sign(r"c\+\+\d\d (or later )?(compatible )?compiler is required"),
             sign(r"you need (a )?c\+\+\d\d (to compile|or later|compiler)"),
             sign(r"unrecognized command[- ]line option ['\"]?-std="),

@@ -5,6 +5,26 @@ from __future__ import annotations
 
 from kernelwright.doctor._cause import Area, Cause, number, sign
 
+# Forward compatibility is tried only where the image's CUDA is newer than the host's driver; a driver that new has
+# CUDA 12 of itself, so that a mismatch of two files is left.
+_BEFORE_CUDA_12 = r"driver version ?[:|]? ?(3\d\d|4\d\d|51\d)\.\d|\bdriver[ -]?(4\d\d|51\d)\.\d"
+
+# What torch's own report says where it sees no GPU: the CUDA it is built with, and drivers before the first that runs it.
+_FIRST_DRIVERS = (
+    (r"10\.1", r"3\d\d|40\d|41[0-7]"),
+    (r"10\.2", r"3\d\d|4[0-3]\d"),
+    (r"11\.\d", r"3\d\d|4[0-4]\d"),
+    (r"12\.\d", r"[34]\d\d|51\d|52[0-4]"),
+    (r"13\.\d", r"[34]\d\d|5[0-7]\d"),
+)
+_TOO_OLD_FOR = tuple(
+    sign(
+        r"is cuda available:? (no|false)",
+        beside=(rf"cuda used to build pytorch:? {cuda}", rf"driver version:? ({old})\."),
+    )
+    for cuda, old in _FIRST_DRIVERS
+)
+
 CAUSES = (
     Cause(
         code="KW-001",
@@ -47,7 +67,7 @@ CAUSES = (
                 r"found|unknown error)",
                 2,
             ),
-            sign(r"libcuda\.so\S* can ?not (be )?found"),
+            sign(r"libcuda\.so\S* can ?not (be )?found", apart=(r"\btriton\b|symlink of libcuda",)),
             sign(r"could not find cuda drivers on your machine", 2),
             sign(
                 r"cuda driver library (is )?(not found|missing)|no cuda driver (is )?(found|installed)"
@@ -123,6 +143,13 @@ CAUSES = (
             sign(r"built for nvidia driver release \d[\d.]* or later, but version"),
             sign(r"\bcuda \d[\d.]*\b.{0,20}requires? (an? )?(nvidia )?driver( version)?\b.{0,20}\d{3}", 2),
             number(35),
+            sign(r"forward compatibility was attempted on non", beside=(_BEFORE_CUDA_12,)),
+            *_TOO_OLD_FOR,
+            # An extension asks the driver for what that does not have yet.
+            sign(
+                r"\.so[\w.]*: undefined symbol:? cu(init|device|ctx|module|mem|link|stream|event|graph|launch|func|get"
+                r"|kernel|library|tensor|ipc|pointer|array|tex|surf)[a-z]+(_v\d)?$"
+            ),
             sign(r"cuda driver version is insufficient for cuda runtime version"),
             sign(r"nvidia driver on your system is too old"),
             sign(r"cudaErrorInsufficientDriver|CUDA_ERROR_INSUFFICIENT_DRIVER"),
@@ -160,7 +187,8 @@ CAUSES = (
         then="The kernel module of the libraries that are installed is loaded then. In a container, or if it stays: "
         "take away the second libcuda.so.1 or libnvidia-ml.so.1; the driver's packages belong on the host alone.",
         signs=(
-            number(803, 804),
+            number(803),
+            sign(r"\berror (code )?804\b", 2, apart=(_BEFORE_CUDA_12,)),
             sign(r"driver/library version mismatch"),
             sign(r"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH|cudaErrorSystemDriverMismatch"),
             sign(r"unsupported display driver / cuda driver combination"),
@@ -170,7 +198,7 @@ CAUSES = (
                 r"kernel version \S+ does not match dso version|client .{0,20}version "
                 r"\S+.{0,20}but.{0,20}kernel module.{0,20}version"
             ),
-            sign(r"forward compatibility was attempted on non[- ]supported h(ard)?w(are)?"),
+            sign(r"forward compatibility was attempted on non[- ]supported h(ard)?w(are)?", apart=(_BEFORE_CUDA_12,)),
             sign(r"cudaErrorCompatNotSupportedOnDevice|CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"),
         ),
     ),
@@ -191,7 +219,11 @@ CAUSES = (
             sign(r"(CUDA_ERROR_INVALID_PTX|cudaErrorInvalidPtx)|a PTX JIT compilation failed", 2),
             sign(r"ptxas.{0,60}(fatal|error).{0,60}unsupported \.version", 2),
         ),
-        unless=(sign(r"ptxas (fatal|error).{0,10}: .{0,40}(sm_|value)"),),
+        # The driver's own compiler calls its input "application ptx input"; a program is given a file.
+        unless=(
+            sign(r"ptxas (fatal|error).{0,10}: .{0,40}(sm_|value)"),
+            sign(r"ptxas (?!application )\S.{0,200}, line \d+; fatal"),
+        ),
     ),
     Cause(
         code="KW-006",
@@ -255,6 +287,11 @@ CAUSES = (
                 1,
             ),
             sign(r"gpu access blocked by the operating system"),
+            sign(
+                r"cuinit results in|cuda_error_no_device|failed to (dlopen|load|open) libcuda"
+                r"|libcuda\.so(\.1)?: cannot open",
+                2,
+            ),
             sign(
                 r"nvidia-smi has failed because|failed to (initialize|properly shut down) nvml|found no nvidia driver"
             ),

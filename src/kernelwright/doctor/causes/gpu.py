@@ -5,6 +5,11 @@ from __future__ import annotations
 
 from kernelwright.doctor._cause import Area, Cause, number, sign
 
+# GPUs by name with a CUDA release that came before them: NCCL says of its missing kernel no more than that it failed.
+_NCCL_FAILED = r"ncclunhandledcudaerror|nccl error.{0,80}unhandled cuda error"
+_AMPERE = r"\brtx ?(30\d0|a\d000)|\ba(100|40|30|10)\b|\bsm_8\d"
+_BLACKWELL = r"\brtx ?(50\d0|pro \d000)|\b(g?b200|gb10)\b|\bsm_1[0-2]\d"
+
 CAUSES = (
     Cause(
         code="KW-010",
@@ -33,6 +38,13 @@ CAUSES = (
                 2,
             ),
             number(209),
+            sign(
+                _NCCL_FAILED, beside=(_AMPERE, r"\bcu(9\d|10\d)\b|\bcuda(toolkit)?[-_ =:v]{0,3}(version:? )?(9|10)\.\d")
+            ),
+            sign(
+                _NCCL_FAILED,
+                beside=(_BLACKWELL, r"\bcu(11\d|12[0-6])\b|\bcuda(toolkit)?[-_ =:v]{0,3}(11\.\d|12\.[0-6])\b"),
+            ),
             sign(r"no kernel image is available"),
             sign(
                 r"(was|were|is) not (built|compiled) (to work )?(with|for) (the |this |your "

@@ -7,6 +7,60 @@ from kernelwright.doctor._cause import Area, Cause, sign
 
 CAUSES = (
     Cause(
+        code="KW-130",
+        title="the path of the temporary files has letters that nvcc cannot read",
+        area=Area.TOOLCHAIN,
+        why="On Windows nvcc hands its temporary files to the host's compiler by names in the system's code page; a "
+        "user's name in other letters (ü, 中, я) becomes another name on the way, and no file has that.",
+        fix="mkdir C:\\tmp & set TEMP=C:\\tmp& set TMP=C:\\tmp",
+        then="Then build again in that prompt. In PowerShell: $env:TEMP = $env:TMP = 'C:\\tmp'. Caches under the home "
+        "directory may need the same: TORCH_EXTENSIONS_DIR, TRITON_CACHE_DIR.",
+        signs=(
+            sign(
+                r"((cannot|could not|can't) open (source |input |the )?file|c1083|no such file).{0,60}"
+                r"[a-z]:[\\/]+users[\\/]+[\w. -]*(\?{2,}|[\x80-\uffff]).{0,80}\b(temp|tmp)"
+            ),
+            sign(
+                r"[a-z]:[\\/]+users[\\/]+[\w. -]*(\?{2,}|[\x80-\uffff]).{0,80}\b(temp|tmp).{0,120}"
+                r"(cannot|could not|can't|failed to) (be )?(open|find|read|opened|found)"
+            ),
+            sign(r"unicodedecodeerror: .{0,60}codec can'?t decode", 1),
+        ),
+    ),
+    Cause(
+        code="KW-046",
+        title="a compiler for the host is missing",
+        area=Area.TOOLCHAIN,
+        why="Packages that compile on the user's machine (extensions, Triton and other JITs) "
+        "need a C or C++ compiler and Python's "
+        "headers there, in production too.",
+        fix="sudo apt-get update && sudo apt-get install -y build-essential python3-dev",
+        then="Fedora: gcc-c++ and python3-devel; conda: conda install -c conda-forge cxx-compiler. CC and CXX name "
+        "another one.",
+        signs=(
+            sign(r"error trying to exec ['\"]?(cc1\w*|as|ld|collect2)\b"),
+            sign(r"failed to find c compiler"),
+            sign(r"createprocess(\(\))? ?(failed)?: (error 2\b|.{0,20}cannot find the file specified)", 2),
+            sign(
+                r"(no such file or directory|not found):? ['\"]?(gcc|g\+\+|cc|c\+\+"
+                r"|[a-z0-9_]+-linux-gnu-(gcc|g\+\+)|clang(\+\+)?)['\"]?(\s|$|:)"
+            ),
+            sign(r"\b(gcc|g\+\+|cc1plus|[a-z0-9_]+-linux-gnu-(gcc|g\+\+))['\"]?: (command )?(not found|no such file)"),
+            sign(r"command '\S*(gcc|g\+\+|cc|clang)' failed: no such file or directory"),
+            sign(r"no cmake_cxx?_compiler could be found"),
+            sign(r"fatal error( c1083)?: .{0,60}\b(python|crypt)\.h\b"),
+            sign(r"compiler_compat/ld: cannot find -l(pthread|c|m|dl)\b"),
+            sign(r"\binclude file ['\"]python\.h['\"] not found"),
+            sign(r"(unable|failed) to (find|locate) .{0,30}(c\+\+|host|gcc|c) compiler"),
+            sign(r"error: command '(gcc|g\+\+|cc)' (failed|not found)", 1),
+            sign(r"cannot execute ['`]?cc1plus"),
+            sign(r"\bthe c(xx)? compiler\b.{1,300}is not able to compile a simple test program"),
+            sign(r"check for working c(xx)? compiler: .{1,200} (- )?broken"),
+            sign(r"calledprocesserror.{0,300}(main|cuda_utils)\.c\b.{0,400}'-l:libcuda\.so\.1'", 2),
+        ),
+        yields_to=("KW-116",),
+    ),
+    Cause(
         code="KW-114",
         title="the toolkit's headers clash with the C library's",
         area=Area.TOOLCHAIN,
@@ -40,6 +94,9 @@ CAUSES = (
                 r"(introuvable|nicht finden|no se puede encontrar|\u65e0\u6cd5\u627e\u5230|\u627e\u4e0d\u5230) ?:? ?-lcuda(?![a-z_])"
             ),
             sign(r"calledprocesserror.{0,400}\.c\b.{0,400}'-lcuda'", 2),
+            sign(r"libcuda\.so\S* can ?not (be )?found", beside=(r"\btriton\b",)),
+            sign(r"please create a symlink of libcuda\.so"),
+            sign(r"^cuda_cuda_library( \(advanced\))?$", beside=(r"set to notfound",)),
             sign(r"\bcuda_cuda_library\b.{0,60}notfound|target \S*cuda::cuda_driver\S* (was |is )?not found"),
         ),
         yields_to=("KW-040",),

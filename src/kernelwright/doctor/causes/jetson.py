@@ -45,7 +45,7 @@ CAUSES = (
             sign(r"named symbol not found", 2),
             sign(r"(cudaErrorSymbolNotFound|CUDA_ERROR_NOT_FOUND)\b", 2),
         ),
-        yields_to=("KW-030", "KW-032"),
+        yields_to=("KW-030", "KW-032", "KW-044"),
     ),
     Cause(
         code="KW-032",

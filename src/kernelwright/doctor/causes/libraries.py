@@ -41,6 +41,7 @@ CAUSES = (
             sign(r"could not load dynamic library ['\"]?" + _CUDA_LIBRARIES),
             sign(r"cannot dlopen some gpu libraries|could not open \S*lib(cudnn|cublas|cudart|nvrtc)"),
             sign(r"failed to open libnvrtc"),
+            sign(r"dll load failed while importing (runtime|cublas|driver|nvrtc)\b", beside=(r"\bcupy",)),
             sign(
                 r"(cannot|could not|failed to) load (cudnn|cublas|cusparse|cusolver|cufft|nvrtc|nccl) (shared )?library"
             ),
@@ -52,6 +53,7 @@ CAUSES = (
                 r"|nvrtc(-builtins)?|nvinfer\w*)(32|64)_"
             ),
             sign(r"\bunable to load cuda\b", 2),
+            sign(r"require cudnn \d+\.\* and cuda \d+\.\*"),
             sign(r"could not satisfy dependency " + _CUDA_LIBRARIES),
             sign(r"loadlibrary failed with error 12[67]\b.{0,200}cuda"),
             sign(r"\bcuda was(n'?t| not) able to be loaded|failed to create cudaexecutionprovider", 2),
@@ -104,6 +106,7 @@ CAUSES = (
                 2,
             ),
             sign(r"version '?lib(cu|nv|nccl)\S* not found"),
+            sign(r"\bdnn library is not found\b"),
             sign(r"looks like your ld_library_path contains incompatible version"),
             sign(r"\bmay need (a )?newer version of (the )?(nvjitlink|nvrtc|nvvm|cu\w+)\b"),
         ),

@@ -48,7 +48,7 @@ CAUSES = (
             sign(r"unknown cmake command ['\"]cuda_\w+", 2),
             sign(
                 r"cuda_home is none|\bnvcc\b.{0,20}(does not exist|doesn't exist|could not be found"
-                r"|cannot be found)|no nvcc\b"
+                r"|cannot be found)|no nvcc\b|\bdoes(n't| not) contain nvcc\b|\bnvcc not (in|on) (your )?path"
             ),
             sign(r"failed to find nvcc|nvcc executable|cuda_nvcc_executable.{0,20}notfound", 2),
         ),
@@ -88,6 +88,9 @@ CAUSES = (
                 r"|differs from|is not the)\b.{0,60}\d+\.\d+"
             ),
             sign(r"minor version mismatch .{0,40}cuda", 1),
+            # A program ptxas that is found first, and older than what made the PTX.
+            sign(r"ptxas (?!application )\S.{0,200}, line \d+; fatal ?: unsupported \.version"),
+            sign(r"you are using ptxas \d+\.\w+, but|requires ptxas (version )?\d+\.\w+"),
             sign(r"findcuda says cuda version is .{0,80}headers say the version is"),
             sign(r"cuda_home\W{1,4}\S*:\S", 2),
             sign(r"was compiled with .{0,20}cuda.{0,10}\d+\.\d+.{0,60}(but|while|and).{0,40}\d+\.\d+", 1),
@@ -112,7 +115,7 @@ CAUSES = (
                 r"|g\+\+|host)\S* .{0,20}(compiler )?(was )?found|incompatible host compiler"
             ),
             sign(r"(cuda_)?host[_ ]compiler.{0,60}(must|exactly|has to) match|match\w* .{0,20}cmake_cxx_compiler", 2),
-            sign(r"unsupported (gnu|clang|intel)\b.{0,20} version"),
+            sign(r"unsupported (gnu|clang|intel)\b.{0,20} version|gcc \d\S* and up are not supported"),
             sign(
                 r"(gcc|clang|gnu compiler) (versions?|releases?) (later|newer|greater) than "
                 r".{0,10}(are|is) not supported"
@@ -171,6 +174,7 @@ CAUSES = (
         "has those that are left.",
         signs=(
             sign(r"ptx \.version \S+ does not support \.target"),
+            sign(r"ptxas does not support (cc|compute capability) \d"),
             sign(
                 r"instruction '?[\w.]+'? not supported on \.target|feature '?[\w.: ]+'? (requires|not "
                 r"supported on) \.target"
@@ -225,6 +229,7 @@ CAUSES = (
             sign(
                 r"fatal error: ['\"]?(cuda|cublas|cusparse|cusolver|cufft|curand|cudnn|nvrtc|nvtx|nvml"
                 r"|cub/|thrust/|cooperative_groups|nv/target|cuda_runtime|cudaProfiler"
+                r"|nccl|nvinfer|nvonnxparser|cutensor|cusparselt|cudss|nvshmem|nvjpeg|nvcuvid|npp[a-z_]*\.h"
                 r"|nvToolsExt)\S*['\"]?( file not found|: no such file)"
             ),
             sign(r"(cannot|could not|can't) open source file ['\"](cuda|cublas|cusparse|nv/|cub/|thrust/|cuda/std)\S*"),
@@ -238,6 +243,8 @@ CAUSES = (
             sign(r"fatal error: ['\"]?third_party/gpus/cuda/|could not find any \S+ matching version"),
             sign(r"(cicc|ptxas|fatbinary|nvlink|cudafe\+\+|libdevice)\S*['\"]?:? .{0,20}(not found|no such file)"),
             sign(r"libdevice not found"),
+            sign(r"uses cudnn but i cannot find the cudnn|cudnn v[\d.]+ or greater not found", 4),
+            sign(r"^(cudnn|nccl|tensorrt)(_\w+)?( \(advanced\))?$", beside=(r"set to notfound",)),
             sign(r"unable to find .?include/cuda\.h\b"),
             sign(r"library nvvm not found|failed to open nvvm|libnvvm\S*: cannot open|libnvvm cannot be found"),
             sign(r"\b(ptxas|nvlink|cuobjdump|nvdisasm)\b['`]? was searched in .{0,120}could not be found"),
@@ -248,41 +255,11 @@ CAUSES = (
             ),
         ),
         # What TensorFlow says at every start, and CMake of parts that nobody has to have.
-        unless=(sign(r"tf-trt warning|\boptional\b"),),
-        yields_to=("KW-051", "KW-125"),
-    ),
-    Cause(
-        code="KW-046",
-        title="a compiler for the host is missing",
-        area=Area.TOOLCHAIN,
-        why="Packages that compile on the user's machine (extensions, Triton and other JITs) "
-        "need a C or C++ compiler and Python's "
-        "headers there, in production too.",
-        fix="sudo apt-get update && sudo apt-get install -y build-essential python3-dev",
-        then="Fedora: gcc-c++ and python3-devel; conda: conda install -c conda-forge cxx-compiler. CC and CXX name "
-        "another one.",
-        signs=(
-            sign(r"error trying to exec ['\"]?(cc1\w*|as|ld|collect2)\b"),
-            sign(r"failed to find c compiler"),
-            sign(r"createprocess(\(\))? ?(failed)?: (error 2\b|.{0,20}cannot find the file specified)", 2),
-            sign(
-                r"(no such file or directory|not found):? ['\"]?(gcc|g\+\+|cc|c\+\+"
-                r"|[a-z0-9_]+-linux-gnu-(gcc|g\+\+)|clang(\+\+)?)['\"]?(\s|$|:)"
-            ),
-            sign(r"\b(gcc|g\+\+|cc1plus|[a-z0-9_]+-linux-gnu-(gcc|g\+\+))['\"]?: (command )?(not found|no such file)"),
-            sign(r"command '\S*(gcc|g\+\+|cc|clang)' failed: no such file or directory"),
-            sign(r"no cmake_cxx?_compiler could be found"),
-            sign(r"fatal error( c1083)?: .{0,60}\b(python|crypt)\.h\b"),
-            sign(r"compiler_compat/ld: cannot find -l(pthread|c|m|dl)\b"),
-            sign(r"\binclude file ['\"]python\.h['\"] not found"),
-            sign(r"(unable|failed) to (find|locate) .{0,30}(c\+\+|host|gcc|c) compiler"),
-            sign(r"error: command '(gcc|g\+\+|cc)' (failed|not found)", 1),
-            sign(r"cannot execute ['`]?cc1plus"),
-            sign(r"\bthe c(xx)? compiler\b.{1,300}is not able to compile a simple test program"),
-            sign(r"check for working c(xx)? compiler: .{1,200} (- )?broken"),
-            sign(r"calledprocesserror.{0,300}(main|cuda_utils)\.c\b.{0,400}'-l:libcuda\.so\.1'", 2),
+        unless=(
+            sign(r"tf-trt warning|\boptional\b"),
+            sign(r"\.so[\w.]*: undefined symbol:? cu(?!da|blas|dnn|s|f|r)[a-z]+"),
         ),
-        yields_to=("KW-116",),
+        yields_to=("KW-051", "KW-125"),
     ),
     Cause(
         code="KW-047",
@@ -308,6 +285,7 @@ CAUSES = (
                 2,
             ),
             sign(r"cmake (version )?\S+ .{0,30}(is )?too old|requires? cmake|cmake is not installed"),
+            sign(r"(unable|failed) to find libclang|libclang.{0,60}\b(not found|could not be found|invalid: \[\])"),
             sign(r"attempted to use ninja as the .{0,40}but we could not find ninja", 1),
         ),
         unless=(sign(r"could not find ninja.{0,4}falling back"),),
@@ -394,6 +372,8 @@ CAUSES = (
                 *range(113, 118),
                 124,
                 125,
+                130,
+                131,
             )
         ),
     ),

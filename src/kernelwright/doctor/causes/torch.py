@@ -43,6 +43,7 @@ CAUSES = (
         unless=(
             sign(r"undefined symbol:? ?_*(nvrtc|nccl|cublas|cusparse|cusolver|cudnn|cufft|nvjitlink|cuda|ijit_)"),
             sign(r"/torch/lib/lib\w+\.so[.\d]*: undefined symbol"),
+            sign(r"undefined symbol:? ?_ZN?K?St\d(?!.{0,200}(c10|2at|torch))"),  # the C++ library's own
         ),
     ),
     Cause(
@@ -72,6 +73,16 @@ CAUSES = (
             sign(r"(torch|pytorch)\b.{0,60}\b(cpu[- ]only|without (cuda|gpu) support|cpu (build|version|wheel))"),
             sign(r"\btorch\b.{0,60}(not (compiled|built|linked) with|compiled without|built without) (cuda|gpu)", 2),
             sign(r"torch\.version\.cuda\W{1,6}none\b"),
+            # torch's own report, of a machine with a GPU that it does not use.
+            sign(
+                r"cuda used to build pytorch:? (none|could not collect|n/a)",
+                beside=(
+                    r"is cuda available:? (no|false)",
+                    r"gpu 0: |gpu models and configuration:? .{0,20}(nvidia|geforce|tesla)",
+                ),
+                apart=(r"rocm used to build pytorch:? \d",),
+            ),
+            sign(r"\bpytorch[ =]+\d[\d.]+[ =]+py3[\d.]*_cpu_\d"),
             sign(r"torch_extensions/py\d+_cpu\b|cuda is missing or is incompatible with installed torch", 2),
             sign(r"torch\.cuda\.is_available\(\)\W{1,30}false\b", 1),
             sign(r"attempting to deserialize object on a cuda device but torch\.cuda\.is_available\(\) is false", 2),
@@ -150,7 +161,11 @@ CAUSES = (
             sign(r"ignored the following versions that require a different python", 2),
             sign(r"no (compatible|matching|suitable) (wheels?|distributions?) .{0,60}(found|available|for)", 2),
         ),
-        unless=(sign(r"network is unreachable|timed out|temporary failure|connection (refused|reset)"),),
+        # Names of modules are none of packages.
+        unless=(
+            sign(r"network is unreachable|timed out|temporary failure|connection (refused|reset)"),
+            sign(r"(requirement|found for) (\w+\.[a-z_]\w+|\w+_cuda)\b"),
+        ),
         yields_to=("KW-026",),
     ),
     Cause(

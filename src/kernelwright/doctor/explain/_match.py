@@ -7,7 +7,7 @@ import enum
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kernelwright.doctor._cause import Area
+from kernelwright.doctor._cause import Area, Sign
 from kernelwright.doctor._others import others
 from kernelwright.doctor.causes import all_causes
 from kernelwright.doctor.explain._lines import Line, lines_of
@@ -19,7 +19,7 @@ from kernelwright.doctor.explain.cures import cure, has_blanks
 from kernelwright.doctor.explain.said import Said
 
 if TYPE_CHECKING:
-    from kernelwright.doctor._cause import Cause, Sign
+    from kernelwright.doctor._cause import Cause
     from kernelwright.doctor.machine._machine import Machine
 
 ENOUGH = 2  # weight below which a cause is not named: one supporting line alone says nothing
@@ -56,15 +56,25 @@ class _Hit:
     """It stands in a person's sentence."""
 
 
+def _fits(sign: Sign, log: Text) -> bool:
+    """Whether the rest of the log is as the sign wants it."""
+    return all(log.has((Sign(one),)) for one in sign.beside) and not log.has(map(Sign, sign.apart))
+
+
 def _hits(cause: Cause, log: Text) -> list[_Hit]:
     """The best sign of each line, except on lines that are about something else."""
     best: dict[int, _Hit] = {}
     for sign in sorted(cause.signs, key=lambda sign: -sign.weight):
-        for text, lines, words in log.places(sign):
+        for text, lines, words in log.places(sign) if _fits(sign, log) else ():
             if best.keys() & {line.number for line in lines}:
                 continue  # by a stronger sign, or this one is of the line and of its paragraph
-            spoken = log.letter or by_person(text)
-            if any(other.pattern.search(text) for other in cause.unless) or (spoken and not quotes(text, words)):
+            person = by_person(text)
+            spoken = log.letter or person
+            # In a letter a message may have a line of its own.
+            alone = not person and text.startswith(words)
+            if any(other.pattern.search(text) for other in cause.unless) or (
+                spoken and not alone and not quotes(text, words)
+            ):
                 continue
             best[lines[0].number] = _Hit(sign, lines[0], spoken)
     return list(best.values())

@@ -24,7 +24,9 @@ _PERSON = re.compile(
 _PRINTED = re.compile(
     r"^(traceback \(|file \"|>>> |\$ |[-=*#+]{4,}|\[ *\d+[/%]|-- |\w+: command not found|make(\[\d+\])?:|cmake |ninja: "
     r"|nvcc |g?cc |collecting |building )"
-    r"|^[\w.]*(error|exception|warning|fatal|failed|info|debug)\b ?(\[|:|\()"
+    r"|^['* ]{0,4}[\w.]*(error|exception|warning|fatal|failed|info|debug)\b ?(\[|:|\()"
+    r"|^\S{0,3} ?container \S+ +\w+ing\b|^(failed|unable|impossible) to \w+ [^.?!:]{3,60}: \S"
+    r"|^\[?(\([\w.-]+\) ?)?[\w.-]+@[\w.-]+[: ]\S{0,60}\]?[$#%>] |^(\([\w.-]+\) ?)+[$#%>] |^ps [a-z]:\\"
     r"|(^|[\s'\"(=])(/[\w.+@-]+){2,}|\b[a-z]:\\|\.(py|pyx|cu|cuh|cpp|cc|c|h|hpp|so|rs|js)(:\d+|\(\d+\)|\", line)"
     r"|\b0x[0-9a-f]{4,}|exit (code|status)|returned non-zero|\d\d:\d\d:\d\d"
 )
@@ -33,6 +35,12 @@ _ADDRESS = re.compile(r"https?://\S+")
 _QUOTED = re.compile(
     r"'[^']{8,}'|\"[^\"]{8,}\"|\*[^*]{8,}\*"
     r"|\b(\w*(error|warning|exception)s?|messages?|says?|said|got|gives|printed): ?\S.{8,}"
+    # Without a colon: "I get the error no kernel image …"; what begins like a sentence of its own is none.
+    r"|\b(i|we|me|it|just|always|still|then|now) (got|get|gets|getting|see|gives|says|shows|printed)"
+    r"( the| an| this)?( following)?( errors?| messages?| warnings?)?:? "
+    r"(?!(that|to|if|whether|how|what|no idea|a|the|my)\b)\S.{8,}"
+    r"|\b(with|the|this|an) (error|message|warning|exception)s?( message)? "
+    r"(?!(that|is|was|when|in|on|and|i|if)\b)\S.{8,}"
 )
 
 

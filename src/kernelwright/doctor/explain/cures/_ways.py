@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from kernelwright.doctor.explain.said import Said
 
 OF_TORCH = packages.OF_TORCH
+# The directories of NVIDIA's Python packages, for the loader.
+FINDS = (
+    "export LD_LIBRARY_PATH=\"$(python -c 'import glob, nvidia; "
+    'print(":".join(sorted(glob.glob(list(nvidia.__path__)[0] + '
+    '"/*/lib"))))\'):$LD_LIBRARY_PATH"'
+)
 _BESIDE = "torch torchvision torchaudio"
 # The first and last CUDA release of GPUs that are older than the table of this package, by capability.
 _BEFORE = {
@@ -68,24 +74,88 @@ def pip(said: Said, words: str) -> str:
     """pip of the Python that ran, or what stands in for it."""
     if said.machine is None and said.uv:
         return f"uv pip {words}".replace("uninstall -y", "uninstall")
+    if said.machine is None and said.embedded:
+        place = f"{said.embedded}\\python.exe"
+        return (f'"{place}"' if " " in place else place) + f" -m pip {words}"
     return f"python{'3' if said.jetson else ''} -m pip {words}"
 
 
-def built(package: str) -> str:
-    """What pip is told to compile a package here, for the torch that is here."""
+def built(package: str, said: Said | None = None) -> str:
+    """What pip is told to compile a package here, for the torch that is here; from where it came, if that is told."""
+    place = said.source if said is not None else ""
+    if place and re.sub(r"[-_.]+", "-", package).lower().split("-")[-1] in place.lower():
+        return f"install --force-reinstall --no-deps --no-build-isolation --no-cache-dir {place}"
     return f"install --force-reinstall --no-deps --no-build-isolation --no-cache-dir --no-binary {package} {package}"
 
 
 def torch(said: Said, release: str, *, alone: bool = False) -> str:
     """torch and what is made for the same release of it, for a CUDA release."""
     names = "torch" if alone else _BESIDE
+    if said.board:
+        return of_board(said).command if alone or _old_board(said) else pip(said, f"{_AGAIN} {names} {_for_boards()}")
     return pip(said, f"install --force-reinstall {names} --index-url {OF_TORCH}/{label(release)}")
+
+
+_AGAIN = "install --force-reinstall"
+_OF_NVIDIA = "https://developer.download.nvidia.com/compute/redist/jp"
+
+
+def _old_board(said: Said) -> bool:
+    return bool(said.l4t and said.l4t[0] < 36)
+
+
+def _for_boards() -> str:
+    """The index that has what is made for JetPack 6."""
+    return f"--index-url https://pypi.jetson-ai-lab.io/jp6/{label(at_least('12.5'))}"
+
+
+def of_board(said: Said) -> Cure:
+    """NVIDIA's wheels by the board's release of Linux for Tegra."""
+    number, revision = said.l4t or (36, "4")
+    release = "v461" if number < 35 else "v512" if number < 36 else "v60" if revision[0] in "23" else "v61"
+    places = f"--no-index --find-links {_OF_NVIDIA}/{release}/pytorch/"
+    return Cure(
+        f"python3 -m pip install --force-reinstall --no-deps {places} torch",
+        "It is for the Python of that JetPack. A constraint file keeps it (KW-037); "
+        "install what brought the other by --no-deps.",
+    )
+
+
+def vision_of_board(said: Said) -> Cure:
+    """torchvision for the torch of a board: of the index for boards, or compiled there."""
+    if not _old_board(said):
+        return Cure(torch(said, ""), "Of the index for JetPack 6, where each of them is made for the other.")
+    tag = '$(python3 -c \'import torch; print("v0.%d.0" % (int(torch.__version__.split(".")[1]) + 15))\')'
+    cloned = f"git clone --depth 1 --branch {tag} https://github.com/pytorch/vision && cd vision"
+    then = "That is torchvision of torch 2; there are no wheels of it for this JetPack, so that it is compiled here."
+    return Cure(f"{cloned} && python3 -m pip install --no-deps --no-build-isolation .", then)
+
+
+def newer_ptxas(said: Said) -> Cure:
+    """The ptxas of NVIDIA's newest package of the compiler, where XLA and others look first."""
+    place = "$(python -c 'import nvidia.cuda_nvcc as nvcc; print(list(nvcc.__path__)[0])')"
+    found = f'export NVCC="{place}" && export PATH="$NVCC/bin:$PATH" XLA_FLAGS="--xla_gpu_cuda_data_dir=$NVCC"'
+    then = "It takes the ptxas of that package before any toolkit's on PATH or in CUDA_HOME."
+    return Cure(f"{pip(said, 'install --upgrade nvidia-cuda-nvcc-cu12')} && {found}", then)
+
+
+_OF_SEVERAL = 6  # PTX of CUDA 9 and 10; from the next on each belongs to one major version
+
+
+def of_ptx(version: str) -> str:
+    """The CUDA release whose ptxas reads a version of PTX, "8.4"."""
+    major, minor = number(version)[:2]
+    if major == _OF_SEVERAL:
+        return {0: "9.0", 1: "9.1", 2: "9.2", 3: "10.0", 4: "10.1"}.get(minor, "10.2")
+    first = {7: "11", 8: "12", 9: "13"}.get(major, "")
+    # From 8.5 on the numbers run apart by one.
+    return at_least(f"{first}.{minor + (major == _OF_SEVERAL + 2 and minor > 5)}") if first else ""
 
 
 def _apart(said: Said) -> str:
     """The manager of the log's system, where it shows."""
     ways = (
-        ("pacman", r"\bpacman\b|arch ?linux|\.arch\d|manjaro"),
+        ("pacman", r"\bpacman\b|arch ?linux|\.arch\d|manjaro|endeavour ?os|garuda|cachyos|artix"),
         ("dnf", r"\bdnf\b|\byum\b|\.fc\d\d|\.el\d|fedora|rocky|red ?hat|centos"),
         ("zypper", r"zypper|opensuse"),
         ("apt", r"\bapt(-get)?\b|ubuntu|debian"),
@@ -98,6 +168,32 @@ def root_install(said: Said) -> str:
     """How the log's system installs a package that all of them call alike."""
     ways = {"pacman": "sudo pacman -S --needed", "dnf": "sudo dnf install -y", "zypper": "sudo zypper install -y"}
     return ways.get(_apart(said), "sudo apt-get install -y")
+
+
+def _of_conda(release: str) -> str:
+    """conda-forge begins with CUDA 12; before, NVIDIA's own channel has each release under a label."""
+    if not release or release.startswith("$"):
+        return f"-c nvidia/label/cuda-{release}.0 cuda-toolkit" if release else "-c conda-forge cuda-toolkit"
+    if number(release) < (11, 3):
+        return f"-c conda-forge cudatoolkit-dev={release}"
+    return f"-c {'conda-forge' if number(release)[0] > 11 else f'nvidia/label/cuda-{release}.0'} cuda-toolkit={release}"
+
+
+def toolkit_of_torch(said: Said) -> Cure:
+    """The toolkit of the torch that is here, whose release the log does not say: another one builds nothing for it."""
+    asked = "V=\"$(python -c 'import torch; print(torch.version.cuda)')\""
+    if said.windows:
+        return toolkit(said, newest())
+    if said.conda and not said.has(r"\bsudo\b|\bapt(-get)?\b"):
+        return Cure(
+            f"{asked} && conda install -y {_of_conda('$V')} && export CUDA_HOME=$CONDA_PREFIX",
+            "It is the toolkit of torch's own CUDA release. Then delete the build directory.",
+        )
+    if _apart(said) == "pacman" or said.nix:
+        return toolkit(said)
+    then = "It is the toolkit of torch's own CUDA release. The package is in NVIDIA's repository (KW-105)."
+    install = f"{root_install(said)} cuda-toolkit-${{V/./-}}"
+    return Cure(f"{asked} && {install} && {use('/usr/local/cuda-$V')}", then)
 
 
 def use(home: str) -> str:
@@ -113,12 +209,15 @@ def toolkit(said: Said, release: str = "", *, newer: bool = False) -> Cure:
     if said.windows:
         version = f" --version {release}" if release else ""
         return Cure(f"winget install --id Nvidia.CUDA{version}", "Then a new prompt, which has its PATH.")
+    return _toolkit_of_unix(said, release)
+
+
+def _toolkit_of_unix(said: Said, release: str) -> Cure:
+    if said.nix:
+        return Cure("NIXPKGS_ALLOW_UNFREE=1 nix-shell -p cudaPackages.cudatoolkit", "In a flake: among buildInputs.")
     if said.conda and not said.has(r"\bsudo\b|\bapt(-get)?\b"):
-        version = f"={release}" if release else ""
-        return Cure(
-            f"conda install -y -c conda-forge cuda-toolkit{version} && export CUDA_HOME=$CONDA_PREFIX",
-            "Without conda: cuda-toolkit of NVIDIA's repository. Then delete the build directory.",
-        )
+        then = "Without conda: cuda-toolkit of NVIDIA's repository. Then delete the build directory."
+        return Cure(f"conda install -y {_of_conda(release)} && export CUDA_HOME=$CONDA_PREFIX", then)
     dashed, home = f"-{release.replace('.', '-')}" if release else "", f"/usr/local/cuda{'-' * bool(release)}{release}"
     way = _apart(said)
     if way == "pacman":
@@ -127,8 +226,15 @@ def toolkit(said: Said, release: str = "", *, newer: bool = False) -> Cure:
     return Cure(f"{root_install(said)} cuda-toolkit{dashed} && {use(home)}", then)
 
 
-def driver(said: Said, needed: str = "") -> Cure:
-    """NVIDIA's driver, as the log's system installs it."""
+_OF_DEBIAN = (12, 2)  # what the driver of Debian 12 serves: no newer one comes to it
+_REPOSITORY = (
+    "curl -fsSLO https://developer.download.nvidia.com/compute/cuda/repos/debian12/x86_64/cuda-keyring_1.1-1_all.deb "
+    "&& sudo dpkg -i cuda-keyring_1.1-1_all.deb && sudo apt-get update && sudo apt-get install -y cuda-drivers"
+)
+
+
+def driver(said: Said, needed: str = "", serves: str = "") -> Cure:
+    """NVIDIA's driver, as the log's system installs it; `serves`: the CUDA release it has to be for."""
     if said.machine is not None:
         return Cure(*systems.driver(said.machine, needed))
     wanted = f" It has to be {needed}." if needed else ""
@@ -146,8 +252,27 @@ def driver(said: Said, needed: str = "") -> Cure:
         "zypper": "sudo zypper install -y nvidia-open",
     }
     of_ubuntu = "sudo apt-get update && sudo apt-get install -y ubuntu-drivers-common && sudo ubuntu-drivers install"
+    if _apart(said) == "apt" and said.has(r"\bdebian\b") and not said.has(r"ubuntu"):
+        of_ubuntu = (
+            "sudo apt-get update && sudo apt-get install -y linux-headers-$(dpkg --print-architecture) nvidia-driver"
+        )
+        if serves and number(serves) > _OF_DEBIAN and said.has(r"debian\W{0,3}(gnu/linux )?12\b|bookworm"):
+            of_ubuntu = _REPOSITORY
     where = "On the host, whose driver the container uses; then reboot it." if said.container else "Then reboot."
     return Cure(ways.get(_apart(said), of_ubuntu), f"{where}{wanted}")
+
+
+def module(said: Said) -> Cure:
+    """The module of a driver that is there, for the kernel that runs; where that does not help, the driver again."""
+    again, then = driver(said), "Where modprobe says 'Key was rejected', Secure Boot refuses it (KW-102)."
+    way = _apart(said)
+    if way == "dnf":
+        fix = "sudo dnf install -y kernel-devel-$(uname -r) && sudo akmods --force; sudo modprobe nvidia"
+        return Cure(f"{fix} || {again.command}", then)
+    if way != "apt":
+        return again
+    built = "sudo apt-get install -y linux-headers-$(uname -r); sudo dkms autoinstall; sudo modprobe nvidia"
+    return Cure(f"{built} || {{ {again.command}; }}", then)
 
 
 def restart_with_gpu(said: Said) -> Cure:
@@ -156,8 +281,12 @@ def restart_with_gpu(said: Said) -> Cure:
         return Cure(*containers.with_gpu(said.machine))
     if said.has(r"compose"):
         given = "docker compose run --rm --gpus all"
+        name = said.finds(r"^services:\s*\n\s+([\w-]+):") or said.finds(
+            r"container_name: ([\w-]+)|docker logs ([\w-]+)"
+        )
+        service = next((part for part in name.groups() if part), "") if name else "<service>"
         return Cure(
-            f"{given} <service>", "In compose.yaml: deploy.resources.reservations.devices with capabilities: [gpu]."
+            f"{given} {service}", "In compose.yaml: deploy.resources.reservations.devices with capabilities: [gpu]."
         )
     options = "--runtime nvidia" if said.jetson else "--gpus all"
     return Cure(
@@ -170,6 +299,8 @@ def gcc(said: Said, newest_gcc: str) -> Cure:
     """A GCC that nvcc takes, and the variables that name it."""
     if said.machine is not None:
         return Cure(*toolkits.older_gcc(said.machine, number(newest_gcc)[0]))
+    if said.nix:
+        return of_nix()
     name = f"g++-{newest_gcc}"
     say = f"export CUDAHOSTCXX={name} NVCC_CCBIN={name}"
     ways = {
@@ -185,6 +316,31 @@ def gcc(said: Said, newest_gcc: str) -> Cure:
     return Cure(
         fix, "Or a CUDA release that takes the GCC that is here. Delete the build directory, which knows the other."
     )
+
+
+def of_nix() -> Cure:
+    """The compiler that nixpkgs pairs with its nvcc."""
+    built = "NIXPKGS_ALLOW_UNFREE=1 nix build --impure --no-link --print-out-paths"
+    place = f'"$({built} nixpkgs#cudaPackages.backendStdenv.cc)/bin/g++"'
+    then = "In a derivation or shell: cudaPackages.backendStdenv.mkDerivation in place of stdenv's."
+    return Cure(f"export NVCC_CCBIN={place} && export CUDAHOSTCXX=$NVCC_CCBIN", then)
+
+
+_MOST = (
+    'V="$(grep -oE \'gcc versions later than [0-9]+\' "$(dirname "$(readlink -f '
+    '"$(command -v nvcc)")")/../include/crt/host_config.h" '
+    "| grep -oE '[0-9]+$')\""
+)
+
+
+def gcc_by_header(said: Said) -> Cure:
+    """The newest that nvcc's own header allows, where the log does not say which."""
+    if said.nix:
+        return of_nix()
+    ways = {"pacman": "sudo pacman -S --needed gcc$V", "dnf": "sudo dnf install -y gcc$V-c++"}
+    install = ways.get(_apart(said), "sudo apt-get install -y g++-$V")
+    then = "The newest that this nvcc's own header allows; and take -allow-unsupported-compiler away."
+    return Cure(f"{_MOST} && {install} && export CUDAHOSTCXX=g++-$V NVCC_CCBIN=g++-$V", then)
 
 
 def beside_sources(place: str, then: str) -> Cure:

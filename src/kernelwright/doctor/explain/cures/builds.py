@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING
 
 from kernelwright.doctor.explain.cures import _ways
 from kernelwright.doctor.explain.cures._cure import Cure, of
+from kernelwright.doctor.explain.cures.torches import mmcv
 
 if TYPE_CHECKING:
     from kernelwright.doctor.explain.said import Said
 
 _IF_NOT = "command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ] || "
-_OWN_MOST = (
-    'V="$(grep -oE \'gcc versions later than [0-9]+\' "$(dirname "$(readlink -f '
-    '"$(command -v nvcc)")")/../include/crt/host_config.h" '
-    "| grep -oE '[0-9]+$')\" && sudo apt-get install -y g++-$V && export CUDAHOSTCXX=g++-$V NVCC_CCBIN=g++-$V"
-)
 
 
 @of("KW-040")
@@ -26,10 +22,29 @@ def no_nvcc(said: Said) -> Cure | None:
     there = said.finds(r"(/usr/local/cuda(?:-\d+\.\d+)?|/opt/cuda)(?=[\s/:'\"]|$)")
     if there and said.has(r"toolkit found at|found cuda"):
         return Cure(_ways.use(there[1]), "Then delete the build directory, and build again.")
-    cure = _ways.toolkit(said, said.torch_cuda if said.torch_cuda and _ways.number(said.torch_cuda)[0] > 11 else "")
+    on_windows = _there_on_windows(said) if said.windows else None
+    if on_windows:
+        return on_windows
+    of_torch = said.has(r"cpp_extension|cudaextension|torch/utils|torch\.utils|\btorch\.__version__|flash[-_]attn")
+    if said.machine is None and of_torch and not said.torch_cuda and not said.jetson:
+        cure = _ways.toolkit_of_torch(said)
+    else:
+        cure = _ways.toolkit(said, said.torch_cuda)
     if said.machine is None and cure.command.startswith("sudo apt-get"):
         return Cure(f"{_IF_NOT}{cure.command}", f"Where it is there already it is taken. {cure.then}")
     return cure
+
+
+def _there_on_windows(said: Said) -> Cure | None:
+    """A toolkit that the log names has to be named to the build, too."""
+    found = said.finds(r"CUDA(?: Toolkit)?\\{1,2}v(\d+\.\d+)|release (\d+\.\d+), V")
+    if found is None:
+        return None
+    place = f"C:\\Program Files\\NVIDIA GPU Computing Toolkit\\CUDA\\v{found[1] or found[2]}"
+    then = "Then a new prompt, which has it; the toolkit is there."
+    if said.has(r"bindgen_cuda|cudarc|candle|\bcargo\b"):
+        return Cure(f'setx CUDA_PATH "{place}"', then)
+    return Cure(f'setx CUDA_PATH "{place}" & setx CUDA_HOME "{place}" & set "PATH={place}\\bin;%PATH%"', then)
 
 
 @of("KW-041")
@@ -37,12 +52,17 @@ def other_release(said: Said) -> Cure | None:
     named = said.finds(r"running this\s+command again with PATH=(/[\w./-]+/bin):\$PATH")
     if named and ".." not in named[1]:
         return Cure(f"export PATH={named[1]}:$PATH", "nvcc is not on PATH. Then delete the build directory.")
+    if said.shows(r"\bptxas\b"):
+        return _older_ptxas(said)
     if said.has(r"only supported on cuda|requires cuda"):
         return _ways.toolkit(said, said.torch_cuda or _ways.newest())
     if not said.torch_cuda:
         return None
     cure = _ways.toolkit(said, said.torch_cuda)
     own, asked = said.toolkit, said.torch_cuda
+    if own and own != asked and said.has(r"pip-build-env") and said.has(rf"\+{_ways.label(own)}\b"):
+        then = f"pip's own environment for the build fetched a torch of CUDA {asked}; that here is of nvcc's {own}."
+        return Cure(_ways.pip(said, f"install --no-build-isolation {said.project or '-e .'}"), then)
     other = (
         f" Or torch for the nvcc that is here: {_ways.torch(said, own)}." if own and _ways.number(own)[0] > 11 else ""
     )
@@ -54,6 +74,20 @@ def other_release(said: Said) -> Cure | None:
     return Cure(
         cure.command, f"torch is of CUDA {asked}.{other}{skip} Delete the build directory, which remembers the other."
     )
+
+
+def _older_ptxas(said: Said) -> Cure:
+    """XLA takes the one of a package; other programs that of a toolkit of the PTX's release."""
+    if said.has(r"\bjax|\bxla\b|xla_|tensorflow") and not said.windows:
+        return _ways.newer_ptxas(said)
+    wanted = said.shows(r"unsupported \.version (\d+\.\d+)")
+    cure = _ways.toolkit(said, _ways.of_ptx(wanted[1]) if wanted else _ways.newest(), newer=True)
+    own = (
+        " && export TRITON_PTXAS_PATH=$CUDA_HOME/bin/ptxas"
+        if said.has("triton") and "CUDA_HOME" in cure.command
+        else ""
+    )
+    return Cure(f"{cure.command}{own}", f"Its ptxas has to come first on PATH. {cure.then}")
 
 
 def _most(said: Said) -> str:
@@ -83,57 +117,7 @@ def gcc_too_new(said: Said) -> Cure | None:
     most = _most(said)
     if most:
         return _ways.gcc(said, most)
-    return Cure(_OWN_MOST, "The newest that this nvcc's own header allows; and take -allow-unsupported-compiler away.")
-
-
-_HEADERS = (
-    (r"cudnn", "libcudnn9-dev-cuda-12", "cudnn"),
-    (r"nccl", "libnccl-dev", "nccl"),
-    (r"nvinfer|tensorrt", "libnvinfer-dev", "tensorrt"),
-    (r"cutensor", "libcutensor-dev", "cutensor"),
-    (r"nvtoolsext|nvtx", "cuda-nvtx", "cuda-nvtx-dev"),
-)
-
-
-@of("KW-045")
-def part_missing(said: Said) -> Cure | None:
-    """A header or library of a package of its own, or of the toolkit, which has to be there and be named."""
-    if said.has(r"\bnvvm\b|libnvvm"):
-        by_conda = 'conda install -y -c conda-forge cuda-nvcc cuda-nvrtc "cuda-version>=12"'
-        by_pip = _ways.pip(said, 'install --upgrade "numba-cuda[cu12]"')
-        return Cure(by_conda if said.conda else by_pip, "NVVM is the part of a toolkit that numba compiles with.")
-    if said.has(r"libdevice|no supported gpu compute|ptxas was searched|(couldn'?t|cannot|can'?t) .{0,30}ptxas"):
-        place = "export XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/local/cuda"
-        fix = f"{_ways.pip(said, 'install nvidia-cuda-nvcc-cu12')} && {place}"
-        return Cure(fix, "Where a toolkit is elsewhere, its directory.")
-    if (
-        said.has(r"nvtoolsext")
-        and said.has(r"cmake")
-        and (said.windows or not (said.conda or said.shows("no rule to")))
-    ):
-        then = "Newer torch asks for nvtx3, which is in every toolkit; the old library is no longer."
-        return Cure(_ways.pip(said, "install --upgrade torch"), then)
-    own = next(((apt, conda) for pattern, apt, conda in _HEADERS if said.shows(pattern)), None)
-    if own and said.conda:
-        return Cure(f"conda install -y -c conda-forge {own[1]}", f"By apt of NVIDIA's repository: {own[0]}.")
-    if own:
-        then = "Of NVIDIA's repository (KW-105 has how it is added)."
-        dashed = (said.toolkit or said.torch_cuda or _ways.newest()).replace(".", "-")
-        apt = f"{own[0]}-{dashed}" if own[0] == "cuda-nvtx" else own[0]
-        return Cure(f"sudo apt-get update && sudo apt-get install -y {apt}", then)
-    return _of_toolkit(said)
-
-
-def _of_toolkit(said: Said) -> Cure:
-    cure, home = _ways.toolkit(said, said.toolkit or said.torch_cuda), "$CUDA_HOME"
-    if said.windows:
-        return cure
-    if said.shows(r"undefined reference|référence|cannot find -l"):
-        places = f"LIBRARY_PATH={home}/lib64:{home}/lib64/stubs:$LIBRARY_PATH"
-        then = "In CMake: CUDA::cudart and CUDA::cuda_driver among the target's libraries."
-        return Cure(f'{cure.command} && export {places} LDFLAGS="-L{home}/lib64 -lcudart -lcuda"', then)
-    places = f"CPATH={home}/include:$CPATH LIBRARY_PATH={home}/lib64:$LIBRARY_PATH"
-    return Cure(f"{cure.command} && export {places}", cure.then)
+    return _ways.gcc_by_header(said)
 
 
 @of("KW-046")
@@ -146,6 +130,8 @@ def no_host_compiler(said: Said) -> Cure | None:
         version = said.python or "3.12"
         then = "The embeddable package has no headers: an installed Python has."
         return Cure(f"winget install --id Python.Python.{version}", then)
+    if said.embedded and said.has(r"python\.h|python libs"):
+        return _headers_for(said, said.embedded)
     if said.windows and said.has("triton"):
         return Cure(
             _ways.pip(said, "install -U triton-windows"),
@@ -158,6 +144,17 @@ def no_host_compiler(said: Said) -> Cure | None:
             "Then build in its x64 Native Tools prompt.",
         )
     return _host_compiler(said)
+
+
+def _headers_for(said: Said, place: str) -> Cure:
+    """An embedded Python has neither headers nor import libraries: those of an installed one of its release fit."""
+    version = said.python or "3.12"
+    own = f"%LOCALAPPDATA%\\Programs\\Python\\Python{version.replace('.', '')}"
+    copied = " & ".join(
+        f'xcopy /e /i /y "{own}\\{one}" "{place}\\{other}"' for one, other in (("include", "Include"), ("libs", "libs"))
+    )
+    then = "Of the same release as the embedded one, whose python.exe -V says it."
+    return Cure(f"winget install --id Python.Python.{version} & {copied}", then)
 
 
 def _host_compiler(said: Said) -> Cure:
@@ -181,6 +178,14 @@ def _host_compiler(said: Said) -> Cure:
 
 @of("KW-047")
 def no_build_tool(said: Said) -> Cure | None:
+    if said.shows("libclang"):
+        ways = {"conda": "conda install -y -c conda-forge libclang", "windows": "winget install --id LLVM.LLVM"}
+        by_system = _ways.root_install(said)
+        part = {"sudo dnf": "clang-devel", "sudo pac": "clang", "sudo zyp": "clang-devel"}.get(
+            by_system[:8], "libclang-dev"
+        )
+        fix = ways["windows"] if said.windows else ways["conda"] if said.conda else f"{by_system} {part}"
+        return Cure(fix, "LIBCLANG_PATH names its directory, where the build does not find it by itself.")
     if said.has(r"compatibility with cmake < 3\.5"):
         return Cure("export CMAKE_POLICY_VERSION_MINIMUM=3.5", "Or an older CMake: python -m pip install 'cmake<4'.")
     return None
@@ -194,6 +199,13 @@ def no_test_program(said: Said) -> Cure | None:
             f"sudo chmod +x {place[1]}", "Its neighbours too, where the whole toolkit was copied without its rights."
         )
     codes = f"-DCMAKE_CUDA_ARCHITECTURES={said.capability or 'native'}"
+    if said.has(r"llama[_-]cpp[_-]python"):
+        built = _ways.pip(
+            said, "install --force-reinstall --no-cache-dir --no-binary llama-cpp-python llama-cpp-python"
+        )
+        nvcc = place[1] if place else "/usr/local/cuda/bin/nvcc"
+        then = "CMake takes that nvcc, whatever PATH has; it needs a host compiler that the toolkit knows (KW-042)."
+        return Cure(f'CUDACXX={nvcc} CMAKE_ARGS="-DGGML_CUDA=on" {built}', then)
     return Cure(
         f"CUDACXX={place[1] if place else '/usr/local/cuda/bin/nvcc'} cmake --fresh -S . -B build {codes}",
         "The reason is the first 'error' below the message: python -m kernelwright explain < "
@@ -216,6 +228,9 @@ def build_failed(said: Said) -> Cure | None:
 @of("KW-060")
 def out_of_memory(said: Said) -> Cure | None:
     what = said.project
+    if said.has(r"\bcargo\b|bindgen_cuda|\.rs:\d|rustc"):
+        then = "bindgen_cuda starts an nvcc for each thread of rayon; -j bounds cargo's own."
+        return Cure("RAYON_NUM_THREADS=1 cargo build --release -j 1", then)
     if said.has(r"cmake --build|\.dir/|gmake|make\[\d\]") and not what:
         return Cure("cmake --build build -j1", "Raise -j until memory is full.")
     return (
@@ -251,6 +266,8 @@ def no_compiled_part(said: Said) -> Cure | None:
     missing = said.shows(
         r"no module named ['\"]?([\w.]+?)(_cuda|_cpp|_ext|_kernels?|_cuda_lib|_backend)?(?:\.[\w.]+)?['\"]?\s*$"
     )
+    if missing and missing[1].partition(".")[0] == "mmcv":
+        return mmcv(said)
     package = said.package or (re.sub(r"_+", "-", missing[1].partition(".")[0]) if missing else "")
     if not package and said.has(r"name '_(c|ext|cuda|backend)\w*' is not defined"):
         own = _ways.pip(said, "install --no-build-isolation -v -e .")
@@ -268,6 +285,11 @@ def no_compiled_part(said: Said) -> Cure | None:
 
 @of("KW-098")
 def old_standard(said: Said) -> Cure | None:
+    least = said.finds(r"less than the minimum required version by CUDA \S+ \(([\d.]+)\)")
+    if least:
+        newest = _most(said) or str(_ways.number(least[1])[0] + 2)
+        then = "It sets CXX. Without conda: a newer g++ of the distribution (gcc-toolset, devtoolset), named by CXX."
+        return Cure(f'conda install -y -c conda-forge "gxx={newest}"', then)
     if said.shows(r"you need c\+\+17|c\+\+(17|20) or later compatible compiler|torch requires c\+\+"):
         standard = "20" if said.shows(r"c\+\+20") else "17"
         files = "--include=setup.py --include=*.cmake --include=CMakeLists.txt"
@@ -290,6 +312,29 @@ def unknown_option(said: Said) -> Cure | None:
     return _ways.toolkit(said, _ways.at_least(max(said.torch_cuda or "0", _ways.newest(), key=_ways.number)))
 
 
+_THRUST = "execution_policy.h device_vector.h sort.h unique.h reduce.h remove.h sequence.h transform.h copy.h count.h"
+
+
+@of("KW-131")
+def older_source(said: Said) -> Cure | None:
+    """What can be said in the compiler's options or written anew is; the rest wants the older release."""
+    if said.shows(r"\bthrust\b"):
+        given = " ".join(f"-include thrust/{name}" for name in _THRUST.split())
+        return Cure(f'export NVCC_APPEND_FLAGS="{given}"', "Then build again: each file begins with these headers.")
+    files = "--include=*.cu --include=*.cuh --include=*.cpp --include=*.h ."
+    if said.shows(r"__shfl"):
+        new = r"s/\b__shfl(_up|_down|_xor)?\(/__shfl\1_sync(0xffffffff, /g"
+        return Cure(
+            f"grep -rlE '\\b__shfl(_up|_down|_xor)?\\(' {files} | xargs -r sed -i -E '{new}'", "Then build again."
+        )
+    if said.shows(r"cudathreadsynchronize"):
+        new = "s/cudaThreadSynchronize/cudaDeviceSynchronize/g"
+        return Cure(f"grep -rl cudaThreadSynchronize {files} | xargs -r sed -i '{new}'", "Then build again.")
+    release = _ways.newest() if said.shows("cudadeviceprop") else "10.2" if said.shows("cusparse") else "11.8"
+    cure = _ways.toolkit(said, release)
+    return Cure(cure.command, f"It is the last that has these names. torch has to be of the same. {cure.then}")
+
+
 @of("KW-125")
 def no_device_link(said: Said) -> Cure | None:
     if said.has(r"cmake|\.dir/"):
@@ -306,6 +351,12 @@ def no_device_link(said: Said) -> Cure | None:
 @of("KW-116")
 def visual_studio(said: Said) -> Cure | None:
     if said.has(r"unsupported microsoft visual studio|expected compiler version|stl1002"):
-        then = "Or an older toolset: vcvarsall.bat x64 -vcvars_ver=14.38, before the build."
-        return Cure("winget install --id Nvidia.CUDA", then)
+        part = "Microsoft.VisualStudio.Component.VC.14.38.17.8.x86.x64"
+        given = f'--override "--passive --wait --add {part}"'
+        place = r"C:\Program Files (x86)\Microsoft Visual Studio\2022\BuildTools\VC\Auxiliary\Build\vcvarsall.bat"
+        then = (
+            "Then build in that prompt, whose compiler CUDA 11.6 to 13 take. Or a newer CUDA, if torch is for that one."
+        )
+        tools = "winget install --id Microsoft.VisualStudio.2022.BuildTools"
+        return Cure(f'{tools} {given} & "{place}" x64 -vcvars_ver=14.38', then)
     return None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from kernelwright.doctor.explain.cures import _ways
@@ -13,8 +14,12 @@ if TYPE_CHECKING:
 
 _NATIVE = "\"$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | sort -u | paste -sd ';')\""
 _GONE, _OLDEST = 37, 50  # what no build of torch has, and the first that builds of its second major version have
+_AMPERE = (80, 86)
+# The builds of torch 1 that have code for those two, by its minor version.
+_OF_TORCH_1 = {7: "11.0", 8: "11.1", 9: "11.1", 10: "11.1", 11: "11.3", 12: "11.3", 13: "11.7"}
 _OLD = 75  # torch's newest builds begin with this capability; one release of CUDA before has the older ones
 _TIED_UNTIL = 12  # the major version of CUDA from which on extensions build with another minor release than torch's
+_FLASH = 80  # the first capability that flash-attn has code for, however it is built
 _LLAMA = "-DGGML_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=native"
 
 
@@ -25,6 +30,8 @@ def _listed(capability: int | None) -> str:
 
 def torch_for(said: Said, capability: int | None) -> Cure:
     """A torch whose own list has the GPU."""
+    if said.board:
+        return _ways.of_board(said)
     if capability and capability < _GONE:
         then = "No build of torch has code for this GPU any more: the variable hides it, and torch takes the CPU."
         return Cure('export CUDA_VISIBLE_DEVICES=""', then)
@@ -36,21 +43,47 @@ def torch_for(said: Said, capability: int | None) -> Cure:
     if capability and capability < _OLD:
         older = _ways.at_least("12.5")
         return Cure(_ways.torch(said, older), "The builds of that CUDA release still have this GPU's code.")
+    same = _same_release(said) if capability in _AMPERE else None
+    if same:
+        return same
     first = _ways.releases_of(capability)[0] if capability else ""
     release = _ways.at_least(max(first or "0", _ways.newest(), key=_ways.number))
     return Cure(_ways.torch(said, release), "What was built on the other torch has to be installed again.")
+
+
+def _same_release(said: Said) -> Cure | None:
+    """What was made for torch 1 may run on no torch 2: its own release has builds for a CUDA that knows the GPU."""
+    found = re.fullmatch(r"1\.(\d{1,2})\.\d", said.torch)
+    release = _OF_TORCH_1.get(int(found[1])) if found else None
+    if release is None:
+        return None
+    page = "--find-links https://download.pytorch.org/whl/torch_stable.html"
+    then = "That is the release that is here, built for a CUDA release which has this GPU."
+    return Cure(
+        _ways.pip(said, f"install --force-reinstall torch=={said.torch}+{_ways.label(release)} torchvision {page}"),
+        then,
+    )
 
 
 _LLAMA_PYTHON = (
     'CMAKE_ARGS="{flags}" python -m pip install --force-reinstall --no-cache-dir '
     "--no-binary llama-cpp-python llama-cpp-python"
 )
+_OF_PADDLE, _BUILDS = "https://www.paddlepaddle.org.cn", "packages"
+
+
+def of_paddle(release: str) -> str:
+    """Paddle's own index has its builds by CUDA release."""
+    return f"install --force-reinstall paddlepaddle-gpu -i {_OF_PADDLE}/{_BUILDS}/stable/{_ways.label(release)}/"
+
+
 # Packages that are not built by torch's way: the command with which each gets code for this GPU.
 _OWN_WAY = {
     "bitsandbytes": "install --upgrade bitsandbytes",
     "onnxruntime-gpu": "install --upgrade onnxruntime-gpu",
     "ctranslate2": "install --upgrade ctranslate2",
     "cupy": 'install --upgrade "cupy-cuda12x[ctk]"',
+    "paddlepaddle-gpu": of_paddle("12.9"),
     "xformers": "install --upgrade --force-reinstall xformers",
     "vllm": "install --upgrade vllm",
     "sgl-kernel": "install --upgrade sglang sgl-kernel",
@@ -75,6 +108,8 @@ def no_code(said: Said) -> Cure | None:
         return Cure(_LLAMA_PYTHON.format(flags=_LLAMA))
     of_torch = said.has(r"current pytorch install(ation)?\b|pytorch no longer supports|gpu with pytorch, please check")
     package = "" if of_torch else said.package
+    if package == "flash-attn" and said.capability and said.capability < _FLASH:
+        return _other_attention(said)
     if package in _OWN_WAY:
         return Cure(_ways.pip(said, _OWN_WAY[package]), "Its newest release has the most GPUs.")
     if package:
@@ -131,14 +166,14 @@ def too_old(said: Said) -> Cure | None:
     if said.has(r"method fp8|fp8\b.{0,40}not supported"):
         then = "It takes the weights in 8 bits and computes in 16; or a checkpoint in AWQ or GPTQ."
         return Cure("export VLLM_TEST_FORCE_FP8_MARLIN=1", then)
-    if said.has(r"flash.?attention|flash.?attn"):
-        if vllm:
-            return Cure("export VLLM_ATTENTION_BACKEND=TRITON_ATTN", "Older releases of vLLM: XFORMERS in its place.")
-        return Cure(
-            _ways.pip(said, "uninstall -y flash-attn"),
-            "Models then take torch's own attention (attn_implementation='sdpa').",
-        )
-    return None
+    return _other_attention(said) if said.has(r"flash.?attention|flash.?attn") else None
+
+
+def _other_attention(said: Said) -> Cure:
+    if said.has(r"\bvllm\b"):
+        return Cure("export VLLM_ATTENTION_BACKEND=TRITON_ATTN", "Older releases of vLLM: XFORMERS in its place.")
+    then = "Models then take torch's own attention (attn_implementation='sdpa')."
+    return Cure(_ways.pip(said, "uninstall -y flash-attn"), then)
 
 
 # A build by torch's own rules, in CMake too: it takes its list from TORCH_CUDA_ARCH_LIST and from nowhere else.
@@ -191,6 +226,10 @@ def _drop(said: Said, code: int, known: str) -> Cure:
 
 def _unknown_to_program(said: Said, code: int) -> Cure | None:
     """torch's own list, or the NVRTC that it brings; of other programs their list."""
+    if said.shows(r"ptxas does not support"):
+        return _ways.newer_ptxas(said)
+    if code and said.has(r"tiny-?cuda-?nn|\btcnn"):
+        return _of_tiny_cuda(said, code)
     if said.shows(r"larger than the max|no gpu codes parsed"):
         return _ways.toolkit(said)
     if said.shows(r"unknown cuda arch") and code in _RUNS:
@@ -218,6 +257,26 @@ def _other_code(said: Said, code: int, first: str) -> Cure | None:
     return None
 
 
+_LAST_BEFORE_13 = "12.9"
+_LAST = {10: "10.2", 11: "11.8"}  # the last release of each major version that the table does not have
+
+
+def _release_for(said: Said, first: str) -> str:
+    """A release that knows the GPU, of torch's major version or of that of the nvcc that is here, where one does."""
+    least = max(first, said.torch_cuda or "0", key=_ways.number)
+    major = _ways.number(least)[0]
+    here = {_ways.number(one)[0] for one in (said.torch_cuda, said.toolkit) if one}
+    return _LAST[major] if major in _LAST and major in here else _ways.at_least(least)
+
+
+def _of_tiny_cuda(said: Said, code: int) -> Cure:
+    """Its list takes numbers alone, of the newest code that this nvcc knows and the GPU runs."""
+    own, known = said.capability or code, said.toolkit or said.torch_cuda
+    fit = [one for one in _FAMILIES if one <= own and one // 10 == own // 10 and (not known or _knows(known, one))]
+    then = "Numbers without a dot and without +PTX. Then build it again, from a fresh build directory."
+    return Cure(f"export TCNN_CUDA_ARCHITECTURES={max(fit, default=own)}", then)
+
+
 @of("KW-044")
 def unknown_code(said: Said) -> Cure | None:
     """The toolkit is older than the GPU, or so new that it dropped it; or it is torch's or Triton's own compiler."""
@@ -227,23 +286,27 @@ def unknown_code(said: Said) -> Cure | None:
     code = int(found[1].replace(".", "")) if found else 0
     first, last = _ways.releases_of(code)
     known = said.toolkit or said.torch_cuda
-    of_program = _unknown_to_program(said, code)
+    of_program = _there_already(said, code) or _unknown_to_program(said, code)
     if of_program:
         return of_program
     of_system = said.has(r"/usr/bin/nvcc")  # a distribution's own package, which is years behind
+    old_driver = said.finds(r"(?:driver|with|nvidia)\D{0,12}\b([34]\d\d|5[0-7]\d)\.\d\d")  # no CUDA 13 is used with it
     dropped = (
-        last and not of_system and (not known or _ways.number(known) > _ways.number(last) or not _too_new(first, known))
+        last
+        and not of_system
+        and not (old_driver and not known and last == _LAST_BEFORE_13)
+        and (not known or _ways.number(known) > _ways.number(last) or not _too_new(first, known))
     )
     if dropped:
         return _drop(said, code, known)
     if not first:
         then = "The compute capabilities of the GPUs that are here, as the build takes them."
         return Cure(f"export TORCH_CUDA_ARCH_LIST={_NATIVE} CUDAARCHS=native", then)
-    other = _other_code(said, code, first)
-    if other:
-        return other
-    release = _ways.at_least(max(first, said.torch_cuda or "0", key=_ways.number))
-    cure = _ways.toolkit(said, release, newer=True)
+    return _other_code(said, code, first) or _newer_toolkit(said, first)
+
+
+def _newer_toolkit(said: Said, first: str) -> Cure:
+    cure = _ways.toolkit(said, _release_for(said, first), newer=True)
     if said.has(r"triton|gpu-name") and not said.has(r"nvcc"):
         command = f"{cure.command} && export TRITON_PTXAS_PATH=$CUDA_HOME/bin/ptxas"
         return Cure(command, f"Triton brings an older ptxas. {cure.then}")
@@ -252,8 +315,33 @@ def unknown_code(said: Said) -> Cure | None:
     return Cure(cure.command, then)
 
 
+def _there_already(said: Said, code: int) -> Cure | None:
+    """A toolkit that the log names and that knows the GPU, so that another nvcc is the one that was asked."""
+    named = re.findall(r"/usr/local/cuda-(\d+\.\d+)", said.text)
+    used = re.findall(r"/usr/local/cuda-(\d+\.\d+)/bin/nvcc\b|release (\d+\.\d+), V\d", said.text)
+    know = [one for one in named if _knows(one, code) and not any(one in pair for pair in used)]
+    if not know or said.machine is not None:
+        return None
+    then = "The one that PATH finds first is older; then delete the build directory, which remembers it."
+    return Cure(_ways.use(f"/usr/local/cuda-{max(know, key=_ways.number)}"), then)
+
+
 def _too_new(first: str, known: str) -> bool:
     return bool(first and known and _ways.number(first) > _ways.number(known))
+
+
+@of("KW-018")
+def other_engine(said: Said) -> Cure | None:
+    """Programs that make their engine themselves make it again; Python's TensorRT can be that of the file."""
+    engine = said.finds(r"expecting library version [\d.]+ got (\d+\.\d+\.\d+)")
+    if engine and int(engine[1].partition(".")[0]) > 7 and said.has(r"\[trt\]|\.py\b|import tensorrt"):
+        then = "That is the release that made the file; or make it again, by the TensorRT that is here."
+        return Cure(_ways.pip(said, f'install "tensorrt=={engine[1]}.*"'), then)
+    if said.has(r"jetson|deepstream|ultralytics|frigate|\byolo|onnxruntime"):
+        kinds = r"\( -name '*.engine' -o -name '*.plan' -o -name '*.trt' \)"
+        then = "The program makes them anew at its next start, where it has the model."
+        return Cure(f"find . {kinds} -exec mv {{}} {{}}.old \\;", then)
+    return None
 
 
 @of("KW-124")
@@ -271,6 +359,10 @@ def without_suffix(said: Said) -> Cure | None:
 
 @of("KW-090")
 def no_list(said: Said) -> Cure | None:
+    if said.machine is None and said.shows(r"architecture '"):
+        value = str(said.capability or "80;86;89;90")
+        then = "Nobody was there to ask for the GPU: in a build of an image, say, or with a CMake before 3.24."
+        return Cure(f'cmake --fresh -B build -DCMAKE_CUDA_ARCHITECTURES="{value}" && cmake --build build -j', then)
     if said.machine is None and not said.capability:
         return None
     code = said.capability or 0

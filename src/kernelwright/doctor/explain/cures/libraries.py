@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from kernelwright.doctor.explain.cures import _ways
 from kernelwright.doctor.explain.cures._cure import Cure, of
-from kernelwright.doctor.explain.cures.torches import of_board
+from kernelwright.doctor.explain.cures.gpus import of_paddle
+from kernelwright.doctor.explain.cures.tensorflow import libraries_of, on_windows, other_cudnn
 from kernelwright.doctor.remedies import wheels
 
 if TYPE_CHECKING:
@@ -29,11 +30,6 @@ _AS_CUDA = frozenset({"libcudart", "libcublas", "libcublasLt", "libcusparse", "l
 # And up to CUDA 9 that of these too.
 _AS_CUDA_ONCE, _ONCE = frozenset({"libcufft", "libcusolver", "libcurand"}), frozenset("6789")
 _OLD_CUDNN = frozenset("567")
-_FINDS = (
-    "export LD_LIBRARY_PATH=\"$(python -c 'import glob, nvidia; "
-    'print(":".join(sorted(glob.glob(list(nvidia.__path__)[0] + '
-    '"/*/lib"))))\'):$LD_LIBRARY_PATH"'
-)
 # What a Jetson has them from: NVIDIA's own repository, whose packages are not those for servers.
 _OF_JETPACK = {
     "libcusparseLt": "libcusparselt0",
@@ -44,11 +40,12 @@ _OF_JETPACK = {
     "libcupti": "cuda-cupti",
     "libnvToolsExt": "cuda-nvtx",
 }
+_OF_CUPY = 'install --upgrade "cupy-cuda12x[ctk]"'
 _OF_PROGRAMS = {
-    "onnxruntime": 'install --upgrade "onnxruntime-gpu[cuda,cudnn]"',
+    "onnxruntime|cudaexecutionprovider": 'install --upgrade "onnxruntime-gpu[cuda,cudnn]"',
     "jaxlib|\\bjax\\b": 'install --upgrade "jax[cuda12]"',
-    "tensorflow|\\bdso_loader": 'install --upgrade "tensorflow[and-cuda]"',
-    "\\bcupy": 'install --upgrade "cupy-cuda12x[ctk]"',
+    "\\bcupy": _OF_CUPY,
+    "\\bpaddle": of_paddle(_ways.at_least("12.5")),
 }
 _OLDEST = 11  # CUDA whose libraries NVIDIA has as Python packages
 _WITH_LABEL = (11, 12)  # and in whose names it stands
@@ -102,7 +99,7 @@ def _jetson(said: Said, name: str, behind: str) -> Cure:
         )
     if name.startswith("libcudnn"):
         if behind.startswith("8") and said.l4t and (said.l4t[0], said.l4t[1][:1]) >= (36, "4"):
-            return of_board(said)  # which has cuDNN 9 alone: a torch that wants 8 is of an older JetPack
+            return _ways.of_board(said)  # which has cuDNN 9 alone: a torch that wants 8 is of an older JetPack
         then = (
             f"A torch that wants cuDNN {behind or '9'} is of the JetPack that has it: another one "
             "needs the torch of its own release (KW-033)."
@@ -114,8 +111,17 @@ def _jetson(said: Said, name: str, behind: str) -> Cure:
     )
 
 
+_ORT_12 = 19  # the first minor version of ONNX Runtime whose usual package is for CUDA 12
+
+
 def _windows(said: Said) -> Cure:
-    if said.has("onnxruntime|providers_cuda"):
+    if said.has(r"microsoft\.ml\.onnxruntime|sessionoptions"):
+        asked = said.finds(r"onnxruntime\.gpu\D{0,40}1\.(\d+)\.\d")
+        cure = _ways.toolkit(said, "11" + ".8" if asked and int(asked[1]) < _ORT_12 else _ways.newest())
+        return Cure(
+            cure.command, "And the DLLs of that release's cuDNN on PATH; 1.19 and later want CUDA 12 and cuDNN 9."
+        )
+    if said.has("onnxruntime|providers_cuda|cudaexecutionprovider"):
         return Cure(
             _ways.pip(said, 'install --upgrade "onnxruntime-gpu[cuda,cudnn]"'),
             "And onnxruntime.preload_dlls() before the first session.",
@@ -128,12 +134,13 @@ def _windows(said: Said) -> Cure:
             'nvidia.cudnn; print(list(nvidia.cudnn.__path__)[0])"'
         )
         return Cure(fix, "Then the bin directory under what it prints belongs on PATH.")
-    number = said.shows(r"(?:cudart|cublas|cublasLt|cufft|cusparse|nvrtc)(?:64|32)_(\d\d)")
-    return (
-        _ways.toolkit(said, "")
-        if not number
-        else Cure(f"winget install --id Nvidia.CUDA --version {number[1]}", "Then a new prompt, which has its PATH.")
-    )
+    number = said.shows(r"(?:cudart|cublas|cublasLt|cusparse|nvrtc)(?:64|32)_(\d\d)(\d?)")
+    if number and said.has(r"tensorflow") and int(number[1]) < _WITH_LABEL[1]:
+        return on_windows(int(number[1]), number[2])
+    if said.has(r"\bcupy"):
+        return Cure(_ways.pip(said, _OF_CUPY), "That brings CUDA's libraries as packages.")
+    release = {"10": "10.2", "11": "11.8"}.get(number[1]) or _ways.at_least(f"{number[1]}.5") if number else ""
+    return _ways.toolkit(said, release)
 
 
 @of("KW-050")
@@ -157,8 +164,19 @@ def _of_program(said: Said, name: str, behind: str) -> Cure | None:
         version = f"=={behind.partition('.')[0]}.*" if behind else ""
         then = "Its directory of libraries then belongs in LD_LIBRARY_PATH."
         return Cure(_ways.pip(said, f'install "tensorrt{version}"'), then)
+    linker = said.shows(r"dlerror: libnvJitLink\.so\.(\d+)")
+    if linker:  # what another of CUDA's libraries wants, whoever loads that one
+        then = "cuSPARSE and cuSOLVER are linked to it: it has to be at least as new as they are."
+        return Cure(f"{_ways.pip(said, f'install --upgrade nvidia-nvjitlink-cu{linker[1]}')} && {_ways.FINDS}", then)
+    return _of_python_program(said, name, behind)
+
+
+def _of_python_program(said: Said, name: str, behind: str) -> Cure | None:
     words = next((words for pattern, words in _OF_PROGRAMS.items() if said.has(pattern)), "")
-    if not words or said.has(_NOT_PYTHON):
+    node, python = said.has(r"tfjs|node_modules"), not said.has(_NOT_PYTHON)
+    if node or (python and not words and said.has(r"tensorflow|\bdso_loader")):
+        return libraries_of(said, name, behind)
+    if not words or not python:
         return None
     return Cure(_ways.pip(said, words), "That brings CUDA's libraries as packages, of the release it was built with.")
 
@@ -171,17 +189,32 @@ def _of_release(said: Said, name: str, behind: str) -> Cure | None:
             f"It was built for CUDA {major}, torch is for {said.torch_cuda}: its build for that "
             "one, or this, compiled here."
         )
-        return Cure(_ways.pip(said, _ways.built(package)), then)
+        return Cure(_ways.pip(said, _ways.built(package, said)), then)
     if major < _OLDEST or (name == "libcudnn" and behind.partition(".")[0] in _OLD_CUDNN):
         return _of_old_release(said, name, behind, major)
     part = wheels.PACKAGES.get(name)
     if part is None:
         return None
+    if not behind and not said.windows and said.shows(rf"{name}\.so['\")]?:? ?(cannot|not|=> not|\()"):
+        return _without_number(said, name, major)
     dotted = f"=={behind.partition('.')[0]}.*" if part == "cudnn" and behind else ""
     own = f"nvidia-{part}-cu{major}" if major in _WITH_LABEL else f"nvidia-{part}"
     words = f'install "{own}{dotted}"' if dotted else f"install {own}"
     then = "That brings the library and names its directory to the loader. Never link one name to another."
-    return Cure(f"{_ways.pip(said, words)} && {_FINDS}", then)
+    return Cure(f"{_ways.pip(said, words)} && {_ways.FINDS}", then)
+
+
+def _without_number(said: Said, name: str, major: int) -> Cure:
+    """The name without a number is a link that comes with the headers, and not with the libraries alone."""
+    apt = (
+        f"libcudnn9-dev-cuda-{major}" if name == "libcudnn" else "libnccl-dev" if name == "libnccl" else "cuda-toolkit"
+    )
+    part = {"libcudnn": "cudnn", "libnccl": "nccl"}.get(name, "cuda-toolkit")
+    if said.conda:
+        fix = f'conda install -y -c conda-forge {part} && export LD_LIBRARY_PATH="$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"'
+        return Cure(fix, f"By apt of NVIDIA's repository: {apt}.")
+    place = "" if apt != "cuda-toolkit" else " && export LD_LIBRARY_PATH=/usr/local/cuda/lib64:$LD_LIBRARY_PATH"
+    return Cure(f"sudo apt-get update && sudo apt-get install -y {apt}{place}", "Of NVIDIA's repository (KW-105).")
 
 
 def _of_old_release(said: Said, name: str, behind: str, major: int) -> Cure:
@@ -264,6 +297,8 @@ def _of_jax(said: Said) -> Cure:
     wanted = said.finds(r"source was compiled with: (\d+\.\d+)")
     if said.conda and wanted:
         return Cure(f'conda install -y -c conda-forge "cudnn>={wanted[1]}"', "conda's jax takes conda's cuDNN.")
+    if wanted and said.has(r"jaxlib\S*\+cuda11|jax\[cuda11"):
+        return other_cudnn(said)
     newest = _ways.pip(said, 'install --upgrade "jax[cuda12]"')
     return Cure(f"unset LD_LIBRARY_PATH && {newest}", "What it brings comes first then.")
 
@@ -283,11 +318,8 @@ def mixed(said: Said) -> Cure | None:
             "unset LD_LIBRARY_PATH && " + _ways.pip(said, "install --upgrade nvidia-nvjitlink-cu12"),
             "Or the newest torch, which requires a set that fits.",
         )
-    if said.has(r"cudnn") and said.has(r"tensorflow|xla|cuda_dnn\.cc"):
-        return Cure(
-            "unset LD_LIBRARY_PATH && " + _ways.pip(said, "install --upgrade nvidia-cudnn-cu12"),
-            "At least the release that it was compiled with.",
-        )
+    if said.has(r"cudnn|dnn library") and said.has(r"tensorflow|xla|cuda_dnn\.cc"):
+        return other_cudnn(said)
     if said.has(r"cask_cudnn|libcudnn_\w+_infer"):
         return Cure(
             "unset LD_LIBRARY_PATH && " + _ways.pip(said, 'install --force-reinstall "nvidia-cudnn-cu12==8.*"'),
@@ -298,7 +330,13 @@ def mixed(said: Said) -> Cure | None:
 
 @of("KW-052")
 def too_old_system(said: Said) -> Cure | None:
-    if said.shows(r"(GLIBCXX|CXXABI)_") and not said.shows(r"`?'?GLIBC_"):
+    if said.has(r"\blantern\b|liblantern"):
+        then = "R's torch has a build for older systems too: that variable takes it."
+        return Cure("PRECXX11ABI=1 Rscript -e 'torch::install_torch(reinstall = TRUE)'", then)
+    named = (
+        r"(GLIBCXX|CXXABI)_" if said.package and not said.conda else r"(GLIBCXX|CXXABI)_|undefined symbol:? ?_ZN?K?St\d"
+    )
+    if said.shows(named) and not said.shows(r"`?'?GLIBC_"):
         fix = "conda install -y -c conda-forge libstdcxx-ng"
         then = (
             'And export LD_LIBRARY_PATH="$CONDA_PREFIX/lib:$LD_LIBRARY_PATH". Without conda: a '
@@ -309,7 +347,7 @@ def too_old_system(said: Said) -> Cure | None:
             then if not said.conda else "",
         )
     if said.package:
-        built = _ways.built(said.package)
+        built = _ways.built(said.package, said)
         forced = "FLASH_ATTENTION_FORCE_BUILD=TRUE " if said.package == "flash-attn" else ""
         return Cure(
             forced + _ways.pip(said, built),

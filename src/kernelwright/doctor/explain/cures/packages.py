@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from kernelwright.doctor.explain.cures import _ways
 from kernelwright.doctor.explain.cures._cure import Cure, of
+from kernelwright.doctor.explain.cures.gpus import of_paddle
 
 if TYPE_CHECKING:
     from kernelwright.doctor.explain.said import Said
@@ -42,13 +44,26 @@ def _of_torchs_index(said: Said) -> Cure | None:
     if not asked:
         return None
     newest, place = _newest_python(asked[1]), f"{_ways.OF_TORCH}/{asked[3]}"
+    listed = said.has(rf"from versions:[^)\n]*[ ,]{re.escape(asked[2])}[,)]")
+    if asked[3] and (said.macos or (listed and said.has(r"looking in (links|indexes):[^\n]*download\.pytorch"))):
+        then = "Its builds for this machine (macOS, aarch64) have no CUDA, and bear no label."
+        names = said.finds(r"\bpip3? install ([^\n]*torch[^\n]*)")
+        wanted = re.findall(r"\b(torch\w*==[\d.]+\d)", names[1] if names else asked[1])
+        return Cure(_ways.pip(said, f"install {' '.join(wanted)}"), then)
     oldest = said.finds(r"from versions: (\d+\.\d+)")
-    # pip lists what there is for this Python: nothing as old as what was asked for.
-    missed = oldest and _ways.number(asked[2])[:2] < _ways.number(oldest[1])[:2]
+    # pip lists what there is for this Python: nothing as old as what was asked for, or nothing at all.
+    missed = said.has(r"from versions: none") or (oldest and _ways.number(asked[2])[:2] < _ways.number(oldest[1])[:2])
     if newest and (_minor(said) > newest or (missed and not said.python)):
         return _with_python(f"3.{newest}", asked[1], f"--extra-index-url {place}" if asked[3] else "")
     then = "Releases with a label are on torch's own index."
     return Cure(_ways.pip(said, f"install {asked[1]} --index-url {place}"), then) if asked[3] else None
+
+
+def _of_jax(said: Said) -> Cure | None:
+    if not said.has(r"(requirement|for) jaxlib==[\d.]+\+cuda"):
+        return None
+    then = "Its CUDA builds have no label any more: the extra brings the plugin and CUDA's libraries."
+    return Cure(_ways.pip(said, 'install --upgrade "jax[cuda12]"'), then)
 
 
 @of("KW-024")
@@ -60,7 +75,7 @@ def no_wheel(said: Said) -> Cure | None:
         return Cure(
             _ways.pip(said, f"install {wheel[2]}"), "From the index, which has this machine's wheel if there is one."
         )
-    of_torch = _of_torchs_index(said)
+    of_torch = _of_jax(said) or _of_torchs_index(said)
     if of_torch:
         return of_torch
     required = said.finds(
@@ -127,10 +142,34 @@ _WITH_CUDA = (
     (r"xgboost", "install --upgrade --force-reinstall xgboost"),
     (r"faiss", "install faiss-gpu-cu12"),
     (r"ctranslate2|whisper|which is not integrated in this build", "install --upgrade --force-reinstall ctranslate2"),
-    (r"paddle", "install --force-reinstall paddlepaddle-gpu"),
+    (r"paddle", of_paddle("12.9")),
     (r"\bcupy", "install cupy-cuda12x"),
     (r"xformers|memory_efficient|no operator found for", "install --upgrade --force-reinstall xformers"),
 )
+
+
+def _lightgbm(said: Said) -> Cure:
+    if said.has(r"gpu tree learner"):
+        then = "Its wheels have that since release 4, for Linux and Windows. For device='cuda' it is compiled."
+        return Cure(_ways.pip(said, "install --upgrade --force-reinstall lightgbm"), then)
+    return Cure(
+        "python -m pip install --force-reinstall --no-binary lightgbm "
+        "--config-settings=cmake.define.USE_CUDA=ON lightgbm"
+    )
+
+
+def _opencv(said: Said) -> Cure:
+    """No index has a build of it with CUDA."""
+    code = f"{said.capability // 10}.{said.capability % 10}" if said.capability else "Auto"
+    listed = f"-DCUDA_ARCH_BIN={code}" if said.capability else "-DCUDA_GENERATION=Auto"
+    cloned = " && ".join(
+        f"git clone --depth 1 https://github.com/opencv/{name}" for name in ("opencv", "opencv_contrib")
+    )
+    contrib = '-DOPENCV_EXTRA_MODULES_PATH="$PWD/opencv_contrib/modules"'
+    given = f"-DWITH_CUDA=ON -DWITH_CUDNN=ON -DOPENCV_DNN_CUDA=ON {listed} {contrib}"
+    then = "It is compiled here, with nvcc and cuDNN's headers; python -m pip uninstall opencv-python, which hides it."
+    built = f"cmake -S opencv -B build {given} && cmake --build build -j && sudo cmake --install build"
+    return Cure(f"{cloned} && {built}", then)
 
 
 @of("KW-100")
@@ -142,10 +181,9 @@ def without_cuda(said: Said) -> Cure | None:
             "It needs nvcc.",
         )
     if said.has(r"lightgbm"):
-        return Cure(
-            "python -m pip install --force-reinstall --no-binary lightgbm "
-            "--config-settings=cmake.define.USE_CUDA=ON lightgbm"
-        )
+        return _lightgbm(said)
+    if said.has(r"opencv|\bcv2\b|\bcv::"):
+        return _opencv(said)
     for pattern, words in _WITH_CUDA:
         if said.has(pattern):
             before = (
@@ -167,12 +205,26 @@ _PATCHES = {
 }
 
 
+@of("KW-028")
+def no_library_for_it(said: Said) -> Cure | None:
+    """In a clone the libraries are not there before they are compiled."""
+    found = said.finds(r"['\"( ]((?:/[\w.+-]+)+)/bitsandbytes/libbitsandbytes_\w+\.so")
+    if not found or ".." in found[1] or re.search(r"(site|dist)-packages|\.egg", found[1]):
+        return None
+    built = f"cd {found[1]} && cmake -DCOMPUTE_BACKEND=cuda -S . -B build && cmake --build build -j"
+    return Cure(f"{built} && {_ways.pip(said, 'install -e .')}", "It is a clone, whose libraries are compiled there.")
+
+
 @of("KW-023")
 def other_numpy(said: Said) -> Cure | None:
     """Which of both is the older one: the sizes and numbers of its interface grow."""
     sizes = said.finds(r"size changed.{0,60}expected (\d+) from c header, got (\d+)")
     numbers = said.finds(r"against a[bp]i version 0x([0-9a-f]+) but this version of numpy is 0x([0-9a-f]+)")
-    older = (sizes and int(sizes[1]) > int(sizes[2])) or (numbers and int(numbers[1], 16) > int(numbers[2], 16))
+    # One size became smaller: a dtype has 96 bytes in NumPy 1, 88 in NumPy 2.
+    shrunk = bool(sizes and {sizes[1], sizes[2]} == {"88", "96"} and said.has(r"numpy\.dtype size"))
+    older = (sizes and (int(sizes[1]) > int(sizes[2])) != shrunk) or (
+        numbers and int(numbers[1], 16) > int(numbers[2], 16)
+    )
     if not older:
         return None
     then = "The package was built with a newer NumPy than the one that is here."

@@ -18,10 +18,19 @@ _WITHOUT_COMPAT = (
 
 @of("KW-001", "KW-005", "KW-019")
 def driver(said: Said) -> Cure | None:
+    if said.machine is None and said.shows(r"ptx|LinkerError|\b222\b") and said.has(r"\bnumba\b"):
+        fix = f"{_ways.pip(said, 'install --upgrade pynvjitlink-cu12')} && export NUMBA_CUDA_ENABLE_PYNVJITLINK=1"
+        return Cure(
+            fix,
+            f"numba then links by a library of its own, on any driver of CUDA 12. Or: {_ways.driver(said).command}.",
+        )
     if said.has(r"srun|slurm|sbatch"):
         return Cure("srun --gres=gpu:1 --pty bash", "The node or the job has no GPU: one has to be asked for.")
     if said.container and not said.has(r"nvidia-smi has failed|modprobe|load library failed"):
         return _ways.restart_with_gpu(said)
+    # That program is there, and with it the driver: what is not there is its module, for this kernel.
+    if said.machine is None and said.shows(r"nvidia-smi has failed") and not (said.windows or said.wsl or said.jetson):
+        return _ways.module(said)
     return _ways.driver(said)
 
 
@@ -37,12 +46,10 @@ def container(said: Said) -> Cure | None:
             "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
             "On the host, after each update of the driver.",
         )
-    if said.has(r"k8s|kubernetes|device.plugin|default runtime|nodes? "):
-        return Cure(
-            "sudo nvidia-ctk runtime configure --runtime=containerd --set-as-default && sudo "
-            "systemctl restart containerd",
-            "On the node, for NVIDIA's device plugin.",
-        )
+    if said.has(r"k8s|kubernetes|device.plugin|default runtime(?!:)|nodes? "):
+        runs = "docker" if said.has(r"\bdocker\b") and not said.has("containerd") else "containerd"
+        fix = f"sudo nvidia-ctk runtime configure --runtime={runs} --set-as-default && sudo systemctl restart {runs}"
+        return Cure(fix, "On the node, for NVIDIA's device plugin, whose pods have to start anew.")
     if said.has(r"\bpodman\b|\bcrun\b"):
         return Cure(
             "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml && "
@@ -58,12 +65,33 @@ def container(said: Said) -> Cure | None:
 def two_versions(said: Said) -> Cure | None:
     """A module that is still the old one needs a restart; a compat library of an image has to leave the search path."""
     compat = said.has(r"forward compatibility|error 804|compat(ibility)? (lib|mode|package)|/compat\b|cuda-compat")
+    updated = said.has(r"\bapt(-get)?\b|updat|upgrad|driver version|version mismatch|\bdnf\b|pacman")
+    if updated and not said.container and said.has(r"\b804\b") and not said.has(r"/compat\b|cuda-compat"):
+        then = "Outside of a container it is an update whose module is not loaded yet. If it stays: no cuda-compat."
+        return Cure("sudo reboot", then)
+    if (
+        said.has(r"\b803\b")
+        and not said.has(r"version mismatch")
+        and said.has(r"\b(vllm|docker|container) image\b|vllm-openai")
+    ):
+        places = "/usr/local/nvidia/lib64:/usr/lib/$(uname -m)-linux-gnu"
+        then = "The image's compat library comes before the host's driver, which is newer; docker run -e sets it, too."
+        return Cure(f"export LD_LIBRARY_PATH={places}:$LD_LIBRARY_PATH", then)
     if compat or (said.container and said.has(r"\b803\b|unsupported display driver")):
         return Cure(
             _WITHOUT_COMPAT,
             "The image's compat library serves data center GPUs only; sudo apt-get remove "
             "cuda-compat-* takes it away for good.",
         )
+    if said.has(r"version mismatch") and said.has(r"\| nvidia-smi \d+\S+ +driver version"):
+        # One prompt has a driver that works: the other is of an image with libraries of its own.
+        own = "sudo apt-get purge -y 'libnvidia-*' 'nvidia-utils-*' && sudo ldconfig"
+        return Cure(own, "In the container, whose libraries are the host's: none of its own may be before them.")
+    again = r"(tried|after|still|did|have|already) .{0,20}\breboot"
+    if said.has(rf"{again}|reboot\w* .{{0,60}}(still|does ?n.t work|did ?n.t help|not help)"):
+        cure = _ways.driver(said)
+        purged = "sudo apt-get purge -y '*nvidia-*' && " if "apt-get" in cure.command else ""
+        return Cure(f"{purged}{cure.command} && sudo reboot", "Packages of two releases were mixed; these are of one.")
     return Cure(
         "sudo reboot",
         "The kernel module of the libraries that are installed is loaded then. Without a "
@@ -71,8 +99,15 @@ def two_versions(said: Said) -> Cure | None:
     )
 
 
+_FIRST_FOR_WSL = 470
+
+
 @of("KW-008")
 def windows_driver(said: Said) -> Cure | None:
+    driver = said.finds(r"driver version:? (\d{3})\.\d")
+    if driver and int(driver[1]) < _FIRST_FOR_WSL:
+        then = f"Windows' own driver serves WSL from {_FIRST_FOR_WSL} on; then wsl.exe --shutdown."
+        return Cure("explorer.exe https://www.nvidia.com/drivers", then)
     if said.has(r"blocked by the operating system"):
         return Cure(
             "wsl.exe --update && wsl.exe --shutdown",
@@ -101,8 +136,11 @@ def does_not_start(said: Said) -> Cure | None:
 
 @of("KW-122")
 def lost_devices(said: Said) -> Cure | None:
-    name = said.finds(r"root@([0-9a-f]{12}):") or said.finds(r"\(?(?:container|docker exec -it) ([\w-]+)\)?[ :]")
+    name = said.finds(r"root@([0-9a-f]{12}):") or said.finds(r"docker exec (?:-\S+ )*([a-z0-9][\w.-]+) ")
     restart = f"docker restart {name[1] if name else '$(docker ps --latest --quiet)'}"
+    if said.has(r"kubectl|\bk8s\b|kubernetes|\bpods?\b"):
+        pod = said.finds(r"kubectl (?:exec|describe pod|logs) (?:-\S+ )*([a-z0-9][a-z0-9.-]+)")
+        restart = f"kubectl delete pod {pod[1] if pod else '<pod>'}"
     then = "On the host; it keeps the devices over a daemon-reload. With cgroup v2 also --device /dev/nvidia0 … or CDI."
     return Cure(f"sudo nvidia-ctk system create-dev-char-symlinks --create-all && {restart}", then)
 
@@ -136,6 +174,9 @@ def no_gpu_shown(said: Said) -> Cure | None:
         )
     if said.container:
         return _ways.restart_with_gpu(said)
+    if said.has(r"\bollama\b|no nvidia devices detected by library") and not said.windows:
+        fix = "sudo rmmod nvidia_uvm; sudo modprobe nvidia_uvm && sudo systemctl restart ollama"
+        return Cure(fix, "A suspend leaves that module broken. If it stays: reboot.")
     if said.wsl:
         return Cure(
             "unset CUDA_VISIBLE_DEVICES && export LD_LIBRARY_PATH=/usr/lib/wsl/lib:$LD_LIBRARY_PATH",
@@ -159,6 +200,25 @@ def disk_full(said: Said) -> Cure | None:
     if said.shows(r"['\"]?/tmp") or not said.shows(r"site-packages|envs/|\.venv|/home"):
         return None
     return Cure(f"{_ways.pip(said, 'cache purge')}", "conda clean --all -y too; df -h shows which disk is full.")
+
+
+@of("KW-115")
+def library_of_driver(said: Said) -> Cure | None:
+    """Triton links to libcuda.so while it runs: the driver is there, under its longer name alone."""
+    if said.has(r"cuda_cuda_library"):
+        stub = '"${CUDA_HOME:-/usr/local/cuda}/lib64/stubs/libcuda.so"'
+        return Cure(f"cmake -DCUDA_CUDA_LIBRARY={stub} .", "In the build directory, with its other options.")
+    if not said.has(r"libcuda\.so\S* can ?not (be )?found|symlink of libcuda"):
+        return None
+    then = "The driver is there as libcuda.so.1; TRITON_LIBCUDA_PATH, a directory, tells a newer Triton where."
+    named = said.finds(r"possible files are located at \['((?:/[\w.+-]+)+)/libcuda\.so")
+    if said.wsl:
+        return Cure("export TRITON_LIBCUDA_PATH=/usr/lib/wsl/lib && sudo ldconfig /usr/lib/wsl/lib", then)
+    if named and ".." not in named[1]:
+        return Cure(f"sudo ln -s libcuda.so.1 {named[1]}/libcuda.so && sudo ldconfig", then)
+    found = "find / -name libcuda.so.1 -not -path '*/compat/*' -not -path '/proc/*' 2> /dev/null | head -n 1"
+    linked = 'sudo ln -sf libcuda.so.1 "${SO%.1}" && sudo ldconfig "${SO%/*}"'
+    return Cure(f'SO="$({found})" && {linked}', then)
 
 
 @of("KW-127")
@@ -218,6 +278,8 @@ def board_memory(said: Said) -> Cure | None:
 
 @of("KW-036")
 def other_processor(said: Said) -> Cure | None:
+    if said.board and said.shows(r"lib(torch|c10)\b|libtorch"):
+        return _ways.of_board(said)
     if said.has(r"docker|platform|container|exec /"):
         return Cure(
             "docker run --privileged --rm tonistiigi/binfmt --install all",
@@ -257,6 +319,10 @@ def module_not_built(said: Said) -> Cure | None:
     if said.has(r"\.fc\d\d|fedora|akmod"):
         fix = "sudo dnf install -y kernel-devel-$(uname -r) && sudo akmods --force && sudo modprobe nvidia"
         return Cure(fix, "A kernel that is newer than the driver needs a newer driver.")
+    if said.has(r"nvidia-linux-\w+-[\d.]+\.run|nvidia-installer\.log"):
+        cure = _ways.driver(said)
+        then = f"The installer's driver is older than this kernel; the distribution's fits its own. {cure.then}"
+        return Cure(cure.command, then)
     missing = said.finds(r"(gcc-\d{1,2}): (?:command )?not found")
     if missing:
         headers = "linux-headers-$(uname -r)"

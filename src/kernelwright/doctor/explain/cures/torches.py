@@ -13,8 +13,11 @@ from kernelwright.doctor.remedies.shell import quote
 if TYPE_CHECKING:
     from kernelwright.doctor.explain.said import Said
 
-_OF_NVIDIA = "https://developer.download.nvidia.com/compute/redist/jp"
 _TIED = r"\b(vllm|sglang|lmdeploy)\b"  # these fit one torch, which another one of the index would not be
+
+
+_RUNS_11 = 11000  # the level of a driver that runs each release of CUDA 11
+_WITH_WSL = 19044  # the first build of Windows whose WSL has a GPU
 
 
 def _first_of(major: int) -> str:
@@ -27,11 +30,18 @@ def _first_of(major: int) -> str:
 def driver_too_old(said: Said) -> Cure | None:
     """torch has builds for older drivers; whatever else needs the newer driver."""
     needed = said.finds(r"(?:driver (?:to |version )?|>= ?)(\d{3}(?:\.\d+)?)(?: or (?:newer|later)|\b)")
-    driver = _ways.driver(said, f"{needed[1]} or newer" if needed else "")
+    asked = said.finds(r"unsatisfied condition: cuda ?>= ?(\d+\.\d+)")
+    driver = _ways.driver(said, f"{needed[1]} or newer" if needed else "", asked[1] if asked else "")
+    old_windows = said.finds(r"\b(?:build|10\.0\.)\W{0,2}(1\d{4})\b") if said.wsl else None
+    if old_windows and int(old_windows[1]) < _WITH_WSL:
+        then = "Its GPUs are shown to WSL 2 from Windows 10 21H2 on, and from Windows 11; then wsl.exe --update."
+        return Cure("explorer.exe ms-settings:windowsupdate", then)
     of_torch = said.has(r"torch\._c\._cuda_init|found version \d{5}|torch/cuda/__init__") and not said.has(_TIED)
+    if of_torch and said.board:
+        return _ways.of_board(said)
     if not of_torch or said.level is None:
         return driver
-    release = _first_of(said.level // 1000) or ("11" + ".8" if said.level >= 11000 else "")
+    release = _first_of(said.level // 1000) or ("11" + ".8" if said.level >= _RUNS_11 else "")
     if not release:
         return driver
     return Cure(_ways.torch(said, release), f"It runs on this driver. Or the newer driver: {driver.command}.")
@@ -44,8 +54,7 @@ _OF_PYG = "torch-scatter torch-sparse torch-cluster torch-spline-conv"
 @of("KW-020")
 def other_torch(said: Said) -> Cure | None:
     if said.has(r"torchvision::nms|torchvision/|operator torchvision|operator torchaudio"):
-        words = "install --upgrade --force-reinstall torch torchvision torchaudio"
-        return Cure(_ways.pip(said, words), "Of one index, in one command.")
+        return _vision(said)
     if said.shows(r"loading shared libraries: lib(torch|c10)"):
         place = '"$(python -c \'import torch; print(torch.__path__[0] + "/lib")\'):$LD_LIBRARY_PATH"'
         then = "Where torch is not installed: python -m pip install torch, of the release the program was linked to."
@@ -58,6 +67,20 @@ def other_torch(said: Said) -> Cure | None:
     if from_sources:
         return from_sources
     return _again(said, said.package) if said.package else None
+
+
+def _vision(said: Said) -> Cure:
+    """torchvision and torchaudio for the torch that is here, where the log says which that is."""
+    then = "Of one index, in one command."
+    if said.board:
+        return _ways.vision_of_board(said)
+    if said.torch:
+        place = f" --index-url {_ways.OF_TORCH}/{_ways.label(said.torch_cuda)}" if said.torch_cuda else ""
+        words = f"install --force-reinstall torch=={said.torch} torchvision torchaudio{place}"
+        return Cure(_ways.pip(said, words), then)
+    if said.windows:  # where the usual one is for CPUs
+        return Cure(_ways.torch(said, said.torch_cuda or _ways.newest()), then)
+    return Cure(_ways.pip(said, "install --upgrade --force-reinstall torch torchvision torchaudio"), then)
 
 
 def _torch_that_has(said: Said) -> Cure:
@@ -87,6 +110,16 @@ def _where_it_was_built(said: Said) -> Cure | None:
     return Cure(f"{up}; {again}", "It lies beside its sources: they are compiled again, for the torch that is here.")
 
 
+def mmcv(said: Said) -> Cure:
+    """Its own release, since mmdet and others bound it; before the second one with operators is mmcv-full."""
+    named = said.finds(r"\bmmcv(?:-full)?[ =]{1,20}(\d+\.\d+\.\d+)\b")
+    first = (named and named[1].startswith(("0", "1"))) or (not named and said.torch.startswith("1"))
+    name = "mmcv-full" if first or said.has("mmcv-full") else "mmcv"
+    words = f"install --force-reinstall --no-deps --no-build-isolation --no-cache-dir --no-binary {name} {name}"
+    fix = f"MMCV_WITH_OPS=1 FORCE_CUDA=1 {_ways.pip(said, words)}{f'=={named[1]}' if named else ''}"
+    return Cure(fix, "That builds it for the torch that is here; python -m pip uninstall mmcv first, where both are.")
+
+
 def _again(said: Said, package: str) -> Cure:
     """The package for the torch that is here: from the index that has builds for each, or compiled."""
     if package == "torch-scatter" and said.torch and said.torch_cuda:
@@ -95,9 +128,14 @@ def _again(said: Said, package: str) -> Cure:
     if package in _BRING_TORCH:
         words = f"install --upgrade --force-reinstall {package}"
         return Cure(_ways.pip(said, words), "It brings the torch that it was built for.")
-    built = _ways.built(package)
+    if package in {"mmcv", "mmcv-full"}:
+        return mmcv(said)
+    built = _ways.built(package, said)
     if package == "flash-attn":  # whose setup fetches the wheel for this torch
         built = built.replace("--no-binary flash-attn ", "")
+        if said.has(r"\d\.\d+\.\d+a0\+|nvcr\.io|nv\d\d\.\d\d"):
+            then = "NVIDIA's images have a torch of their own, which no wheel is for: it is compiled."
+            return Cure(f"FLASH_ATTENTION_FORCE_BUILD=TRUE MAX_JOBS=4 {_ways.pip(said, built)}", then)
     then = (
         "That builds it for the torch that is here. Without a compiler: its wheel for "
         "exactly this torch, CUDA, Python and C++ ABI."
@@ -105,33 +143,21 @@ def _again(said: Said, package: str) -> Cure:
     return Cure(_ways.pip(said, built), then)
 
 
-def of_board(said: Said) -> Cure:
-    """NVIDIA's wheels by the board's release of Linux for Tegra."""
-    number, revision = said.l4t or (36, "4")
-    release = "v512" if number < 36 else "v60" if revision[0] in "23" else "v61"
-    places = f"--no-index --find-links {_OF_NVIDIA}/{release}/pytorch/"
-    return Cure(
-        f"python3 -m pip install --force-reinstall --no-deps {places} torch",
-        "It is for the Python of that JetPack. A constraint file keeps it (KW-037); "
-        "install what brought the other by --no-deps.",
-    )
-
-
 @of("KW-021")
 def without_cuda(said: Said) -> Cure | None:
-    if said.jetson:
-        return of_board(said)
-    if said.has(r"/nix/store/|\bnix-(shell|build)\b"):
+    if said.board:
+        return _ways.of_board(said)
+    if said.nix:
         return Cure(
             "NIXPKGS_ALLOW_UNFREE=1 nix-shell -p 'python3.withPackages (p: [ p.torch-bin ])'",
             "torch-bin is the wheel with CUDA; in a flake: config = { allowUnfree = true; cudaSupport = true; }.",
         )
-    if said.conda and not said.has(r"\bpip3? |site-packages.{0,80}\+cpu|\+cpu"):
+    if said.conda and not said.has(r"\bpip3? |site-packages.{0,80}\+cpu|\+cpu|[/\\]\.?venv[/\\]"):
         return Cure(
             "conda install -y -c conda-forge pytorch-gpu", "By pip: python -m pip install --force-reinstall torch."
         )
     major = said.level // 1000 if said.level else 0
-    release = _first_of(major) or _ways.newest()
+    release = _first_of(major) or ("11" + ".8" if said.level and said.level >= _RUNS_11 else _ways.newest())
     return Cure(
         _ways.torch(said, release),
         "The index has a build for each CUDA release; pyproject.toml must not name the one of CPU builds.",
@@ -140,7 +166,7 @@ def without_cuda(said: Said) -> Cure | None:
 
 @of("KW-033")
 def nvidias_torch(said: Said) -> Cure | None:
-    return of_board(said)
+    return _ways.of_board(said)
 
 
 @of("KW-022")
@@ -306,6 +332,8 @@ def stale(said: Said) -> Cure | None:
 
 @of("KW-088")
 def not_importable(said: Said) -> Cure | None:
+    if said.board:
+        return _ways.of_board(said)
     if said.has(r"iJIT_"):
         return Cure('conda install -y "mkl<2024.1"', "Or torch by pip, which brings its own.")
     return Cure(

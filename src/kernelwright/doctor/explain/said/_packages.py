@@ -62,6 +62,7 @@ _NO_PACKAGES = frozenset(
 # Modules whose package is called otherwise, and parts of files' names that tell the package.
 _OF_MODULE = {
     "cv2": "opencv-python",
+    "_torch_sox": "torchaudio",
     "skimage": "scikit-image",
     "pil": "pillow",
     "llama_cpp": "llama-cpp-python",
@@ -85,6 +86,7 @@ _OF_MODULE = {
     "rotary_emb": "flash-attn",
     "groundingdino": "groundingdino-py",
     "xgboost": "xgboost",
+    "paddle": "paddlepaddle-gpu",
     "spconv": "spconv",
     "sgl_kernel": "sgl-kernel",
     "diff_gaussian_rasterization": "diff-gaussian-rasterization",
@@ -97,6 +99,7 @@ _TELLS = (
     (r"bitsandbytes|/csrc/ops\.cu\b", "bitsandbytes"),
     (r"llama_cpp|llama-cpp-python", "llama-cpp-python"),
     (r"onnxruntime", "onnxruntime-gpu"),
+    (r"\bpaddle[\\/]|paddlepaddle", "paddlepaddle-gpu"),
     (r"\bctranslate2", "ctranslate2"),
     (r"\bcupy", "cupy"),
     (r"causal[-_]conv1d", "causal-conv1d"),

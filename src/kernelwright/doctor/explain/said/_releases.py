@@ -27,8 +27,9 @@ def torch(text: str) -> str:
     return _first(
         text,
         r"torch[ =:-]+(\d+\.\d+\.\d+)(?:\+\w+)?\b",
+        r"name: torch\s+version: (\d+\.\d+\.\d+)",
         r"you have torch (\d+\.\d+\.\d+)",
-        r"pytorch(?: version)?[ =:()]+(\d+\.\d+\.\d+)",
+        r"pytorch(?: version)?[ =:(v)]+(\d+\.\d+\.\d+)",
     )
 
 
@@ -41,6 +42,9 @@ def torch_cuda(text: str) -> str:
         r"binaries were compiled with cuda (\d+\.\d)",
         r"torch[ =:\w-]{0,20}?\d+\.\d+\.\d+\+cu(\d{3})",
         r"torch_extensions/py\d+_cu(\d{3})",
+        r"cuda used to build pytorch:? (\d+\.\d+)|\bcuda built:? (\d+\.\d+)|torch\.version\.cuda\W{1,6}(\d+\.\d+)",
+        r"name: torch\s+version: [\d.]+\+cu(\d{3})\b",
+        r"\b[12]\.\d{1,2}\.\d\+cu(\d{3})\b",
     )
     return _dotted(found)
 

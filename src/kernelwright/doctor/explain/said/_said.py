@@ -16,11 +16,13 @@ from kernelwright.doctor.explain.said import _packages, _releases
 if TYPE_CHECKING:
     from kernelwright.doctor.machine._machine import Machine
 
+_FIRST_WITH_EXTRAS = 9  # the minor version of Python from which on TensorFlow has extras that bring CUDA's libraries
 _BEGIN, _END = 40_000, 160_000  # characters of the log that are searched: there systems and failures are told
 _WINDOWS = re.compile(
     r"\b[A-Za-z]:(\\|/(?!/))|\.dll\b|\.pyd\b|\[winerror|dll load failed|\bmsvc|is not recognized as|createprocess"
-    r"|\bcl /|\bwindows \d\d\b",
-    re.IGNORECASE,
+    r"|\bcl /|\bwindows \d\d\b(?![^\n]{0,60}\bwsl)|^\W*windows\W*$|\b(?:os|platform|system)s?\W{1,4}windows\b"
+    r"|\bcmdlet\b",
+    re.IGNORECASE | re.MULTILINE,
 )
 _JETSON = re.compile(r"tegra|jetson|\bl4t\b|jetpack|\borin\b|xavier|nvgpu|\bthor\b|\bnv\d\d\.\d\d\b", re.IGNORECASE)
 _CONTAINER = re.compile(
@@ -35,6 +37,7 @@ _SCRIPT = re.compile(r"^ *File \"([^\"<>\n]{1,200}\.py)\", line \d+, in <module>
 _FILE = re.compile(r"^[^\"\n]{0,120}?File \"([^\"<>\n]{1,300}\.py)\", line \d+", re.MULTILINE)
 _LIBRARY = re.compile(r"\b(lib[A-Za-z0-9_+-]+(?:\.\d+)?\.so[.\d]*)")
 _MISSING = re.compile(_LIBRARY.pattern + r"['\"]?:? (?:cannot open|is not found|not found|file too short)")
+_SOURCE = re.compile(r"\bgit\+https://[\w.-]+(?:/[\w.-]+){2,4}(?:@[\w./-]+)?")
 _SAFE = re.compile(r"[\w./~+-]+")
 
 
@@ -92,6 +95,33 @@ class Said:
         return self.has(r"\bwsl2?\b|microsoft-standard|/usr/lib/wsl")
 
     @cached_property
+    def nix(self) -> bool:
+        return self.has(r"/nix/store|\bnix-(shell|build)\b|\bnix (build|develop|run)\b|\bnixos\b|flake\.nix")
+
+    @cached_property
+    def old_tensorflow(self) -> bool:
+        """One without extras: for an old Python, or by its own number."""
+        by_number = self.has(r"tensorflow(-gpu|_gpu)?[ =:-]{1,4}(version:? )?(1\.\d+|2\.([0-9]|1[0-3])\.)")
+        return by_number or (bool(self.python) and int(self.python.partition(".")[2]) < _FIRST_WITH_EXTRAS)
+
+    @cached_property
+    def macos(self) -> bool:
+        return self.has(r"\bmac ?os\b|macosx_|\bdarwin\b|\bmacos-|\bapple m\d\b|/users/\w+/(opt|library)/")
+
+    @cached_property
+    def board(self) -> bool:
+        """A Jetson whose packages are its own: from JetPack 7 on it takes those for servers."""
+        return self.jetson and not (self.l4t and self.l4t[0] > 36) and not self.has(r"\bthor\b|jetpack ?7|\bjp7")
+
+    @cached_property
+    def embedded(self) -> str:
+        """The directory of a Python that comes within a program for Windows: the one on PATH is another."""
+        if "python" not in self._lower or not self.windows:
+            return ""
+        found = self.finds(r"\b([a-z]:\\[\w .\\-]*?(?:python_embed+ed|\\system\\+python))\\")
+        return re.sub(r"\\+", r"\\", found[1]) if found else ""
+
+    @cached_property
     def uv(self) -> bool:
         return self.has(r"\buv (pip|sync|add|run|lock|venv)\b|^ *[\u251c\u2570]\u2500\u25b6")
 
@@ -116,7 +146,15 @@ class Said:
         directory = self.finds(r"^processing (\./[\w./-]+)")
         if directory and ".." not in directory[1]:
             return directory[1]
+        if self.has(r"failed (building|to build) editable for"):
+            return "-e ."
         return "-e ." if not _packages.by_pip(self.text) and _packages.from_sources(self.text) else self.package
+
+    @cached_property
+    def source(self) -> str:
+        """The address that pip was given in place of a name, where it was one."""
+        found = {one.rstrip(".") for one in _SOURCE.findall(self.text) if ".." not in one}
+        return next(iter(found)) if len(found) == 1 else ""
 
     @cached_property
     def library(self) -> str:
@@ -175,8 +213,13 @@ class Said:
         found = self.finds(r"#? ?R(3\d)\b[^\n]{0,20}REVISION: ?(\d+(?:\.\d+)?)|l4t[ :-]{0,3}r?(3\d)\.(\d+(?:\.\d+)?)")
         if found:
             return int(found[1] or found[3]), found[2] or found[4]
-        named = self.finds(r"\bjetpack\W{0,3}(?:sdk |v(?:ersion)?\W{1,2})?([56])\.(\d)")
-        return (30 + int(named[1]), "3" if named[0].endswith("6.0") else "4") if named else None
+        named = self.finds(r"\bjetpack\W{0,3}(?:sdk |v(?:ersion)?\W{1,2})?([456])\.(\d)")
+        if named:
+            return 32 if named[1] == "4" else 30 + int(named[1]), "3" if named[0].endswith("6.0") else "4"
+        # The first boards have no later one.
+        return (
+            (32, "7") if self.has(r"jetson[ -]nano|jetson[ -]?tx\d|\btx2\b") and not self.has("orin|xavier") else None
+        )
 
     @cached_property
     def python(self) -> str:
