@@ -90,7 +90,7 @@ def provide(root: Root) -> None:
     """The locked packages of the other machine, where KW_TOOLS of a build in that root finds them."""
     (python,) = {path.name.removeprefix("python") for path in (root.place / "usr/bin").glob("python3.[0-9]*")}
     glibc = {target.machine: target.glibc.parts for target in TABLE.targets.values()}
-    tags = resolve._platforms(OTHER, (glibc[OTHER][0], glibc[OTHER][1]))
+    tags = resolve.platforms(OTHER, (glibc[OTHER][0], glibc[OTHER][1]))
     tag = python.replace(".", "")
     of_it = [f"--platform={one}" for one in tags] + [f"--abi={abi}" for abi in (f"cp{tag}", "abi3", "none")]
     of_it += [f"--python-version={python}", "--implementation=cp"]

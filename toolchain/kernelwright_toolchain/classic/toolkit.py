@@ -92,6 +92,14 @@ def libraries_of(table: Table, names: tuple[str, ...]) -> tuple[Library, ...]:
     return tuple(table.libraries[name] for name in names)
 
 
+def check_libraries(home: Path, wanted: tuple[Library, ...], cure: str) -> None:
+    """RequestError before anything is compiled, where a toolkit lacks what the project links with."""
+    for library in wanted:
+        file = f"lib{library.links[0]}.so"
+        if not any((home / folder / file).exists() for folder in ("lib64", "lib", "targets/x86_64-linux/lib")):
+            raise RequestError(f"libraries names {library.name}, and {home} has no {file} to link with: {cure}")
+
+
 def _of_system(toolkit: Toolkit | None, table: Table, names: tuple[str, ...]) -> tuple[Toolkit, Home]:
     nvcc = system.require_nvcc()
     row = system.toolkit_of(nvcc, table)
@@ -100,13 +108,11 @@ def _of_system(toolkit: Toolkit | None, table: Table, names: tuple[str, ...]) ->
             f"{nvcc.path} is CUDA {nvcc.version}; asked for is {toolkit.name if toolkit else 'a row of the table'}"
         )
     home = nvcc.path.resolve().parents[1]
-    for library in libraries_of(table, names):
-        file = f"lib{library.links[0]}.so"
-        if not any((home / folder / file).exists() for folder in ("lib64", "lib", "targets/x86_64-linux/lib")):
-            raise RequestError(
-                f"libraries names {library.name}, and {home} has no {file} to link with: install that part of the "
-                "toolkit, or build with --provider pip, which brings it"
-            )
+    check_libraries(
+        home,
+        libraries_of(table, names),
+        "install that part of the toolkit, or build with --provider pip, which brings it",
+    )
     return row, Home(home, str(nvcc.version), None)
 
 
@@ -118,4 +124,7 @@ def find(
     if provider == "system":
         return _of_system(toolkit, table, names)
     row = row_of(toolkit, table)
-    return row, from_pypi(row, providers.machine_of(table), libraries)
+    home = from_pypi(row, providers.machine_of(table), libraries)
+    lock = libraries.name if libraries else "the lock"
+    check_libraries(home.path, libraries_of(table, names), f"{lock} does not bring it; `kwt lock` writes one that does")
+    return row, home
