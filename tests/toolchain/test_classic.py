@@ -208,12 +208,6 @@ def test_what_cannot_be_built_is_refused_in_words(place, edit, error, words):
         build.build(read(place), TABLE, place / "dist", {})
 
 
-def test_another_machine_is_refused_with_what_crosses(place):
-    other = next(row.name for row in TABLE.targets.values() if row.machine != machine_of(TABLE))
-    with pytest.raises(RequestError, match="device-only package, which crosses"):
-        build.build(read(place), TABLE, place / "dist", {"target": other})
-
-
 def test_sources_are_the_same_with_git_and_without(place, monkeypatch):
     (place / "__pycache__").mkdir()
     (place / "__pycache__" / "a.pyc").touch()

@@ -17,8 +17,13 @@ import pytest
 
 from kernelwright_toolchain import editable
 from kernelwright_toolchain.__main__ import VERBS, main
-from kernelwright_toolchain.classic import build, inside, requirements, run, toolkit
-from kernelwright_toolchain.errors import GateError, ProvisionError, RequestError, TableError, ToolMismatch
+from kernelwright_toolchain.classic import build, inside, run, toolkit
+from kernelwright_toolchain.errors import (
+    GateError,
+    RequestError,
+    TableError,
+    ToolMismatch,
+)
 from kernelwright_toolchain.project import Project, carried, serving
 from kernelwright_toolchain.providers import system
 from kernelwright_toolchain.settings import Settings, read
@@ -41,76 +46,6 @@ def mine(tmp_path) -> Path:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "pyproject.toml").write_text(OWN)
     return tmp_path / "mine"
-
-
-def test_cuda_libraries_are_of_the_toolkits_own_release_and_lie_in_one_directory_with_it(tmp_path):
-    kit = TABLE.toolkits["cu130"]
-    assert requirements.libraries_wanted(kit, ()) == []
-    assert requirements.libraries_wanted(kit, ("cusparse", "cublas")) == ["cuda-toolkit[cublas,cusparse]==13.0.2"]
-    lock, more = tmp_path / "nvcc.txt", tmp_path / "more.txt"
-    lock.write_text("# from a\nnvcc==1 \\\n    --hash=sha256:aa\nrt==2 \\\n    --hash=sha256:bb\n")
-    more.write_text("# from b\ncublas==3 \\\n    --hash=sha256:cc\nrt==2 \\\n    --hash=sha256:bb\n")
-    with serving(Project(tmp_path)):
-        both = toolkit._together(lock, more)
-        assert both.read_text() == lock.read_text() + "cublas==3 \\\n    --hash=sha256:cc\n"
-        assert toolkit._together(lock, more) == both
-
-
-def test_one_lock_has_the_files_of_every_machine_that_a_project_is_built_for(monkeypatch):
-    def run_pip(words: list[str], _: str) -> str:
-        other = [word for word in words if word.startswith("--platform=") and "aarch64" in word]
-        rows = [
-            ("cuda-toolkit", "13", "aa"),
-            ("nvidia_cublas", run_pip.release if other else "1", "cc" if other else "bb"),
-        ]
-        return json.dumps(
-            {
-                "install": [
-                    {
-                        "metadata": {"name": name, "version": release},
-                        "download_info": {"archive_info": {"hashes": {"sha256": digest}}},
-                    }
-                    for name, release, digest in rows
-                ]
-            }
-        )
-
-    run_pip.release = "1"
-    monkeypatch.setattr(requirements.pip, "run_pip", run_pip)
-    text = requirements.pinned(["cuda-toolkit[cublas]==13"], nvidia=True, machines=["aarch64"])
-    assert text.splitlines()[1:] == [
-        "cuda-toolkit==13 \\", "    --hash=sha256:aa", "nvidia-cublas==1 \\", "    --hash=sha256:bb \\", "    --hash=sha256:cc",
-    ]  # fmt: skip
-    run_pip.release = "2"
-    with pytest.raises(
-        ProvisionError, match="nvidia-cublas: the package index has another version for another machine"
-    ):
-        requirements.pinned(["cuda-toolkit[cublas]==13"], nvidia=True, machines=["aarch64"])
-
-
-def test_a_library_that_the_systems_toolkit_lacks_is_refused_before_the_build(tmp_path, monkeypatch):
-    nvcc = tmp_path / "bin" / "nvcc"
-    nvcc.parent.mkdir()
-    nvcc.touch()
-    kit = TABLE.toolkits["cu124"]
-    found = system.FoundNvcc(nvcc, Version.parse(kit.components["nvcc"]))
-    monkeypatch.setattr(system, "require_nvcc", lambda: found)
-    with pytest.raises(RequestError, match=r"no libcublas\.so to link with.*--provider pip"):
-        toolkit.find(None, TABLE, "system", ("cublas",))
-    (tmp_path / "lib64").mkdir()
-    (tmp_path / "lib64" / "libcublas.so").touch()
-    assert toolkit.find(None, TABLE, "system", ("cublas",))[1].path == tmp_path
-
-
-def test_a_library_that_the_projects_lock_does_not_bring_is_refused_before_the_build(tmp_path, monkeypatch):
-    home = toolkit.Home(tmp_path, "13.0.88", "locks/a.txt")
-    monkeypatch.setattr(toolkit, "from_pypi", lambda *_: home)
-    lock = tmp_path / requirements.LIBRARIES
-    with pytest.raises(
-        RequestError, match=rf"no libcublas\.so to link with: {lock.name} does not bring it; `kwt lock`"
-    ):
-        toolkit.find(TABLE.toolkits["cu130"], TABLE, "pip", ("cublas",), lock)
-    assert toolkit.find(TABLE.toolkits["cu130"], TABLE, "pip", (), None)[1] == home
 
 
 def test_the_host_compiler_is_one_that_this_nvcc_takes_and_all_of_the_build_takes_it(tmp_path, monkeypatch):

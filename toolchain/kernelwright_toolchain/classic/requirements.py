@@ -88,15 +88,19 @@ def libraries_wanted(toolkit: Toolkit, names: tuple[str, ...]) -> list[str]:
     return [f"{name}[{','.join(sorted(names))}]=={release}"] if names else []
 
 
-def locked(folder: Path, name: str, needed: list[str], why: list[str], *, nvidia: bool = False) -> Path:
+def locked(
+    folder: Path, name: str, needed: list[str], why: list[str], *, nvidia: bool = False, machines: Sequence[str] = ()
+) -> Path:
     """The lock that pins them: the project's own, else one as the index is now, and a reason for a label."""
     lock = folder / name
     if lock.is_file():
         return lock
-    key = hashlib.sha256("\0".join([*sorted(needed), sys.implementation.cache_tag]).encode()).hexdigest()[:16]
+    key = hashlib.sha256("\0".join([*sorted(needed), sys.implementation.cache_tag, *machines]).encode()).hexdigest()[
+        :16
+    ]
     lock = project().state / "requires" / f"{key}.txt"
     if not lock.is_file():
-        text = pinned(needed, nvidia=nvidia)
+        text = pinned(needed, nvidia=nvidia, machines=machines)
         lock.parent.mkdir(parents=True, exist_ok=True)
         lock.write_text(text, encoding="utf-8")
     why.append(f"{', '.join(needed)}: as the package index was that day (`kwt lock` writes {name})")
