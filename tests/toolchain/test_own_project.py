@@ -181,10 +181,21 @@ def test_ci_writes_a_workflow_of_whole_pins_and_a_script(mine, capsys):
 
 
 def test_ci_refuses_a_target_that_its_runners_cannot_build(mine, capsys):
-    (mine / "pyproject.toml").write_text(OWN + 'targets = ["linux-aarch64"]\n')
+    (mine / "pyproject.toml").write_text(OWN + 'targets = ["l4t-r36"]\n')
     assert kwt("ci", "--project", mine) == RequestError.exit_code
-    assert "linux-aarch64, which is aarch64" in capsys.readouterr().err
+    assert "l4t-r36, whose CUDA libraries are the board's own" in capsys.readouterr().err
     assert not (mine / "install.sh").exists()
+
+
+def test_ci_installs_a_gcc_that_crosses_where_a_target_is_another_machines(mine):
+    workflow = mine / ".github" / "workflows" / "wheels.yml"
+    for targets, packages in (
+        ('["linux-x86_64"]', '""'),
+        ('["linux-x86_64", "linux-aarch64"]', '"g++-aarch64-linux-gnu"'),
+    ):
+        (mine / "pyproject.toml").write_text(f"{OWN}targets = {targets}\n")
+        assert kwt("ci", "--project", mine, "--force") == 0
+        assert f"PACKAGES: {packages}\n" in workflow.read_text()
 
 
 def test_the_install_script_takes_a_wheel_whose_sum_is_right_and_else_builds(mine, tmp_path):
