@@ -66,22 +66,67 @@ def test_a_library_that_is_as_it_must_be_passes(shop):
     ("needs", "code", "recipe", "words"),
     [
         (["libcusparse.so.12"], None, {}, r'a/liba\.so needs libcusparse\.so\.12.*add "cusparse"'),
-        (
-            ["libcudart.so.13"],
-            None,
-            {"build": {"target": "l4t-r36", "archs": "sm_90"}},
-            r"needs libcudart\.so\.13, linked from packages for servers: l4t-r36 has its own",
-        ),
         ([], image(2, 80), {}, r"compute_90, sm_90 were asked for, and the wheel has sm_80.*COMPUTE_CAPABILITY"),
         ([], b"no image", {}, "the wheel has no GPU code"),
         ([], image(2, 90) + image(1, 90) + b"/tmp/tmpxft_0000", {}, r"holds /tmp/tmpxft_…"),
     ],
-    ids=["undeclared", "board", "codes", "none", "temporary"],
+    ids=["undeclared", "codes", "none", "temporary"],
 )
 def test_what_is_wrong_is_named_with_its_cure(shop, needs, code, recipe, words):
     members = {"a/liba.so": shop("liba.so", *needs, **({"code": code} if code else {}))}
     with pytest.raises(GateError, match=words):
         gates.check(members, {**RECIPE, **recipe})
+
+
+def of_a_board(data: bytes) -> bytes:
+    """The same library, for aarch64 as far as its header says."""
+    return data[:18] + struct.pack("<H", 183) + data[20:]
+
+
+@pytest.mark.parametrize("linked", ["libcudart.so.13", "libcublas.so.13", "cudart_static"])
+@pytest.mark.parametrize(
+    ("target", "userland", "words"),
+    [
+        (
+            "l4t-r36",
+            "sbsa",
+            r'linked from packages for servers \(SBSA\): l4t-r36 takes .*"named symbol not found".*on the board',
+        ),
+        ("linux-aarch64", "tegra", r"linked from a board's toolkit \(Tegra\): linux-aarch64 takes .*--provider pip"),
+        ("l4t-r36", "tegra", None),
+        ("linux-aarch64", "sbsa", None),
+    ],
+)
+def test_boards_and_servers_libraries_of_one_name_are_kept_apart(shop, linked, target, userland, words):
+    static = linked == "cudart_static"
+    code = image(2, 90) + image(1, 90) + (b"cudaErrorMissingConfiguration\0" if static else b"")
+    members = {"a/liba.so": of_a_board(shop("liba.so", *([] if static else [linked]), code=code))}
+    recipe = {**RECIPE, "build": {"target": target, "archs": "sm_90"}, "userland": userland}
+    if words is None:
+        gates.check(members, recipe)
+        return
+    with pytest.raises(GateError, match=rf"a/liba\.so {'holds cudart' if static else f'needs {linked}'}, {words}"):
+        gates.check(members, recipe)
+
+
+def test_a_library_that_links_nothing_of_cuda_serves_boards_and_servers(shop):
+    members = {"a/liba.so": of_a_board(shop("liba.so", "libcuda.so.1"))}
+    for target in ("l4t-r36", "linux-aarch64"):
+        gates.check(members, {**RECIPE, "build": {"target": target, "archs": "sm_90"}, "userland": "sbsa"})
+
+
+def test_another_machines_library_and_too_new_a_c_library_are_refused(shop, monkeypatch):
+    library = shop("liba.so")
+    recipe = {**RECIPE, "build": {"target": "linux-aarch64", "archs": "sm_90"}}
+    with pytest.raises(
+        GateError, match=r"a/liba\.so is for x86_64, and linux-aarch64 is aarch64: .*CXX, CC and CUDAHOSTCXX"
+    ):
+        gates.check({"a/liba.so": library}, recipe)
+    board = {**recipe, "build": {"target": "l4t-r36", "archs": "sm_90"}}
+    monkeypatch.setattr(gates, "parse", lambda _: Needs(("libc.so.6",), (("libc.so.6", "GLIBC_2.36"),)))
+    with pytest.raises(GateError, match=r"asks for glibc 2\.36, and l4t-r36 has 2\.35"):
+        gates.check({"a/liba.so": of_a_board(library)}, board)
+    gates.check({"a/liba.so": of_a_board(library)}, recipe)
 
 
 def test_nvidias_libraries_are_linked_and_never_packed(shop):

@@ -122,7 +122,8 @@ def test_the_conda_environment_has_the_projects_toolkit_and_every_library_that_i
 def test_the_locks_are_written_where_an_index_answers(plain, monkeypatch, capsys):
     asked = []
 
-    def pinned(needed: list[str], *, nvidia: bool = False) -> str:
+    def pinned(needed: list[str], *, nvidia: bool = False, machines: tuple[str, ...] = ()) -> str:
+        assert machines == ()  # no target of another machine is named
         asked.append((needed, nvidia))
         return "a==1 \\\n    --hash=sha256:aa\n"
 

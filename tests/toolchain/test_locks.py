@@ -174,7 +174,7 @@ def test_the_oldest_python_chooses_and_markers_are_those_of_the_place(monkeypatc
 
 
 def test_platform_tags_go_down_from_the_floor():
-    tags = resolve._platforms("aarch64", (2, 28))
+    tags = resolve.platforms("aarch64", (2, 28))
     assert tags[0] == "manylinux_2_28_aarch64"
     assert "manylinux_2_17_aarch64" in tags
     assert "manylinux2014_aarch64" in tags

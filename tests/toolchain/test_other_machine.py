@@ -100,7 +100,7 @@ def python_of(root: Root) -> str:
 def of_it(python: str) -> list[str]:
     """What pip is told of that Python and the other machine."""
     glibc = {target.machine: target.glibc.parts for target in TABLE.targets.values()}
-    tags = resolve._platforms(OTHER, (glibc[OTHER][0], glibc[OTHER][1]))
+    tags = resolve.platforms(OTHER, (glibc[OTHER][0], glibc[OTHER][1]))
     abis = (f"cp{python.replace('.', '')}", "abi3", "none")
     names = [f"--platform={one}" for one in tags] + [f"--abi={abi}" for abi in abis]
     return [*names, f"--python-version={python}", "--implementation=cp"]

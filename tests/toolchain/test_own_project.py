@@ -17,8 +17,13 @@ import pytest
 
 from kernelwright_toolchain import editable
 from kernelwright_toolchain.__main__ import VERBS, main
-from kernelwright_toolchain.classic import build, inside, requirements, run, toolkit
-from kernelwright_toolchain.errors import GateError, RequestError, TableError, ToolMismatch
+from kernelwright_toolchain.classic import build, inside, run, toolkit
+from kernelwright_toolchain.errors import (
+    GateError,
+    RequestError,
+    TableError,
+    ToolMismatch,
+)
 from kernelwright_toolchain.project import Project, carried, serving
 from kernelwright_toolchain.providers import system
 from kernelwright_toolchain.settings import Settings, read
@@ -41,33 +46,6 @@ def mine(tmp_path) -> Path:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "pyproject.toml").write_text(OWN)
     return tmp_path / "mine"
-
-
-def test_cuda_libraries_are_of_the_toolkits_own_release_and_lie_in_one_directory_with_it(tmp_path):
-    kit = TABLE.toolkits["cu130"]
-    assert requirements.libraries_wanted(kit, ()) == []
-    assert requirements.libraries_wanted(kit, ("cusparse", "cublas")) == ["cuda-toolkit[cublas,cusparse]==13.0.2"]
-    lock, more = tmp_path / "nvcc.txt", tmp_path / "more.txt"
-    lock.write_text("# from a\nnvcc==1 \\\n    --hash=sha256:aa\nrt==2 \\\n    --hash=sha256:bb\n")
-    more.write_text("# from b\ncublas==3 \\\n    --hash=sha256:cc\nrt==2 \\\n    --hash=sha256:bb\n")
-    with serving(Project(tmp_path)):
-        both = toolkit._together(lock, more)
-        assert both.read_text() == lock.read_text() + "cublas==3 \\\n    --hash=sha256:cc\n"
-        assert toolkit._together(lock, more) == both
-
-
-def test_a_library_that_the_systems_toolkit_lacks_is_refused_before_the_build(tmp_path, monkeypatch):
-    nvcc = tmp_path / "bin" / "nvcc"
-    nvcc.parent.mkdir()
-    nvcc.touch()
-    kit = TABLE.toolkits["cu124"]
-    found = system.FoundNvcc(nvcc, Version.parse(kit.components["nvcc"]))
-    monkeypatch.setattr(system, "require_nvcc", lambda: found)
-    with pytest.raises(RequestError, match=r"no libcublas\.so to link with.*--provider pip"):
-        toolkit.find(None, TABLE, "system", ("cublas",))
-    (tmp_path / "lib64").mkdir()
-    (tmp_path / "lib64" / "libcublas.so").touch()
-    assert toolkit.find(None, TABLE, "system", ("cublas",))[1].path == tmp_path
 
 
 def test_the_host_compiler_is_one_that_this_nvcc_takes_and_all_of_the_build_takes_it(tmp_path, monkeypatch):
@@ -203,10 +181,21 @@ def test_ci_writes_a_workflow_of_whole_pins_and_a_script(mine, capsys):
 
 
 def test_ci_refuses_a_target_that_its_runners_cannot_build(mine, capsys):
-    (mine / "pyproject.toml").write_text(OWN + 'targets = ["linux-aarch64"]\n')
+    (mine / "pyproject.toml").write_text(OWN + 'targets = ["l4t-r36"]\n')
     assert kwt("ci", "--project", mine) == RequestError.exit_code
-    assert "linux-aarch64, which is aarch64" in capsys.readouterr().err
+    assert "l4t-r36, whose CUDA libraries are the board's own" in capsys.readouterr().err
     assert not (mine / "install.sh").exists()
+
+
+def test_ci_installs_a_gcc_that_crosses_where_a_target_is_another_machines(mine):
+    workflow = mine / ".github" / "workflows" / "wheels.yml"
+    for targets, packages in (
+        ('["linux-x86_64"]', '""'),
+        ('["linux-x86_64", "linux-aarch64"]', '"g++-aarch64-linux-gnu"'),
+    ):
+        (mine / "pyproject.toml").write_text(f"{OWN}targets = {targets}\n")
+        assert kwt("ci", "--project", mine, "--force") == 0
+        assert f"PACKAGES: {packages}\n" in workflow.read_text()
 
 
 def test_the_install_script_takes_a_wheel_whose_sum_is_right_and_else_builds(mine, tmp_path):

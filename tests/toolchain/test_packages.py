@@ -28,6 +28,7 @@ from tests.tree import ROOT, serve
 from tests.tree import Project as Tree
 
 EXAMPLE = ROOT / "examples" / "device_only"
+DRIVER = ROOT / "benchmarks" / "standin_driver.c"
 TABLE = load()
 AXPY = {
     "source": "a.cu", "entry": "a_{dtype}", "schema": "(Tensor x, float a) -> Tensor", "dtypes": ["float32"],
@@ -179,6 +180,36 @@ def test_its_operators_are_right_on_the_cpu_and_refuse_in_words(place, tmp_path)
         "axpy: y has dtype torch.float64, expected torch.float32",
         "axpy: dtype torch.float16 is not one of torch.float32, torch.float64",
     ]
+
+
+@pytest.mark.slow
+def test_the_driver_is_given_every_argument_as_python_packed_it(place, tmp_path):
+    """By a driver without a GPU, which computes axpy from the arguments of its launch: one number wrong is a wrong sum."""
+    pytest.importorskip("torch")
+    if shutil.which("cc") is None:
+        pytest.skip("no cc on PATH")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "libcuda.so.1", DRIVER], check=True)
+    with zipfile.ZipFile(made(place, target=f"linux-{os.uname().machine}").wheel) as archive:
+        archive.extractall(tmp_path / "in")  # noqa: S202 - made just now
+    act = (
+        "import ctypes, sys, torch\n"
+        "from two_kernels import _operators as made\n"
+        "driver = ctypes.CDLL('libcuda.so.1')\n"
+        "computes, calls = (ctypes.c_int.in_dll(driver, f'standin_{name}') for name in ('computes', 'calls'))\n"
+        "computes.value = 1\n"
+        "for number, dtype in enumerate((torch.float32, torch.float64)):\n"
+        "    x, y = torch.rand(2, 1000, dtype=dtype)\n"
+        "    out = torch.zeros_like(x)\n"
+        "    words = number, x.data_ptr(), y.data_ptr(), 0.1, out.data_ptr(), x.numel(), 0, 0\n"
+        "    for turn in range(2):\n"
+        "        calls.value = 0\n"
+        "        assert made._call_axpy(made._pack_axpy(*words)) == 0, made._error()\n"
+        "    print((out - (0.1 * x + y)).abs().max().item() < 1e-6, calls.value)\n"
+        "print(made._call_axpy(made._pack_axpy(7, *words[1:])), made._error())\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(tmp_path / "in"), "LD_LIBRARY_PATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", act], env=env, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["True 2", "True 2", "-1 axpy: dtype 7: 0 to 1 are known"], done.stderr
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from kernelwright_toolchain.device.environment import cache_dir
-from kernelwright_toolchain.errors import CompileError, DiskFull, KwError, ProvisionError, ToolMissing
+from kernelwright_toolchain.errors import CompileError, DiskFull, KwError, ProvisionError, RequestError, ToolMissing
 from kernelwright_toolchain.project import project
 
 _ERRORS = (errno.ENOSPC, errno.EDQUOT)
@@ -63,15 +63,19 @@ def _mount(path: Path) -> Path:
     return here
 
 
+def _places() -> dict[str, Path]:
+    """What a build writes to; a project that a verb was told of and has left by now is in it no more."""
+    temporary = {"temporary files": _temporary()}
+    try:
+        return {"this tree's .kw/, build/ and dist/": project().root, **temporary, "the cache": cache_dir()}
+    except RequestError:
+        return temporary
+
+
 def _rooms() -> list[tuple[int, str]]:
     """(MiB, line) of each file system, least first: after what was half written was removed, so it need not be none."""
-    places = {
-        "this tree's .kw/, build/ and dist/": project().root,
-        "temporary files": _temporary(),
-        "the cache": cache_dir(),
-    }
     uses: dict[Path, list[str]] = {}
-    for use, path in places.items():
+    for use, path in _places().items():
         uses.setdefault(_mount(path), []).append(use)
     rows = []
     for mount, users in uses.items():

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernelwright_toolchain import providers
-from kernelwright_toolchain.classic import finish, gcc, progress, requirements, source, toolkit, torch
+from kernelwright_toolchain.classic import cross, finish, gcc, progress, requirements, source, toolkit, torch
 from kernelwright_toolchain.classic.run import Ground, ignored, refusal, run
 from kernelwright_toolchain.errors import CompileError, RequestError
 from kernelwright_toolchain.project import project
@@ -57,15 +57,14 @@ def arch_words(codes: tuple[Code, ...]) -> dict[str, str]:
     return {"cmake": ";".join(plain), "torch": " ".join(of_torch), "archs": ";".join(code.number for code in cubins)}
 
 
-def host_compiler(home: toolkit.Home, kit: Toolkit) -> tuple[str, dict[str, str]]:
+def host_compiler(home: toolkit.Home, kit: Toolkit, target: Target | None = None) -> tuple[str, dict[str, str]]:
     """What it says it is, and the variables that make all of a build take it; it is this machine's own.
 
     One that CUDAHOSTCXX or NVCC_CCBIN names, else what is on PATH; refused before anything is compiled where this nvcc
-    does not take it.
+    does not take it. `target`: another machine's, for which it has to cross.
     """
-    found = system.find_gcc()
     nvcc = system.FoundNvcc(home.path / "bin" / "nvcc", Version.parse(home.version))
-    system.check_gcc(found, nvcc, kit)
+    found = cross.compiler(target, kit, nvcc) if target else system.check_gcc(system.find_gcc(), nvcc, kit)
     done = subprocess.run([found.path, "--version"], capture_output=True, text=True, check=False)
     c = system.c_compiler(found.path) or found.path
     named = {"CXX": found.path, "CC": c, "CUDAHOSTCXX": found.path, "NVCC_CCBIN": found.path}
@@ -92,29 +91,30 @@ def _ground(
     build = place / "build"
     shutil.rmtree(build, ignore_errors=True)
     (build / "out").mkdir(parents=True)
-    if reason := refusal():
-        why.append(f"no namespaces here ({reason}): paths, process numbers and dates may be in the bytes")
+    if reason := home.spread or refusal():
+        here = "" if home.spread else "here "
+        why.append(f"no namespaces {here}({reason}): paths, process numbers and dates may be in the bytes")
     if settings.network:
         why.append("network = true: what the build fetches is named by no lock")
     copied = source.copy(settings.root, place / "source")
     return Ground(copied, build, home, tools, exact=not reason, why=reason, environment=given, network=settings.network)
 
 
-def said_archs(settings: Settings, words: Mapping[str, str]) -> dict[str, str]:
-    """The codes for CMake, torch and the project's own definitions, as environment variables."""
+def said_archs(settings: Settings, words: Mapping[str, str], more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The codes for CMake, torch and the project's own definitions, as environment variables; with CMake's `more`."""
     try:
         defines = {key: value.format(**words) for key, value in settings.defines.items()}
     except (KeyError, IndexError, ValueError) as error:
         raise RequestError(f"defines: {error} in braces is not known; there are {{{'}, {'.join(words)}}}") from None
-    cmake = {"CMAKE_CUDA_ARCHITECTURES": words["cmake"], **defines}
+    cmake = {"CMAKE_CUDA_ARCHITECTURES": words["cmake"], **defines, **(more or {})}
     return {
         "CUDAARCHS": words["cmake"], "TORCH_CUDA_ARCH_LIST": words["torch"], **defines,
         "CMAKE_ARGS": " ".join(f"-D{shlex.quote(f'{key}={value}')}" for key, value in cmake.items()),
     }  # fmt: skip
 
 
-def _check(settings: Settings, target: Target, rows: Table) -> str:
-    """The backend; RequestError where there is none, or none that can build for that target here."""
+def _backend(settings: Settings) -> str:
+    """RequestError where there is none, or no other one."""
     if settings.backend is None:
         raise RequestError(
             "[tool.kernelwright] names neither a kernel nor a backend: `kwt init` finds the one that the project has"
@@ -124,12 +124,20 @@ def _check(settings: Settings, target: Target, rows: Table) -> str:
             f"backend = {OURS!r} is this toolchain's own; name the one that the project had before, such as "
             "scikit_build_core.build or setuptools.build_meta"
         )
-    if target.machine != providers.machine_of(rows):
-        raise RequestError(
-            f"{target.name} is {target.machine}: host code of a project's own build is compiled by this machine's GCC, "
-            f"for {providers.machine_of(rows)}; build it there, or as a device-only package, which crosses"
-        )
     return settings.backend
+
+
+def _crossed(target: Target, rows: Table, provider: str) -> Target | None:
+    """The target, where it is another machine's; RequestError for what cannot be built for one here."""
+    machine = providers.machine_of(rows)
+    if target.machine == machine:
+        return None
+    if provider == "system":
+        raise RequestError(
+            f"{target.name} is {target.machine}: a toolkit of this machine's own has no libraries for it. Build it "
+            "there, or with --provider pip, whose packages have them"
+        )
+    return target
 
 
 def check_tegra(target: Target, release: Version) -> None:
@@ -139,6 +147,23 @@ def check_tegra(target: Target, release: Version) -> None:
             f"{target.name} has a driver of CUDA {target.system.cuda}, which runs nothing of CUDA {release}: ask for a "
             f"toolkit of CUDA {target.system.cuda.major}"
         )
+
+
+def _chosen(
+    settings: Settings, home: toolkit.Home, kit: Toolkit, other: Target | None, words: Mapping[str, str],
+    why: list[str],
+) -> tuple[str, gcc.Gcc | None, dict[str, str]]:  # fmt: skip
+    """The host compiler in words, the one of a lock, and the build's variables."""
+    if other:
+        if settings.gcc:
+            why.append(f"{settings.gcc} of {gcc.LOCK} does not cross; for {other.machine} this machine's own was taken")
+        said, named = host_compiler(home, kit, other)
+        more = cross.cmake(other, named["CXX"])
+        return said, None, {**said_archs(settings, words, more), **named, **cross.variables(other)}
+    if locked := locked_compiler(settings, kit, why):
+        return f"{settings.gcc} of {gcc.LOCK}", locked, {**said_archs(settings, words), **locked.variables()}
+    said, named = host_compiler(home, kit)
+    return said, None, {**said_archs(settings, words), **named}
 
 
 def _run(ground: Ground, backend: str, hook: str, jobs: int | None, cuda: str | None = None) -> Path:
@@ -169,17 +194,29 @@ def _tools(settings: Settings, rows: Table, backend: str, why: list[str]) -> tup
 
 
 def find_toolkit(
-    settings: Settings, rows: Table, asked: str | None, provider: str, why: list[str]
+    settings: Settings, rows: Table, asked: str | None, provider: str, why: list[str], target: Target | None = None
 ) -> tuple[Toolkit, toolkit.Home]:
+    """`target`: another machine's, whose libraries are linked."""
     name = asked or settings.toolkit
     if name is not None and name not in rows.toolkits:
         raise RequestError(f"toolkit {name!r} is not in the table; there are {', '.join(rows.toolkits)}")
     row = rows.toolkits[name] if name else None
-    if provider == "system" or not settings.libraries:
-        return toolkit.find(row, rows, provider, settings.libraries)
-    needed = requirements.libraries_wanted(toolkit.row_of(row, rows), settings.libraries)
-    lock = requirements.locked(settings.locks, requirements.LIBRARIES, needed, why, nvidia=True)
-    return toolkit.find(row, rows, provider, settings.libraries, lock)
+    lock = None
+    if provider != "system" and settings.libraries:
+        needed = requirements.libraries_wanted(toolkit.row_of(row, rows), settings.libraries)
+        machines = (target.machine,) if target else ()
+        lock = requirements.locked(settings.locks, requirements.LIBRARIES, needed, why, nvidia=True, machines=machines)
+    if target is None:
+        return toolkit.find(row, rows, provider, settings.libraries, lock)
+    kit, host = toolkit.find(row, rows, provider)
+    home = cross.home(host, kit, target, lock)
+    toolkit.check_libraries(
+        home.path,
+        toolkit.libraries_of(rows, settings.libraries),
+        target.triple,
+        f"`kwt lock` writes a lock with {target.machine}",
+    )
+    return kit, home
 
 
 def build(
@@ -188,26 +225,24 @@ def build(
 ) -> Made:  # fmt: skip
     """One wheel into the directory."""
     target = find_target(rows, asked.get("target"))
-    backend = _check(settings, target, rows)
+    backend = _backend(settings)
     why: list[str] = []
     if odd := ignored():
         print(f"not passed on, since no wheel could say so: {', '.join(odd)}", file=sys.stderr, flush=True)
-    kit, home = find_toolkit(settings, rows, asked.get("toolkit"), provider, why)
+    if (name := asked.get("toolkit") or settings.toolkit) in rows.toolkits:
+        check_tegra(target, rows.toolkits[str(name)].release)  # before anything is fetched
+    other = _crossed(target, rows, provider)
+    kit, home = find_toolkit(settings, rows, asked.get("toolkit"), provider, why, other)
     check_tegra(target, kit.release)
     if home.lock is None:
         why.append(f"nvcc {home.version} is this machine's own")
     codes = codes_of(rows, target, kit, asked.get("archs") or settings.archs_of(target.name))
     words = arch_words(codes)
-    locked = locked_compiler(settings, kit, why)
-    if locked:
-        compiler, chosen_compiler = f"{settings.gcc} of {gcc.LOCK}", locked.variables()
-    else:
-        compiler, chosen_compiler = host_compiler(home, kit)
+    compiler, locked, environment = _chosen(settings, home, kit, other, words, why)
     tools = _tools(settings, rows, backend, why)
     with_torch = settings.torch != "none"
     if with_torch:
         torch.complete(tools, str(shutil.which("cc") or "cc"))
-    environment = {**said_archs(settings, words), **chosen_compiler}
     with pip.locked(project().state / "classic.lock", "another build of this project is running here; waiting"):
         ground = replace(_ground(settings, home, tools, environment, why), gcc=locked)
         print(f"nvcc {home.version}, {compiler}, {words['cmake']}", file=sys.stderr, flush=True)
@@ -217,7 +252,7 @@ def build(
             "build": {"target": target.name, "toolkit": kit.name, "archs": ",".join(code.name for code in codes)},
             "inputs": source.digests(settings.root), "locks": [home.lock, rows.tools.locks[providers.machine_of(rows)]],
             "torch": {"kind": settings.torch, "release": torch.version(tools) if with_torch else None},
-            "libraries": list(settings.libraries), "defines": dict(settings.defines),
+            "libraries": list(settings.libraries), "userland": home.userland, "defines": dict(settings.defines),
             "project_locks": requirements.digests(settings.locks),
         }  # fmt: skip
         made = finish.finish(built, out, target, recipe, settings.root)
@@ -227,7 +262,7 @@ def build(
 
 def sdist(settings: Settings, rows: Table, out: Path) -> Path:
     """By the project's backend, from the sources that git knows; no compiler is needed for it."""
-    backend = _check(settings, find_target(rows, None), rows)
+    backend = _backend(settings)
     tools = _tools(settings, rows, backend, [])
     place = project().state / "classic"
     build = place / "build"

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from kernelwright_toolchain.classic import fatbin, torch
+from kernelwright_toolchain.elf import Elf, View
 from kernelwright_toolchain.errors import GateError
 from kernelwright_toolchain.targets import load
 from kernelwright_toolchain.wheel.elf import parse, sections
@@ -26,6 +27,8 @@ _NVIDIA = re.compile(
     r"lib(cublas|cudart|cufft|curand|cusolver|cusparse|cudnn|nccl|nvrtc|nvJitLink|npp|nvjpeg|cupti|cudss|nvToolsExt)"
     r"(\w*?)\.so(\.\d+)*"
 )
+_CUDART = b"cudaErrorMissingConfiguration\0"  # its table of errors, where it is linked statically
+_WHOSE = {"sbsa": "packages for servers (SBSA)", "tegra": "a board's toolkit (Tegra)"}
 _DEVICE = (".nv_fatbin", "__nv_relfatbin")
 
 
@@ -76,15 +79,35 @@ def _declared(members: Members, recipe: Recipe) -> None:
 
 
 def _of_the_board(members: Members, recipe: Recipe) -> None:
-    """Tegra's libraries are others than those of servers, under the same names."""
+    """Tegra's libraries are others than those of servers, under the same names; cudart in it counts as linked."""
     target = load().targets[recipe["build"]["target"]]
-    if target.system is None or target.system.userland != "tegra":
+    here, wanted = recipe.get("userland", "sbsa"), target.system.userland if target.system else "sbsa"
+    if target.machine != "aarch64" or here == wanted:
         return
     for name, data in libraries(members).items():
-        if alien := [needed for needed in parse(data).libraries if _NVIDIA.fullmatch(needed)]:
+        alien = [needed for needed in parse(data).libraries if _NVIDIA.fullmatch(needed)]
+        if alien or _CUDART in data:
             raise GateError(
-                f"{name} needs {alien[0]}, linked from packages for servers: {target.name} has its own of that name, "
-                "for which there is no lock. Link cudart statically, leave the others out, or build on the board"
+                f"{name} {f'needs {alien[0]}' if alien else 'holds cudart'}, linked from {_WHOSE[here]}: {target.name} "
+                f'takes that of {_WHOSE[wanted]} alone, or its first kernel ends in "named symbol not found". '
+                f"{'Build on the board, with its own toolkit' if wanted == 'tegra' else 'Build with --provider pip'}, "
+                "or leave these libraries out"
+            )
+
+
+def _of_the_machine(members: Members, recipe: Recipe) -> None:
+    """Each library is one for the machine of the target, and asks its board for no C library that it lacks."""
+    target = load().targets[recipe["build"]["target"]]
+    for name, data in libraries(members).items():
+        if (machine := Elf(View(data)).machine) != target.machine:
+            raise GateError(
+                f"{name} is for {machine}, and {target.name} is {target.machine}: this project's build did not take "
+                "the compilers that CXX, CC and CUDAHOSTCXX name"
+            )
+        if target.system and (asked := parse(data).glibc) > target.system.glibc:
+            raise GateError(
+                f"{name} asks for glibc {asked}, and {target.name} has {target.system.glibc}: compile it against an "
+                "older C library"
             )
 
 
@@ -117,6 +140,7 @@ GATES: dict[str, Callable[[Members, Recipe], None]] = {
     "nothing of NVIDIA's is in it": _not_redistributed,
     "CUDA libraries are declared": _declared,
     "a board's own libraries": _of_the_board,
+    "libraries of the target's machine": _of_the_machine,
     "every code that was asked for": _has_codes,
     "no temporary file's name": _names_no_temporary,
     "torch's stable functions alone": _stable,

@@ -7,13 +7,15 @@ import hashlib
 import json
 import re
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kernelwright_toolchain.classic import gcc
 from kernelwright_toolchain.errors import ProvisionError
+from kernelwright_toolchain.locking.resolve import platforms
 from kernelwright_toolchain.project import project
 from kernelwright_toolchain.providers import pip
-from kernelwright_toolchain.targets import Toolkit
+from kernelwright_toolchain.targets import Toolkit, load
 from kernelwright_toolchain.targets.read import toml
 
 LOCK = "kernelwright-build.txt"  # a project's own, beside its pyproject.toml; `kwt lock` writes it
@@ -40,11 +42,33 @@ def wanted(root: Path, backend: str, torch: str = "none", more: tuple[str, ...] 
     return [one for one in named if _name(one) not in _OURS]
 
 
-def pinned(requirements: list[str], *, nvidia: bool = False) -> str:
-    """A lock's text: each package that pip would take for them, by version and hash."""
-    said = pip.run_pip(["install", *_ASKING, *requirements], f"asking the package index for {', '.join(requirements)}")
-    lines = []
-    items = json.loads(said)["install"]
+def pinned(requirements: list[str], *, nvidia: bool = False, machines: Sequence[str] = ()) -> str:
+    """A lock's text: each package that pip would take for them, by version and hash.
+
+    `machines`: others than this one, whose files are in it too.
+    """
+    found: dict[str, set[str]] = {}
+    for there in [[], *(foreign(machine) for machine in machines)]:
+        for name, digest in _asked(requirements, there, nvidia=nvidia):
+            found.setdefault(name, set()).add(digest)
+    names = [pin.partition("==")[0] for pin in found]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ProvisionError(f"{', '.join(twice)}: the package index has another version for another machine")
+    lines = [" \\\n    ".join([pin, *(f"--hash=sha256:{one}" for one in sorted(found[pin]))]) for pin in sorted(found)]
+    return f"# From {' '.join(sorted(requirements))}\n" + "".join(f"{line}\n" for line in lines)
+
+
+def foreign(machine: str) -> list[str]:
+    """pip's words for files of a machine that is not this one: any that its targets' C library takes."""
+    floors = [target.glibc for target in load().targets.values() if target.machine == machine]
+    floor = min(floors)
+    tags = [f"--platform={tag}" for tag in platforms(machine, (floor.parts[0], floor.parts[1]))]
+    return [*tags, "--implementation=cp", "--abi=none"]
+
+
+def _asked(requirements: list[str], there: list[str], *, nvidia: bool) -> Iterator[tuple[str, str]]:
+    words = ["install", *_ASKING, *there, *requirements]
+    items = json.loads(pip.run_pip(words, f"asking the package index for {', '.join(requirements)}"))["install"]
     if not nvidia and (for_gpus := [item for item in items if _name(item["metadata"]["name"]).startswith(_FOR_GPUS)]):
         raise ProvisionError(
             f"the package index has only a torch for GPUs, which drags in {len(for_gpus)} packages of gigabytes; its "
@@ -55,8 +79,7 @@ def pinned(requirements: list[str], *, nvidia: bool = False) -> str:
         digest, about = pip.sha256_of(item), item["metadata"]
         if not digest:
             raise ProvisionError(f"{about['name']}: the package index gives no sha256; nothing was locked")
-        lines.append(f"{_name(about['name'])}=={about['version']} \\\n    --hash=sha256:{digest}\n")
-    return f"# From {' '.join(sorted(requirements))}\n" + "".join(sorted(lines))
+        yield f"{_name(about['name'])}=={about['version']}", digest
 
 
 def libraries_wanted(toolkit: Toolkit, names: tuple[str, ...]) -> list[str]:
@@ -65,15 +88,19 @@ def libraries_wanted(toolkit: Toolkit, names: tuple[str, ...]) -> list[str]:
     return [f"{name}[{','.join(sorted(names))}]=={release}"] if names else []
 
 
-def locked(folder: Path, name: str, needed: list[str], why: list[str], *, nvidia: bool = False) -> Path:
+def locked(
+    folder: Path, name: str, needed: list[str], why: list[str], *, nvidia: bool = False, machines: Sequence[str] = ()
+) -> Path:
     """The lock that pins them: the project's own, else one as the index is now, and a reason for a label."""
     lock = folder / name
     if lock.is_file():
         return lock
-    key = hashlib.sha256("\0".join([*sorted(needed), sys.implementation.cache_tag]).encode()).hexdigest()[:16]
+    key = hashlib.sha256("\0".join([*sorted(needed), sys.implementation.cache_tag, *machines]).encode()).hexdigest()[
+        :16
+    ]
     lock = project().state / "requires" / f"{key}.txt"
     if not lock.is_file():
-        text = pinned(needed, nvidia=nvidia)
+        text = pinned(needed, nvidia=nvidia, machines=machines)
         lock.parent.mkdir(parents=True, exist_ok=True)
         lock.write_text(text, encoding="utf-8")
     why.append(f"{', '.join(needed)}: as the package index was that day (`kwt lock` writes {name})")

@@ -14,9 +14,12 @@ from kernelwright_toolchain.errors import ProvisionError, RequestError
 from kernelwright_toolchain.files import write_if_changed
 from kernelwright_toolchain.project import project
 from kernelwright_toolchain.providers import pip, system
+from kernelwright_toolchain.request import find_target
 from kernelwright_toolchain.targets import Library, Table, Toolkit
 
 EPOCH = 315_532_800
+USR = Path("/usr")
+TEGRA = "aarch64-linux"  # as NVIDIA calls boards; sbsa-linux: servers
 
 
 @dataclass(frozen=True)
@@ -27,8 +30,25 @@ class Home:
     version: str
     lock: str | None
 
+    @property
+    def userland(self) -> str:
+        """Whose libraries it has, on machines of aarch64: a board's own (tegra), or those of servers (sbsa).
 
-def _completed(home: Path) -> Path:
+        NVIDIA's installers name the folder after it; PyPI's packages are those of servers.
+        """
+        return "tegra" if self.lock is None and (self.path / "targets" / TEGRA).is_dir() else "sbsa"
+
+    @property
+    def spread(self) -> str:
+        """Why it cannot be mounted anywhere else; "" if it can. A distribution's has its headers among the system's."""
+        return (
+            f"nvcc's headers and libraries are spread over {self.path}, as a distribution has them"
+            if self.path == USR
+            else ""
+        )
+
+
+def completed(home: Path) -> Path:
     """PyPI's packages have `lib` and no names to link by; CMake and nvcc look for lib64/libcudart.so.
 
     With -lineinfo the dates of headers are written into objects, so all have one.
@@ -50,16 +70,23 @@ def _completed(home: Path) -> Path:
     return home
 
 
-def _together(lock: Path, libraries: Path) -> Path:
-    """One lock of both: what lies in one directory is one toolkit."""
-    first, more = (path.read_text(encoding="utf-8") for path in (lock, libraries))
-    known = set(re.findall(r"(?m)^([\w.-]+)==", first))
-    entries = re.findall(r"(?m)^([\w.-]+)(==.*(?:\n[ \t]+--hash=.*)+)", more)
-    text = first.rstrip("\n") + "\n" + "".join(f"{name}{rest}\n" for name, rest in entries if name not in known)
+def together(lock: Path, libraries: Path | None, only: tuple[str, ...] = ()) -> Path:
+    """One lock of both: what lies in one directory is one toolkit. `only`: these packages of the first."""
+    first = lock.read_text(encoding="utf-8")
+    if only:
+        first = "".join(f"{name}{rest}\n" for name, rest in _entries(first) if name in only)
+    known = {name for name, _ in _entries(first)}
+    more = _entries(libraries.read_text(encoding="utf-8")) if libraries else []
+    text = first.rstrip("\n") + "\n" + "".join(f"{name}{rest}\n" for name, rest in more if name not in known)
     path = project().state / "requires" / f"{lock.stem}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.txt"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_if_changed(path, text.encode())
     return path
+
+
+def _entries(text: str) -> list[tuple[str, str]]:
+    """Each package of a lock, with its version and hashes."""
+    return re.findall(r"(?m)^([\w.-]+)(==.*(?:\n[ \t]+--hash=.*)+)", text)
 
 
 def from_pypi(toolkit: Toolkit, machine: str, libraries: Path | None = None) -> Home:
@@ -71,11 +98,11 @@ def from_pypi(toolkit: Toolkit, machine: str, libraries: Path | None = None) -> 
         )
     lock = toolkit.nvcc.locks[machine]
     own = project().data(lock)
-    place = pip.install(_together(own, libraries) if libraries else own)
+    place = pip.install(together(own, libraries) if libraries else own)
     found = sorted(place.glob("nvidia/cu*/bin/nvcc"))
     if not found:
         raise ProvisionError(f"{lock} was installed into {place}, but there is no nvidia/cu*/bin/nvcc in it")
-    return Home(_completed(found[0].parents[1]), toolkit.components["nvcc"], lock)
+    return Home(completed(found[0].parents[1]), toolkit.components["nvcc"], lock)
 
 
 def row_of(toolkit: Toolkit | None, table: Table) -> Toolkit:
@@ -92,6 +119,18 @@ def libraries_of(table: Table, names: tuple[str, ...]) -> tuple[Library, ...]:
     return tuple(table.libraries[name] for name in names)
 
 
+def check_libraries(home: Path, wanted: tuple[Library, ...], triple: str, cure: str) -> None:
+    """RequestError before anything is compiled, where a toolkit lacks what the project links with.
+
+    It lies where NVIDIA's installers, its packages for several targets, or a distribution put it.
+    """
+    folders = ("lib64", "lib", f"targets/{triple.removesuffix('-gnu')}/lib", f"lib/{triple}")
+    for library in wanted:
+        file = f"lib{library.links[0]}.so"
+        if not any((home / folder / file).exists() for folder in folders):
+            raise RequestError(f"libraries names {library.name}, and {home} has no {file} to link with: {cure}")
+
+
 def _of_system(toolkit: Toolkit | None, table: Table, names: tuple[str, ...]) -> tuple[Toolkit, Home]:
     nvcc = system.require_nvcc()
     row = system.toolkit_of(nvcc, table)
@@ -100,13 +139,12 @@ def _of_system(toolkit: Toolkit | None, table: Table, names: tuple[str, ...]) ->
             f"{nvcc.path} is CUDA {nvcc.version}; asked for is {toolkit.name if toolkit else 'a row of the table'}"
         )
     home = nvcc.path.resolve().parents[1]
-    for library in libraries_of(table, names):
-        file = f"lib{library.links[0]}.so"
-        if not any((home / folder / file).exists() for folder in ("lib64", "lib", "targets/x86_64-linux/lib")):
-            raise RequestError(
-                f"libraries names {library.name}, and {home} has no {file} to link with: install that part of the "
-                "toolkit, or build with --provider pip, which brings it"
-            )
+    check_libraries(
+        home,
+        libraries_of(table, names),
+        find_target(table).triple,
+        "install that part of the toolkit, or build with --provider pip, which brings it",
+    )
     return row, Home(home, str(nvcc.version), None)
 
 
@@ -118,4 +156,8 @@ def find(
     if provider == "system":
         return _of_system(toolkit, table, names)
     row = row_of(toolkit, table)
-    return row, from_pypi(row, providers.machine_of(table), libraries)
+    home = from_pypi(row, providers.machine_of(table), libraries)
+    lock = libraries.name if libraries else "the lock"
+    cure = f"{lock} does not bring it; `kwt lock` writes one that does"
+    check_libraries(home.path, libraries_of(table, names), find_target(table).triple, cure)
+    return row, home

@@ -65,7 +65,7 @@ def holds(marker: str, place: Place) -> bool:
     return bool(need.marker and need.marker.evaluate(_environment(place)))
 
 
-def _platforms(machine: str, floor: tuple[int, int]) -> list[str]:
+def platforms(machine: str, floor: tuple[int, int]) -> list[str]:
     """Every wheel tag that a machine with this C library takes, newest first."""
     tags = [f"manylinux_{floor[0]}_{minor}_{machine}" for minor in range(floor[1], 4, -1)]
     return [*tags, *(f"{old}_{machine}" for old in ("manylinux2014", "manylinux2010", "manylinux1", "linux"))]
@@ -74,7 +74,7 @@ def _platforms(machine: str, floor: tuple[int, int]) -> list[str]:
 def ask(wanted: Wanted, place: Place, requirements: Iterable[str]) -> list[dict[str, Any]]:
     """What pip would install for these requirements there, without what they depend on."""
     python, machine = place
-    tags = [f"--platform={tag}" for tag in _platforms(machine, wanted.glibc[machine])]
+    tags = [f"--platform={tag}" for tag in platforms(machine, wanted.glibc[machine])]
     abis = [f"--abi={abi}" for abi in (f"cp{python.replace('.', '')}", "abi3", "none")]
     asking = ["install", "--dry-run", "--quiet", "--report=-", "--ignore-installed", "--no-deps", "--only-binary=:all:"]
     there = ["--target=unused", "--implementation=cp", f"--python-version={python}", *abis, *tags]

@@ -78,6 +78,19 @@ def _function(package: str, kernel: Kernel, first: int) -> str:
     ])  # fmt: skip
 
 
+def packed(package: str, kernel: Kernel) -> str:
+    """The same call with all arguments in one piece of memory, which Python packs sooner than ctypes converts them."""
+    names = ", ".join(f"all.{one.rpartition(' ')[2].lstrip('*')}" for one in parameters(kernel))
+    name = f"{package}_{kernel.name}"
+    return "\n".join([
+        f'__attribute__((visibility("default"))) int {name}_packed(const void *at) {{',
+        f"  struct {{ {' '.join(f'{one};' for one in parameters(kernel))} }} all;",
+        "  memcpy(&all, at, sizeof all);",
+        f"  return {name}({names});",
+        "}",
+    ])  # fmt: skip
+
+
 def source(
     package: str, kernels: Sequence[Kernel], images: Mapping[tuple[str, str], str], codes: Sequence[Code]
 ) -> str:
@@ -93,7 +106,7 @@ def source(
         data.append(one[0])
         rows.append(one[1])
     for kernel in kernels:
-        functions.append(_function(package, kernel, len(entries)))
+        functions += [_function(package, kernel, len(entries)), packed(package, kernel)]
         module = stems.index(Path(kernel.source).stem)
         entries += [f'    {{"{kernel.entry_of(dtype)}", {module}}},' for dtype in kernel.dtypes]
     names = ", ".join(code.name for code in codes)

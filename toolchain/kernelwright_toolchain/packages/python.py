@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernelwright_toolchain.packages.table import Kernel
+from kernelwright_toolchain.packages.table import SCALARS, Kernel
 
 SUPPORT = Path(__file__).resolve().parent / "support.py.in"
 CHECKS = Path(__file__).resolve().parent / "checks.py.in"
@@ -31,13 +31,14 @@ def _checks(kernel: Kernel) -> list[str]:
     """In line, and in words only where something is wrong: a call of an operator should cost what its launch costs."""
     first = kernel.arguments[0].name
     lines = [
-        f"    dtype = _dtypes_{kernel.name}.get({first}.dtype)",
+        f"    kind, device = {first}.dtype, {first}.get_device()",
+        f"    dtype = _dtypes_{kernel.name}.get(kind)",
         f"    if dtype is None:\n        raise _no_dtype({kernel.name!r}, {first}, _dtypes_{kernel.name})",
     ]
     for one in kernel.arguments[1:]:
         if one.kind == "Tensor":
-            odd = [f"{one.name}.get_device() != {first}.get_device()"]
-            odd += [] if one.name in kernel.free else [f"{one.name}.dtype != {first}.dtype"]
+            odd = [f"{one.name}.get_device() != device"]
+            odd += [] if one.name in kernel.free else [f"{one.name}.dtype is not kind"]
             lines.append(f"    if {' or '.join(odd)}:")
             lines.append(f"        raise _beside({kernel.name!r}, {one.name!r}, {one.name}, {first})")
     for condition in kernel.require:
@@ -52,6 +53,16 @@ def _dtypes(kernel: Kernel) -> str:
 
 def _results(kernel: Kernel) -> list[str]:
     return [f"    {name} = {made}" for name, made in kernel.returns.items()]
+
+
+def _layout(kernel: Kernel) -> str:
+    """Of the launcher's parameters, as the module struct says it: with the gaps that C leaves."""
+    kinds = {
+        "Tensor": "P",
+        **{name: {"int64_t": "q", "double": "d", "int32_t": "i"}[SCALARS[name]] for name in SCALARS},
+    }
+    own = "".join(kinds[one.kind] for one in kernel.arguments)
+    return f"@i{own}{'P' * len(kernel.returns)}{'q' * len(kernel.asked)}iP"
 
 
 def _given(kernel: Kernel) -> str:
@@ -73,20 +84,17 @@ def _dense(kernel: Kernel) -> list[str]:
 
 def _operator(package: str, kernel: Kernel) -> str:
     names = ", ".join(one.name for one in kernel.arguments)
-    first = kernel.arguments[0].name
     passed = ["dtype"]
     passed += [f"{one.name}.data_ptr()" if one.kind == "Tensor" else one.name for one in kernel.arguments]
     passed += [f"{name}.data_ptr()" for name in kernel.returns]
     passed += [f"{tensor}.{question}({index})" for tensor, question, index in kernel.asked]
-    kinds = ["_INT", *("_POINTER" if one.kind == "Tensor" else f"_{one.kind.upper()}" for one in kernel.arguments)]
-    kinds += ["_POINTER"] * len(kernel.returns) + ["_LONG"] * len(kernel.asked) + ["_INT", "_POINTER"]
     lines = [
         f"_dtypes_{kernel.name} = {_dtypes(kernel)}",
-        f"_call_{kernel.name} = _function({f'{package}_{kernel.name}'!r}, {', '.join(kinds)})",
+        f"_call_{kernel.name} = _function({f'{package}_{kernel.name}_packed'!r})",
+        f"_pack_{kernel.name} = Struct({_layout(kernel)!r}).pack",
         "", "",
         f"def _gpu_{kernel.name}({names}):", *_checks(kernel), *_dense(kernel), *_results(kernel),
-        f"    device = {first}.get_device()",
-        f"    if _call_{kernel.name}({', '.join(passed)}, device, _stream(device)):",
+        f"    if _call_{kernel.name}(_pack_{kernel.name}({', '.join(passed)}, device, _stream(device))):",
         "        raise RuntimeError(_error())",
         f"    return {_given(kernel)}",
         "", "",

@@ -31,7 +31,6 @@ static struct {
   int (*error_string)(int, const char **);
   int (*device)(int *, int);
   int (*attribute)(int *, int, int);
-  int (*context)(void **);
   int (*context_device)(int *);
   int (*retain)(void **, int);
   int (*push)(void *);
@@ -58,7 +57,7 @@ static void kw_find(void) {
     const char *name;
   } wanted[] = {
       {&cu.init, "cuInit"}, {&cu.error_name, "cuGetErrorName"}, {&cu.error_string, "cuGetErrorString"},
-      {&cu.device, "cuDeviceGet"}, {&cu.attribute, "cuDeviceGetAttribute"}, {&cu.context, "cuCtxGetCurrent"},
+      {&cu.device, "cuDeviceGet"}, {&cu.attribute, "cuDeviceGetAttribute"},
       {&cu.context_device, "cuCtxGetDevice"}, {&cu.retain, "cuDevicePrimaryCtxRetain"},
       {&cu.push, "cuCtxPushCurrent_v2"}, {&cu.pop, "cuCtxPopCurrent_v2"}, {&cu.load, "cuLibraryLoadData"},
       {&cu.kernel, "cuLibraryGetKernel"}, {&cu.set, "cuKernelSetAttribute"}, {&cu.launch, "cuLaunchKernel"},
@@ -129,8 +128,7 @@ static int kw_launch(int entry, int device, void *stream, const int64_t *grid, c
   }
   void *context = 0, *kernel;
   int current = -1, pushed = 0, code = 0;
-  cu.context(&context);
-  if (!context || cu.context_device(&current) || current != device) {  // a thread that torch has not touched yet
+  if (cu.context_device(&current) || current != device) {  // a thread that torch has not touched yet
     if ((code = kw_driver(cu.retain(&context, device), "cuDevicePrimaryCtxRetain"))) return code;
     if ((code = kw_driver(cu.push(context), "cuCtxPushCurrent"))) return code;
     pushed = 1;

@@ -118,10 +118,11 @@ def home(lock: Path, *, per_python: bool = False, root: Path | None = None) -> P
     return (root or project().state) / "tools" / name
 
 
-def install(lock: Path, *, per_python: bool = False, root: Path | None = None) -> Path:
+def install(lock: Path, *, per_python: bool = False, root: Path | None = None, words: Sequence[str] = ()) -> Path:
     """The directory that holds the packages of this lock, filled now if it is not there yet.
 
     `per_python`: the lock has compiled extension modules, so each Python gets a directory of its own.
+    `words`: pip's for another machine's files.
     """
     place = home(lock, per_python=per_python, root=root)
     if place.is_dir():
@@ -132,13 +133,13 @@ def install(lock: Path, *, per_python: bool = False, root: Path | None = None) -
         if not place.is_dir():
             print(f"installing {project().shown(lock)}: {_names(lock)}{_to_fetch(lock, place)}", flush=True)
             with published(place) as part:
-                archives.fill(lock, part) if archives.is_lock(lock) else _fill(lock, part, place)
+                archives.fill(lock, part) if archives.is_lock(lock) else _fill(lock, part, place, words)
     return place
 
 
-def _fill(lock: Path, part: Path, place: Path) -> None:
+def _fill(lock: Path, part: Path, place: Path, there: Sequence[str]) -> None:
     (scratch := part / ".tmp").mkdir()
-    words = [*FLAGS, "--target", str(part), "-r", str(_left(lock, place, part, scratch))]
+    words = [*FLAGS, *there, "--target", str(part), "-r", str(_left(lock, place, part, scratch))]
     run_pip(words, f"installing {lock.name} into {place}", scratch=scratch)
     shutil.rmtree(scratch)
 

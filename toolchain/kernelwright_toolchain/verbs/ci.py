@@ -45,12 +45,18 @@ def _targets(settings: Settings, table: Table, machine: str) -> list[str]:
     names = list(settings.targets) or [find_target(table, machine=machine).name]
     for name in names:
         row = find_target(table, name)
-        if not settings.kernels and row.machine != machine:
+        if not settings.kernels and row.system and row.system.userland == "tegra":
             raise RequestError(
-                f"targets names {name}, which is {row.machine}: a project's own build is compiled on its own kind of "
-                f"machine, and the workflow's runners are {machine}. Leave it out, or make a device-only package"
+                f"targets names {name}, whose CUDA libraries are the board's own: a project's own build is compiled "
+                f"there, and the workflow's runners are {machine}. Leave it out, or make a device-only package"
             )
     return names
+
+
+def _packages(settings: Settings, table: Table, machine: str) -> str:
+    """Of the runner's distribution: a GCC for each other machine."""
+    rows = [find_target(table, name) for name in settings.targets]
+    return " ".join(sorted({f"g++-{row.triple}" for row in rows if row.machine != machine and not settings.kernels}))
 
 
 def _values(settings: Settings, root: Path, branch: str) -> dict[str, str]:
@@ -62,7 +68,8 @@ def _values(settings: Settings, root: Path, branch: str) -> dict[str, str]:
     return {
         **{name: f"{name}@{pin['commit']} # {pin['version']}" for name, pin in pinned["action"].items()},
         "runner": runner["label"], "version": VERSION, "branch": json.dumps(branch), "config": config,
-        "targets": " ".join(_targets(settings, load(), "x86_64")), "name": settings.name,
+        "targets": " ".join(_targets(settings, load(), "x86_64")),
+        "packages": json.dumps(_packages(settings, load(), "x86_64")), "name": settings.name,
     }  # fmt: skip
 
 

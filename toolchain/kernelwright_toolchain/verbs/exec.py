@@ -62,7 +62,7 @@ def _ground(given: argparse.Namespace, root: Path, settings: Settings, *, tabled
     if settings.torch != "none":
         torch.complete(tuple(tools), str(shutil.which("cc") or "cc"))
         environment[_TORCH_CUDA] = str(kit.release)
-    reason = refusal()
+    reason = home.spread or refusal()
     if reason:
         why.append(f"no namespaces ({reason})")
     for words in why:

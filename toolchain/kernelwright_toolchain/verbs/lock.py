@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from kernelwright_toolchain import providers
 from kernelwright_toolchain.classic import gcc, requirements, toolkit
 from kernelwright_toolchain.errors import RequestError
 from kernelwright_toolchain.locking import conda, conda_tool
+from kernelwright_toolchain.request import find_target
 from kernelwright_toolchain.settings import Settings
 from kernelwright_toolchain.targets import load
 from kernelwright_toolchain.verbs._project import add_project, opened
@@ -19,10 +22,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_project(parser)
 
 
-def _written(path: Path, needed: list[str], *, nvidia: bool = False) -> str:
-    text = requirements.pinned(needed, nvidia=nvidia)
+def _written(path: Path, needed: list[str], *, nvidia: bool = False, machines: Sequence[str] = ()) -> str:
+    text = requirements.pinned(needed, nvidia=nvidia, machines=machines)
     path.write_text(text, encoding="utf-8")
-    return f"{path}: {text.count('--hash=')} packages for {', '.join(needed)}"
+    where = f", of {' and '.join(machines)} as well" if machines else ""
+    count = len(re.findall(r"(?m)^[\w.-]+==", text))
+    return f"{path}: {count} packages for {', '.join(needed)}{where}"
+
+
+def _others(settings: Settings) -> tuple[str, ...]:
+    """The machines of the project's targets that this one is not."""
+    rows = load()
+    machines = {find_target(rows, name).machine for name in settings.targets}
+    return tuple(sorted(machines - {providers.machine_of(rows)}))
 
 
 def _gcc(path: Path, name: str) -> str:
@@ -59,7 +71,7 @@ def writers(settings: Settings) -> dict[str, Callable[[], str]]:
         found[requirements.LOCK] = lambda: _written(settings.locks / requirements.LOCK, needed)
     if libraries:
         found[requirements.LIBRARIES] = lambda: _written(
-            settings.locks / requirements.LIBRARIES, libraries, nvidia=True
+            settings.locks / requirements.LIBRARIES, libraries, nvidia=True, machines=_others(settings)
         )
     if settings.gcc:
         found[gcc.LOCK] = lambda: _gcc(settings.locks / gcc.LOCK, str(settings.gcc))
