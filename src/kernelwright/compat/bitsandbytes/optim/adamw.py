@@ -3,7 +3,12 @@
 
 from __future__ import annotations
 
-from kernelwright.optim.adam import AdamW, AdamW8bit, AdamW32bit
-from kernelwright.optim.paged import PagedAdamW, PagedAdamW8bit, PagedAdamW32bit
+from kernelwright import optim
+from kernelwright.compat.bitsandbytes.optim._named import named
 
 __all__ = ["AdamW", "AdamW8bit", "AdamW32bit", "PagedAdamW", "PagedAdamW8bit", "PagedAdamW32bit"]
+
+AdamW, AdamW8bit, AdamW32bit = named(__name__, optim.AdamW, optim.AdamW8bit, optim.AdamW32bit)
+PagedAdamW, PagedAdamW8bit, PagedAdamW32bit = named(
+    __name__, optim.PagedAdamW, optim.PagedAdamW8bit, optim.PagedAdamW32bit
+)

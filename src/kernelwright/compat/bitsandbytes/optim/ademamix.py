@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kernelwright.optim.adam import AdEMAMix, AdEMAMix8bit, AdEMAMix32bit
-from kernelwright.optim.paged import PagedAdEMAMix, PagedAdEMAMix8bit, PagedAdEMAMix32bit
+from kernelwright import optim
+from kernelwright.compat.bitsandbytes.optim._named import named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +24,11 @@ __all__ = [
     "PagedAdEMAMix8bit",
     "PagedAdEMAMix32bit",
 ]
+
+AdEMAMix, AdEMAMix8bit, AdEMAMix32bit = named(__name__, optim.AdEMAMix, optim.AdEMAMix8bit, optim.AdEMAMix32bit)
+PagedAdEMAMix, PagedAdEMAMix8bit, PagedAdEMAMix32bit = named(
+    __name__, optim.PagedAdEMAMix, optim.PagedAdEMAMix8bit, optim.PagedAdEMAMix32bit
+)
 
 
 class _ReferenceAdEMAMix(torch.optim.Optimizer):
