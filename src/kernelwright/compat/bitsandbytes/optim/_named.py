@@ -13,4 +13,4 @@ __all__ = ["named"]
 
 def named(module: str, *classes: type[Any]) -> tuple[type[Any], ...]:
     """A class of the same name for each of these, that is one of it and lies in this module."""
-    return tuple(type(c)(c.__name__, (c,), {"__module__": module, "__doc__": c.__doc__}) for c in classes)
+    return tuple(type(c.__name__, (c,), {"__module__": module, "__doc__": c.__doc__}) for c in classes)

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from kernelwright import optim
 from kernelwright.compat.bitsandbytes.optim._named import named
+from kernelwright.optim import adagrad
 
 __all__ = ["Adagrad", "Adagrad8bit", "Adagrad32bit"]
 
-Adagrad, Adagrad8bit, Adagrad32bit = named(__name__, optim.Adagrad, optim.Adagrad8bit, optim.Adagrad32bit)
+Adagrad, Adagrad8bit, Adagrad32bit = named(__name__, adagrad.Adagrad, adagrad.Adagrad8bit, adagrad.Adagrad32bit)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kernelwright import optim
 from kernelwright.compat.bitsandbytes.optim._named import named
+from kernelwright.optim import adam, paged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,9 +25,9 @@ __all__ = [
     "PagedAdEMAMix32bit",
 ]
 
-AdEMAMix, AdEMAMix8bit, AdEMAMix32bit = named(__name__, optim.AdEMAMix, optim.AdEMAMix8bit, optim.AdEMAMix32bit)
+AdEMAMix, AdEMAMix8bit, AdEMAMix32bit = named(__name__, adam.AdEMAMix, adam.AdEMAMix8bit, adam.AdEMAMix32bit)
 PagedAdEMAMix, PagedAdEMAMix8bit, PagedAdEMAMix32bit = named(
-    __name__, optim.PagedAdEMAMix, optim.PagedAdEMAMix8bit, optim.PagedAdEMAMix32bit
+    __name__, paged.PagedAdEMAMix, paged.PagedAdEMAMix8bit, paged.PagedAdEMAMix32bit
 )
 
 

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from kernelwright import optim
 from kernelwright.compat.bitsandbytes.optim._named import named
+from kernelwright.optim import lamb
 
 __all__ = ["LAMB", "LAMB8bit", "LAMB32bit"]
 
-LAMB, LAMB8bit, LAMB32bit = named(__name__, optim.LAMB, optim.LAMB8bit, optim.LAMB32bit)
+LAMB, LAMB8bit, LAMB32bit = named(__name__, lamb.LAMB, lamb.LAMB8bit, lamb.LAMB32bit)
