@@ -132,7 +132,7 @@ def mixed_scaled_mm(
 def dequantized(weight: Tensor, scales: Tensor, dtype: torch.dtype) -> Tensor:
     """A weight in this type, as the gradients of a layer take it."""
     by = scales.unsqueeze(1).mul(_BY_SCALE)
-    if weight.device.type != "cpu" or dtype is torch.float32 or torch.compiler.is_compiling():
+    if weight.device.type != "cpu" or dtype is torch.float32 or torch.compiler.is_dynamo_compiling():
         return weight.to(dtype, copy=True).mul_(by)
     # On a CPU torch multiplies two types one number at a time. In float32, and rounded then, the bits are the same; a
     # part at a time, which the caches hold.
