@@ -169,7 +169,7 @@ arguments = transformers.TrainingArguments(
 trainer = transformers.Trainer(model, arguments, train_dataset=Rows())
 trainer.train()
 inner = getattr(trainer.optimizer, "optimizer", trainer.optimizer)
-assert type(inner).__module__ == "kernelwright.optim.adam", type(inner)
+assert type(inner).__module__ == "kernelwright.compat.bitsandbytes.optim.adamw", type(inner)
 losses = [row["loss"] for row in trainer.state.log_history if "loss" in row]
 assert losses[-1] < losses[0], losses
 print("trained")
@@ -184,6 +184,31 @@ def test_adapters_and_trainer_without_bitsandbytes(order, tmp_path):
     said = passed(run(ADAPTERS, str(tmp_path), order))
     assert said.count("merged") == 3
     assert "trained" in said
+
+
+EMBEDDINGS = """
+import sys
+import kernelwright.compat.bitsandbytes as ours
+ours.install()
+import torch, transformers
+from kernelwright import optim
+model = torch.nn.Sequential(torch.nn.Embedding(128, 64), torch.nn.Linear(64, 128))
+arguments = transformers.TrainingArguments(sys.argv[1], optim="adamw_8bit", report_to=[], use_cpu=True)
+optimizer = transformers.Trainer(model, arguments).create_optimizer()
+assert isinstance(optimizer, optim.AdamW) and isinstance(optimizer, ours.optim.optimizer.Optimizer8bit)
+model(torch.arange(128)).square().mean().backward()
+optimizer.step()
+print(*(optimizer.state[layer.weight]["state1"].dtype for layer in model))
+import copy, pickle
+assert type(pickle.loads(pickle.dumps(optimizer))) is type(copy.deepcopy(optimizer)) is type(optimizer) is ours.optim.AdamW
+"""
+
+
+def test_the_trainer_keeps_states_of_embeddings_wide(tmp_path):
+    """It asks whether "bitsandbytes" is in what the optimizer's class says it is."""
+    for name in ("transformers", "accelerate"):
+        pytest.importorskip(name, reason=f"{name} is not installed")
+    assert passed(run(EMBEDDINGS, str(tmp_path))).split() == ["torch.float32", "torch.uint8"]
 
 
 PAGE = Path(__file__).parents[2] / "docs" / "bitsandbytes.md"

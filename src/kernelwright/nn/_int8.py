@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _BY_SCALE = 1.0 / 127
+_ROWS = 64  # of a weight, that are made wide at a time
 
 
 def require(who: str, name: str, tensor: Tensor, dtype: torch.dtype) -> None:
@@ -130,4 +131,12 @@ def mixed_scaled_mm(
 
 def dequantized(weight: Tensor, scales: Tensor, dtype: torch.dtype) -> Tensor:
     """A weight in this type, as the gradients of a layer take it."""
-    return weight.to(dtype, copy=True).mul_(scales.unsqueeze(1).mul(_BY_SCALE))
+    by = scales.unsqueeze(1).mul(_BY_SCALE)
+    if weight.device.type != "cpu" or dtype is torch.float32 or torch.compiler.is_dynamo_compiling():
+        return weight.to(dtype, copy=True).mul_(by)
+    # On a CPU torch multiplies two types one number at a time. In float32, and rounded then, the bits are the same; a
+    # part at a time, which the caches hold.
+    wide = torch.empty_like(weight, dtype=dtype)
+    for part, codes, of in zip(wide.split(_ROWS), weight.split(_ROWS), by.split(_ROWS), strict=True):
+        part.copy_(codes.float().mul_(of))
+    return wide

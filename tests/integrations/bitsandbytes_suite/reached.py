@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Counts the calls that reach kernelwright while another project's tests run, and writes the sum to $REACHED at the end."""
+"""Counts the calls that reach kernelwright while another project's tests run, and appends the sum to $REACHED at the end."""
 
 from __future__ import annotations
 
@@ -28,4 +28,5 @@ def count_operators() -> None:
 
 
 def pytest_unconfigure() -> None:
-    Path(os.environ["REACHED"]).write_text(str(calls["number"]), encoding="utf-8")
+    with Path(os.environ["REACHED"]).open("a", encoding="utf-8") as file:
+        file.write(f"{calls['number']}\n")

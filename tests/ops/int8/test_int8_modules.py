@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 
 from kernelwright import nn
 from kernelwright.errors import InvalidArgument
+from kernelwright.nn import _int8
 
 pytestmark = pytest.mark.torch
 
@@ -212,3 +213,15 @@ def test_a_weight_learns_from_columns_with_outliers(dense, seed, device, thresho
     for columns in ([7, 50], [0, 1, 2, 63]):
         far = (weight.grad.double() - expected)[:, columns].norm() / expected[:, columns].norm()
         assert far <= 0.02
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_a_weight_made_wide_is_rounded_once(dtype, device):
+    """Products in float32, part by part on the CPU: 130 rows are no whole number of parts."""
+    codes = torch.randint(-127, 128, (130, 96), dtype=torch.int8, device=device)
+    scales = torch.rand(130, device=device) * 100
+    expected = (codes.float() * (scales * (1.0 / 127)).unsqueeze(1)).to(dtype)
+    found = _int8.dequantized(codes, scales, dtype)
+    assert found.dtype is dtype
+    assert torch.equal(found, expected)
+    assert torch.equal(_int8.dequantized(codes.t(), torch.ones(96, device=device) * 127, dtype), codes.t().to(dtype))

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""bitsandbytes.optim: the classes of kernelwright.optim."""
+"""bitsandbytes.optim: the classes of kernelwright.optim, under this package's name."""
 
 from __future__ import annotations
 
-from kernelwright import optim as _optim
 from kernelwright.compat._covered import refuse_others
 from kernelwright.compat.bitsandbytes.optim import (
     adagrad,
@@ -18,9 +17,10 @@ from kernelwright.compat.bitsandbytes.optim import (
     sgd,
 )
 
-_OWN = ("create_dynamic_map", "create_fp8_map", "create_linear_map", "create_normal_map")  # elsewhere in bitsandbytes
-_NAMES = tuple(name for name in _optim.__all__ if name not in _OWN)
-globals().update({name: getattr(_optim, name) for name in _NAMES})
+_FILES = (adagrad, adam, adamw, ademamix, lamb, lars, lion, rmsprop, sgd)
+_NAMES = ("GlobalOptimManager", *(name for file in _FILES for name in file.__all__))
+globals().update({name: getattr(file, name) for file in _FILES for name in file.__all__})
+GlobalOptimManager = optimizer.GlobalOptimManager
 
 __all__ = [  # noqa: PLE0604 - the classes' names are strings too
     "adagrad",

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kernelwright.optim.adam import AdEMAMix, AdEMAMix8bit, AdEMAMix32bit
-from kernelwright.optim.paged import PagedAdEMAMix, PagedAdEMAMix8bit, PagedAdEMAMix32bit
+from kernelwright.compat.bitsandbytes.optim._named import named
+from kernelwright.optim import adam, paged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +24,11 @@ __all__ = [
     "PagedAdEMAMix8bit",
     "PagedAdEMAMix32bit",
 ]
+
+AdEMAMix, AdEMAMix8bit, AdEMAMix32bit = named(__name__, adam.AdEMAMix, adam.AdEMAMix8bit, adam.AdEMAMix32bit)
+PagedAdEMAMix, PagedAdEMAMix8bit, PagedAdEMAMix32bit = named(
+    __name__, paged.PagedAdEMAMix, paged.PagedAdEMAMix8bit, paged.PagedAdEMAMix32bit
+)
 
 
 class _ReferenceAdEMAMix(torch.optim.Optimizer):

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
-from kernelwright.optim.sgd import SGD, SGD8bit, SGD32bit
+from kernelwright.compat.bitsandbytes.optim._named import named
+from kernelwright.optim import sgd
 
 __all__ = ["SGD", "SGD8bit", "SGD32bit"]
+
+SGD, SGD8bit, SGD32bit = named(__name__, sgd.SGD, sgd.SGD8bit, sgd.SGD32bit)
