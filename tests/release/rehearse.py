@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: MIT
+"""`python -m tests.release.rehearse FOLDER`: a release and the one after it, from the tag to the uninstalled wheel.
+
+Needs Linux, root's rights for `chroot`, git, debootstrap with Debian's packages, and pip's index for torch's wheels.
+FOLDER is empty, or has what an earlier run made; roots are kept in .kw/roots. It prints each thing that it did.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+from kernelwright_toolchain import targets
+from tests.release import cut, index
+from tests.release.installed import Trial
+from tests.release.roots import SYSTEMS, Root
+from tests.tree import ROOT
+
+TORCH_FOR = "3.11"
+KEPT = ROOT / ".kw" / "roots"
+
+
+def did(text: str) -> None:
+    print(text, flush=True)
+
+
+def next_of(version: str) -> str:
+    *first, last = version.split(".")
+    return ".".join([*first, str(int(last) + 1)])
+
+
+def fetched(place: Path, *words: str) -> list[Path]:
+    """What pip's own index has: those that the extras and the toolchain ask for."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(place), "--only-binary=:all:", *words]
+    subprocess.run(command, check=True)
+    return sorted(place.glob("*.whl"))
+
+
+def releases(folder: Path) -> tuple[cut.Clone, str, str, list[Path]]:
+    """Both versions, published into folders: the clone, their names, what the first one published."""
+    clone = cut.Clone.of(ROOT, folder / "tree")
+    did(f"tag {clone.cut()} in a clone of {cut.said(['git', 'rev-parse', '--short', 'HEAD'], ROOT).strip()}")
+    first = clone.version
+    wheels = clone.wheels(*cut.released())
+    for name, digest in cut.publish(clone, wheels, folder / first).items():
+        did(f"  {digest}  {name}")
+    second = next_of(first)
+    clone.begin(second)
+    did(f"tag {clone.cut()}")
+    here = [t.name for t in targets.load().targets.values() if t.release and t.machine == platform.machine()]
+    (folder / second).mkdir()
+    for wheel in clone.wheels(*here):
+        wheel.rename(folder / second / wheel.name)
+        did(f"  {hashlib.sha256((folder / second / wheel.name).read_bytes()).hexdigest()}  {wheel.name}")
+    return clone, first, second, sorted((folder / first).glob("*.whl")) + sorted((folder / first).glob("*.tar.gz"))
+
+
+def offer(folder: Path, first: list[Path], second: list[Path]) -> Path:
+    place = folder / "index"
+    index.add(place, *(path for path in first if not path.name.startswith("kernelwright-hub")), *second)
+    (folder / "torch").mkdir(exist_ok=True)
+    index.add(place, *fetched(folder / "torch", "torch", "tomli", "--python-version", TORCH_FOR, "--platform",
+                              f"manylinux_2_28_{platform.machine()}", "--platform",
+                              f"manylinux2014_{platform.machine()}", "--implementation", "cp"))  # fmt: skip
+    return place
+
+
+def third_party(folder: Path, address: str, version: str, clone: cut.Clone, *, whole: bool) -> None:
+    """Somebody who has the wheel from an index and the tag from git, and nothing else."""
+    place = folder / "third"
+    place.mkdir()
+    asked = ["--quiet", "--no-deps", "--only-binary=:all:", "--isolated", "--index-url", address]
+    words = [sys.executable, "-m", "pip", "download", *asked, f"kernelwright=={version}"]
+    cut.said(words, place, PIP_NO_CACHE_DIR="1", PIP_CONFIG_FILE="/dev/null")
+    (wheel,) = place.glob("*.whl")
+    cut.said(["git", "clone", "--quiet", "--branch", f"v{version}", str(clone.tree), "tree"], place)
+    how = [] if whole else ["--cached"]
+    for options in (["--quick"], how):
+        out = cut.said([sys.executable, "-m", "toolchain", "verify", *options, str(wheel)], place / "tree")
+        assert "SUCCESS" in out.splitlines()[-1], out
+        did(f"a third party's `verify {' '.join(options)}`: {out.splitlines()[-1]}")
+
+
+def installs(address: str, first: str, second: str) -> None:
+    """Every system with every Python that is there; what is not is named."""
+    untested = set()
+    for name in SYSTEMS:
+        root = Root.made(name, KEPT)
+        pythons = root.pythons()
+        untested |= set(targets_of_python()) - pythons.keys()
+        for version, python in sorted(pythons.items()):
+            trial = Trial(root, version, python, address)
+            trial.package(first, second)
+            trial.two_versions(first, second)
+            trial.toolchain(first, f"kernelwright=={first}")
+            did(f"{name}, Python {version}: installed, upgraded, two versions, toolchain, nothing stays")
+            untested.discard(version)
+        if SYSTEMS[name] == TORCH_FOR:
+            Trial(root, TORCH_FOR, pythons[TORCH_FOR], address).with_torch(first)
+            did(f"{name}, Python {TORCH_FOR}: kernelwright[torch]")
+    did(f"not tested: free-threaded Python, which Debian has not{''.join(f', {v}' for v in sorted(untested))}")
+
+
+def targets_of_python() -> list[str]:
+    """The versions that pyproject.toml names."""
+    found = cut.pyproject()["project"]["classifiers"]
+    return [line.rpartition(" ")[2] for line in found if line.startswith("Programming Language :: Python :: 3.")]
+
+
+def withdraw(place: Path, address: str, second: str, first: str, wheel: str) -> None:
+    root = Root.made("bookworm", KEPT)
+    trial = Trial(root, TORCH_FOR, root.pythons()[TORCH_FOR], address)
+    trial.withdrawn(second)
+    index.yank(place, wheel, "wrong results")
+    trial.withdrawn(first)
+    did(f"{second} withdrawn: who asks for no version gets {first}")
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--whole", action="store_true", help="verify compiles every kernel anew, from no cache")
+    options = parser.parse_args(arguments)
+    folder = options.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    clone, first, second, files = releases(folder)
+    newer = sorted((folder / second).glob("*.whl"))
+    place = offer(folder, files, newer)
+    with index.served(place) as address:
+        third_party(folder, address, first, clone, whole=options.whole)
+        installs(address, first, second)
+        withdraw(place, address, second, first, newer[0].name)
+    did("SUCCESS")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
