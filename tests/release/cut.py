@@ -67,6 +67,10 @@ class Clone:
     def kw(self, *words: str) -> str:
         return said([sys.executable, "-m", "toolchain", *words], self.tree)
 
+    def session(self, verb: str, *words: str) -> str:
+        """`./kw`, which brings its own nox: what builds, and so installs the wheel for its self-check, needs that."""
+        return said([str(self.tree / "kw"), verb, "--", *words], self.tree)
+
     def commit(self, message: str) -> None:
         said(["git", "commit", "--quiet", "--all", "--message", message], self.tree)
 
@@ -85,13 +89,14 @@ class Clone:
         """Step 6: the next version."""
         old = self.version
         replaced(self.tree / "pyproject.toml", f'version = "{old}"', f'version = "{version}"')
+        replaced(self.tree / "CITATION.cff", f"version: {old}", f"version: {version}")
         replaced(self.tree / "CHANGELOG.md", f"## {old} (", f"## {version} (unreleased)\n\nNothing yet.\n\n## {old} (")
         self.kw("abi", "--write")
         self.commit(f"After {old}")
 
     def wheels(self, *names: str) -> list[Path]:
         """Of these targets, by the command of step 3."""
-        self.kw("wheels", "--targets", ",".join(names))
+        self.session("wheels", "--targets", ",".join(names))
         found = list((self.tree / "dist").glob(f"kernelwright-{self.version}-*.whl"))
         assert len(found) == len(names), found
         return sorted(found)

@@ -2,7 +2,7 @@
 """`python -m tests.release.rehearse FOLDER`: a release and the one after it, from the tag to the uninstalled wheel.
 
 Needs Linux, root's rights for `chroot`, git, debootstrap with Debian's packages, and pip's index for torch's wheels.
-FOLDER is empty, or has what an earlier run made; roots are kept in .kw/roots. It prints each thing that it did.
+FOLDER is empty or not there; roots are kept in .kw/roots. It prints each thing that it did.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def third_party(folder: Path, address: str, version: str, clone: cut.Clone, *, w
     cut.said(["git", "clone", "--quiet", "--branch", f"v{version}", str(clone.tree), "tree"], place)
     how = [] if whole else ["--cached"]
     for options in (["--quick"], how):
-        out = cut.said([sys.executable, "-m", "toolchain", "verify", *options, str(wheel)], place / "tree")
+        out = cut.Clone(place / "tree").session("verify", *options, str(wheel))
         assert "SUCCESS" in out.splitlines()[-1], out
         did(f"a third party's `verify {' '.join(options)}`: {out.splitlines()[-1]}")
 
