@@ -46,7 +46,7 @@ class Root:
 
     def run(self, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """In namespaces of its own, so that no mount is left behind."""
-        env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8", **variables}
+        env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/", "LC_ALL": "C.UTF-8", **variables}
         return subprocess.run(
             ["unshare", "--mount", "--propagation", "private", "sh", "-c", _ENTER, "sh", str(self.place), *command],
             env=env,
