@@ -75,7 +75,7 @@ find one home | sort > before
 one/bin/pip install $index kernelwright-toolchain=={version}
 one/bin/pip check
 one/bin/pip download $index --no-deps --only-binary=:all: {shlex.quote(wheel)}
-one/bin/kwt xray --for h100 kernelwright-*.whl
+one/bin/kwt xray kernelwright-*.whl
 (mkdir project && cd project && ../one/bin/kwt new hello > /dev/null && find hello -name '*.cu' | wc -l)
 one/bin/pip freeze | grep -v ^kernelwright | xargs -r one/bin/pip uninstall --quiet --yes kernelwright-toolchain
 one/bin/pip uninstall --quiet --yes kernelwright-toolchain 2> /dev/null

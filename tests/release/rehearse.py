@@ -2,7 +2,7 @@
 """`python -m tests.release.rehearse FOLDER`: a release and the one after it, from the tag to the uninstalled wheel.
 
 Needs Linux, root's rights for `chroot`, git, debootstrap with Debian's packages, and pip's index for torch's wheels.
-FOLDER is empty or not there; roots are kept in .kw/roots. It prints each thing that it did.
+FOLDER is empty or not there, but with --again; roots are kept in .kw/roots. It prints each thing that it did.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -40,8 +41,8 @@ def fetched(place: Path, *words: str) -> list[Path]:
     return sorted(place.glob("*.whl"))
 
 
-def releases(folder: Path) -> tuple[cut.Clone, str, str, list[Path]]:
-    """Both versions, published into folders: the clone, their names, what the first one published."""
+def releases(folder: Path) -> tuple[cut.Clone, str, str]:
+    """Both versions, published into folders of their names; the clone, which has their tags."""
     clone = cut.Clone.of(ROOT, folder / "tree")
     did(f"tag {clone.cut()} in a clone of {cut.said(['git', 'rev-parse', '--short', 'HEAD'], ROOT).strip()}")
     first = clone.version
@@ -56,12 +57,23 @@ def releases(folder: Path) -> tuple[cut.Clone, str, str, list[Path]]:
     for wheel in clone.wheels(*here):
         wheel.rename(folder / second / wheel.name)
         did(f"  {hashlib.sha256((folder / second / wheel.name).read_bytes()).hexdigest()}  {wheel.name}")
-    return clone, first, second, sorted((folder / first).glob("*.whl")) + sorted((folder / first).glob("*.tar.gz"))
+    return clone, first, second
 
 
-def offer(folder: Path, first: list[Path], second: list[Path]) -> Path:
+def earlier(folder: Path) -> tuple[cut.Clone, str, str]:
+    """What an earlier run made, to try the installs again."""
+    clone = cut.Clone(folder / "tree")
+    *first, last = clone.version.split(".")
+    return clone, ".".join([*first, str(int(last) - 1)]), clone.version
+
+
+def offer(folder: Path, *versions: str) -> Path:
+    """All wheels and sdists of these in an index, beside torch and what it needs."""
     place = folder / "index"
-    index.add(place, *(path for path in first if not path.name.startswith("kernelwright-hub")), *second)
+    shutil.rmtree(place, ignore_errors=True)
+    for version in versions:
+        files = [path for kind in ("*.whl", "*.tar.gz") for path in sorted((folder / version).glob(kind))]
+        index.add(place, *files)
     (folder / "torch").mkdir(exist_ok=True)
     index.add(place, *fetched(folder / "torch", "torch", "tomli", "--python-version", TORCH_FOR, "--platform",
                               f"manylinux_2_28_{platform.machine()}", "--platform",
@@ -72,6 +84,7 @@ def offer(folder: Path, first: list[Path], second: list[Path]) -> Path:
 def third_party(folder: Path, address: str, version: str, clone: cut.Clone, *, whole: bool) -> None:
     """Somebody who has the wheel from an index and the tag from git, and nothing else."""
     place = folder / "third"
+    shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
     asked = ["--quiet", "--no-deps", "--only-binary=:all:", "--isolated", "--index-url", address]
     words = [sys.executable, "-m", "pip", "download", *asked, f"kernelwright=={version}"]
@@ -124,16 +137,17 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--whole", action="store_true", help="verify compiles every kernel anew, from no cache")
+    parser.add_argument("--again", action="store_true", help="nothing is built: FOLDER has what an earlier run made")
     options = parser.parse_args(arguments)
     folder = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    clone, first, second, files = releases(folder)
-    newer = sorted((folder / second).glob("*.whl"))
-    place = offer(folder, files, newer)
+    clone, first, second = earlier(folder) if options.again else releases(folder)
+    place = offer(folder, first, second)
+    (newer,) = (folder / second).glob("*.whl")
     with index.served(place) as address:
         third_party(folder, address, first, clone, whole=options.whole)
         installs(address, first, second)
-        withdraw(place, address, second, first, newer[0].name)
+        withdraw(place, address, second, first, newer.name)
     did("SUCCESS")
     return 0
 

@@ -46,7 +46,7 @@ class Root:
 
     def run(self, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """In namespaces of its own, so that no mount is left behind."""
-        env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/", "LC_ALL": "C.UTF-8", **variables}
+        env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/", "LC_ALL": "C.UTF-8", **variables}
         return subprocess.run(
             ["unshare", "--mount", "--propagation", "private", "sh", "-c", _ENTER, "sh", str(self.place), *command],
             env=env,
@@ -58,8 +58,7 @@ class Root:
     def said(self, *command: str, **variables: str) -> str:
         done = self.run(*command, **variables)
         if done.returncode:
-            words = f"{' '.join(command)} ended with {done.returncode}"
-            raise AssertionError(f"{self.name}: {words}:\n{done.stdout}{done.stderr}")
+            raise AssertionError(f"{self.name}: {command[0]} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
         return done.stdout
 
     def pythons(self) -> dict[str, str]:
