@@ -46,9 +46,8 @@ find one home -name __pycache__ -prune -o -print | sort > after
 grep -v __pycache__ before | diff - after && echo nothing stays
 """)
         lines = out.splitlines()
-        assert [line for line in lines if line.startswith("kernelwright ")] == [
-            f"kernelwright {first}", f"kernelwright {second}",
-        ], out  # fmt: skip
+        said = dict.fromkeys(line for line in lines if line.startswith("kernelwright "))
+        assert list(said) == [f"kernelwright {first}", f"kernelwright {second}"], out
         assert lines[-1] == "nothing stays", out
 
     def two_versions(self, first: str, second: str) -> None:
