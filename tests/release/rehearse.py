@@ -74,10 +74,15 @@ def offer(folder: Path, *versions: str) -> Path:
     for version in versions:
         files = [path for kind in ("*.whl", "*.tar.gz") for path in sorted((folder / version).glob(kind))]
         index.add(place, *files)
-    (folder / "torch").mkdir(exist_ok=True)
-    index.add(place, *fetched(folder / "torch", "torch", "tomli", "--python-version", TORCH_FOR, "--platform",
-                              f"manylinux_2_28_{platform.machine()}", "--platform",
-                              f"manylinux2014_{platform.machine()}", "--implementation", "cp"))  # fmt: skip
+    machine = platform.machine()
+    for name, version in (
+        ("torch", TORCH_FOR),
+        ("tomli", "3.10"),
+    ):  # the toolchain asks for the latter below 3.11 alone
+        asked = ["--python-version", version, "--implementation", "cp"]
+        asked += ["--platform", f"manylinux_2_28_{machine}", "--platform", f"manylinux2014_{machine}"]
+        (folder / name).mkdir(exist_ok=True)
+        index.add(place, *fetched(folder / name, name, *asked))
     return place
 
 
