@@ -207,7 +207,7 @@ def timed(case: Case, pool: Any, wheels: list[Wheel], gpu: Any, us: float) -> tu
     """Median microseconds a call of each wheel, in random turns of about `us` for each; and what differs."""
     import torch
 
-    from benchmarks.harness.cuda import Graph
+    from kernelwright.bench.harness.cuda import Graph
 
     workspace = max(wheel.workspace(case) for wheel in wheels) if "backward" in case.overload else 0
     one = Buffers(case, pool, 0, workspace)
@@ -253,7 +253,7 @@ def main() -> int:
     asked = parser.parse_args()
     import torch
 
-    from benchmarks.harness.cuda import Gpu
+    from kernelwright.bench.harness.cuda import Gpu
 
     begun, gpu = time.monotonic(), Gpu()
     records: list[dict[str, Any]] = []

@@ -138,7 +138,7 @@ def tensors(held: list[dict[str, Any]], dense: list[Any]) -> dict[str, Call]:
 
 def timed(calls: dict[str, Call], sets: int, seconds: float) -> dict[str, float]:
     """Medians, in microseconds; each turn goes on with the weight after the last turn's."""
-    from benchmarks.harness.cpu import Batches
+    from kernelwright.bench.harness.cpu import Batches
 
     batches = {name: Batches([partial(call, i) for i in range(sets)], TURN) for name, call in calls.items()}
     for batch in batches.values():
@@ -239,8 +239,9 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     import torch
 
-    from benchmarks.harness import cpu, record
+    from benchmarks.harness import record
     from kernelwright import ops
+    from kernelwright.bench.harness import cpu
 
     ops.register()
     device = cpu.Cpu(options.threads)

@@ -72,8 +72,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--commit", metavar="TEXT", help="what to record where the tree is not under git")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="cases measured before stay in it")
     options = parser.parse_args(arguments)
-    from benchmarks.harness import cpu, measure, record, subject
+    from benchmarks.harness import record
     from kernelwright import ops
+    from kernelwright.bench.harness import cpu, measure, subject
 
     ops.register()
     cpu.MOST_BYTES = options.megabytes << 20

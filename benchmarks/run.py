@@ -43,10 +43,10 @@ def _device(asked: str | None, threads: int | None) -> Any:
             raise SystemExit(
                 f"--device cuda: torch {torch.__version__} sees no GPU here; --device cpu times the CPU path"
             )
-        from benchmarks.harness.cuda import Gpu
+        from kernelwright.bench.harness.cuda import Gpu
 
         return Gpu()
-    from benchmarks.harness.cpu import Cpu
+    from kernelwright.bench.harness.cpu import Cpu
 
     return Cpu(threads)
 
@@ -72,9 +72,10 @@ def main(arguments: list[str]) -> int:
     if options.plot_from:
         _draw(options.plot_from, out / f"{options.plot_from[0].stem.partition('-')[2]}.png")
         return 0
-    from benchmarks.harness import goals, report, subject
-    from benchmarks.harness.measure import measure
+    from benchmarks.harness import goals, report
     from kernelwright import ops
+    from kernelwright.bench.harness import subject
+    from kernelwright.bench.harness.measure import measure
 
     ops.register()
     device = _device(options.device, options.threads)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Times every operator's benchmark cases beside their limit and their peers; benchmarks/run.py is the command."""
+"""Goals, records and pictures of what kernelwright.bench.harness times; benchmarks/run.py is the command."""

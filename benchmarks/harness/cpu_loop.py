@@ -20,8 +20,8 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from benchmarks.harness.contestants import Prepare
-    from benchmarks.harness.subject import Subject
+    from kernelwright.bench.harness.contestants import Prepare
+    from kernelwright.bench.harness.subject import Subject
 
 AHEAD = (0, 2048)
 """Bytes that it fetches ahead into the first cache, by contestant."""

@@ -15,7 +15,7 @@ from kernelwright import ops
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from benchmarks.harness.measure import Result
+    from kernelwright.bench.harness.measure import Result
 
 FAMILIES = Path(__file__).resolve().parents[1] / "ops"
 WHERE = ("on", "device", "cases", "bytes", "rows", "cols")

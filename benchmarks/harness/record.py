@@ -19,7 +19,7 @@ from kernelwright import ops
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from benchmarks.harness.measure import Result
+    from kernelwright.bench.harness.measure import Result
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT / "benchmarks" / "results"  # what is of no one family

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from benchmarks.harness.contestants import COMPILE, COPY, EAGER
+from kernelwright.bench.harness.contestants import COMPILE, COPY, EAGER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from benchmarks.harness.measure import Result
+    from kernelwright.bench.harness.measure import Result
 
 WIDTH = 44
 

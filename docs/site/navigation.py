@@ -9,7 +9,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Start": ("start", "five-minutes"),
     "Use": ("use", "fusing", "distributed"),
     "Quantize": ("quantization", "fp8", "bitsandbytes"),
-    "Train": ("optimizers",),
+    "Train": ("train", "optimizers"),
     "Attention": ("attention",),
     "BitNet": ("bitnet",),
     "Your own project": ("own-project", "c-api", "building", "options", "environments", "wheels", "hub", "faults"),
@@ -17,7 +17,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Diagnosis": ("errors", "own-causes", "xray", "json"),
     "API": ("api/operators", "api/modules"),
     "Causes": ("causes",),
-    "Evidence": ("evidence", "results/index"),
+    "Evidence": ("evidence", "benchmark", "results/index"),
     "Contribute": ("contributing", "architecture", "profiling", "releasing", "changes", "security", "conduct"),
 }
 # Files of the tree that are pages of the site under another name.

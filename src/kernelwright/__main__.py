@@ -12,18 +12,37 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# The verb and the module whose main() it is. Without a verb: the first.
+# The verb, the module whose main() it is, and what --help says of it. Without a verb: the first.
 _VERBS = {
-    "doctor": "kernelwright.doctor.report.command",
-    "explain": "kernelwright.doctor.explain._print",
-    "run": "kernelwright.doctor.explain.run",
-    "xray": "kernelwright.doctor.xray.command",
-    "bench": "kernelwright.bench.command",
-    "causes": "kernelwright.doctor.report.causes",
+    "doctor": ("doctor.report.command", "what is installed here, what this machine offers; runs every operator once"),
+    "explain": ("doctor.explain._print", "names the cause in the log of a failed build or run, of any CUDA program"),
+    "run": ("doctor.explain.run", "runs a program, and explains it if it fails"),
+    "xray": ("doctor.xray.command", "what a CUDA wheel, library or folder holds, and where it will run"),
+    "bench": ("bench.command", "a model in 4 bits and in bfloat16; with --against LIST operators beside others'"),
+    "causes": ("doctor.report.causes", "everything that the doctor can name, with its fix"),
+}
+_INSIDE = {
+    "bench": {
+        "--against LIST": "operators beside bitsandbytes, flash_attn, liger, torch",
+        "transformers": "the same model in transformers, beside bitsandbytes",
+        "bitnet": "a stack of BitNet's blocks, ternary beside bfloat16",
+    },
 }
 
 
 _FIX = "pip install --force-reinstall --no-deps kernelwright; if that does not end it, please report this"
+
+
+def _tree() -> str:
+    """Every verb, for who asks for help without one."""
+    lines = ["usage: kernelwright [VERB] [OPTIONS]      (the same as python -m kernelwright)", ""]
+    for verb, (_, words) in _VERBS.items():
+        lines.append(f"  {verb:10}{words}")
+        lines += [f"    {name:16}{what}" for name, what in _INSIDE.get(verb, {}).items()]
+    first = next(iter(_VERBS))
+    return "\n".join(
+        [*lines, "", f"Without a verb: {first}. `kernelwright VERB --help` has a verb's options. --version"]
+    )
 
 
 def _print_anything() -> None:
@@ -49,13 +68,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         print(f"kernelwright {__version__}")
         return 0
+    if given[:1] in (["--help"], ["-h"]):
+        print(_tree())
+        return 0
     verb = given.pop(0) if given and not given[0].startswith("-") else "doctor"
     if verb not in _VERBS:
         print(f"kernelwright has no verb {verb!r}; it has {', '.join(_VERBS)} (each with --help)", file=sys.stderr)
         return 2
     try:
         _print_anything()
-        code = int(importlib.import_module(_VERBS[verb]).main(given))
+        code = int(importlib.import_module(f"kernelwright.{_VERBS[verb][0]}").main(given))
         if sys.stdout is not None:
             sys.stdout.flush()
     except OSError as error:

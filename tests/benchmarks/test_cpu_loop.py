@@ -16,8 +16,8 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("kernelwright", reason="the kernelwright wheel is not installed here")
 
 from benchmarks.harness import cpu_loop
-from benchmarks.harness.subject import Subject
 from kernelwright import ops
+from kernelwright.bench.harness.subject import Subject
 
 # Row operators, whose tensors are all as large as x or small: neither those with codes and scales, nor products.
 OTHERS = {"linear", "gated_linear", "quantize_ternary"}

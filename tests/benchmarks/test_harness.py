@@ -20,11 +20,11 @@ pytest.importorskip("kernelwright", reason="the kernelwright wheel is not instal
 
 from benchmarks import run
 from benchmarks.harness import goals, record, report
-from benchmarks.harness.check import WrongResult, check, expected
-from benchmarks.harness.contestants import contestants, peers
-from benchmarks.harness.measure import Result, measure
-from benchmarks.harness.subject import Subject, choose
 from kernelwright import ops
+from kernelwright.bench.harness.check import WrongResult, check, expected
+from kernelwright.bench.harness.contestants import contestants, peers
+from kernelwright.bench.harness.measure import Result, measure
+from kernelwright.bench.harness.subject import Subject, choose
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = [ops.record(name) for name in ops.names()]
@@ -223,7 +223,7 @@ def test_a_peer_that_is_wrong_is_noted_and_has_no_time(monkeypatch):
 
     for wrong in ("eager", "kernelwright"):
         known = contestants(subject, "cpu", "eager".__eq__)[0] | {wrong: off}
-        monkeypatch.setattr("benchmarks.harness.measure.contestants", lambda *_, known=known: (known, []))
+        monkeypatch.setattr("kernelwright.bench.harness.measure.contestants", lambda *_, known=known: (known, []))
         if wrong == "kernelwright":
             with pytest.raises(WrongResult):
                 measure(subject, Clock(), bool, quick=True)
@@ -235,7 +235,7 @@ def test_a_peer_that_is_wrong_is_noted_and_has_no_time(monkeypatch):
 
 def test_the_start_of_a_graph_is_no_part_of_a_figure():
     """Of the fastest GPU: elsewhere calls take longer. No graph has so many that it takes seconds."""
-    from benchmarks.harness import cuda
+    from kernelwright.bench.harness import cuda
 
     for op in RECORDS:
         for case in op.benchmarks:
@@ -248,7 +248,7 @@ def test_the_start_of_a_graph_is_no_part_of_a_figure():
 
 def test_a_graph_keeps_as_many_outputs_as_there_are_working_sets(monkeypatch):
     """Those of calls by the thousand are more than a GPU's memory."""
-    from benchmarks.harness import cuda
+    from kernelwright.bench.harness import cuda
 
     @contextlib.contextmanager
     def nothing(*_, **__):
@@ -272,7 +272,7 @@ def test_a_graph_keeps_as_many_outputs_as_there_are_working_sets(monkeypatch):
 
 FAULTS = """
 import resource, sys, torch
-from benchmarks.harness.cpu import keep_freed_memory
+from kernelwright.bench.harness.cpu import keep_freed_memory
 if "keep" in sys.argv:
     assert keep_freed_memory()
 for call in range(40):
@@ -310,7 +310,7 @@ def test_a_run_that_is_cut_off_has_recorded_what_it_measured(tmp_path, monkeypat
         measured.append(str(subject.case))
         return Result(subject, {"kernelwright": 2.0, "copy": 1.0}, limit=1.0)
 
-    monkeypatch.setattr("benchmarks.harness.measure.measure", once)
+    monkeypatch.setattr("kernelwright.bench.harness.measure.measure", once)
     with pytest.raises(KeyboardInterrupt):
         run.main(["--device", "cpu", "--ops", "rms_norm", "--out", str(tmp_path), "--no-plot", "--commit", "here"])
     (path,) = tmp_path.iterdir()

@@ -133,9 +133,16 @@ def _checkpoint(place: Path) -> dict[str, Any]:
     return {"path": str(place / "model")}
 
 
+def _checkpoint_and_peft(place: Path) -> dict[str, Any]:
+    for library in ("peft", "accelerate"):
+        pytest.importorskip(library, reason=f"{library} is not installed")
+    return _checkpoint(place)
+
+
+IN_A_FOLDER = (_checkpoint, _checkpoint_and_peft)
 SETUPS: dict[str, Callable[..., dict[str, Any]]] = {
     "rows": _rows, "a GPU": _gpu, "a model": _model, "bitsandbytes": _bitsandbytes, "a Llama": _llama,
-    "a checkpoint": _checkpoint,
+    "a checkpoint": _checkpoint, "a checkpoint and peft": _checkpoint_and_peft,
 }  # fmt: skip
 
 
@@ -154,17 +161,18 @@ def put_back():
 @pytest.mark.torch
 @pytest.mark.filterwarnings("ignore")  # whatever other libraries warn of is theirs
 @pytest.mark.parametrize("block", [b for b in ALL if b.language == "python" and b.how in ("", "with")], ids=str)
-def test_python(block, tmp_path, put_back):
+def test_python(block, tmp_path, put_back, monkeypatch):
     pytest.importorskip("kernelwright", reason="the kernelwright wheel is not installed here")
     import torch
 
     import kernelwright
 
+    monkeypatch.chdir(tmp_path)  # where a block saves
     torch.manual_seed(0)
     names: dict[str, Any] = {"torch": torch, "kernelwright": kernelwright, "__name__": "__main__"}
     if block.how == "with":
         setup = SETUPS[block.what]
-        names |= setup(tmp_path) if setup is _checkpoint else setup()
+        names |= setup(tmp_path) if setup in IN_A_FOLDER else setup()
     before = dict(names)
     exec(compile(block.code, str(block), "exec"), names)  # noqa: S102
     made = {key: value for key, value in names.items() if key not in before or before[key] is not value}

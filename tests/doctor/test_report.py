@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib import metadata
@@ -178,6 +180,21 @@ def test_what_the_program_does_not_know(capsys):
     assert report.main(["doctor", "--now"]) == 2
     assert report.main(["doctor", "--help"]) == 0
     assert "Exit code" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("word", ["--help", "-h"])
+def test_help_without_a_verb_is_all_verbs(word, capsys):
+    assert report.main([word]) == 0
+    out = capsys.readouterr().out
+    listed = re.findall(r"^  (\w+) +\S", out, re.MULTILINE)
+    assert listed == list(report._VERBS)
+    assert "kernelwright VERB --help" in out
+    assert max(map(len, out.splitlines())) <= 120
+    for module, words in report._VERBS.values():
+        assert importlib.util.find_spec(f"kernelwright.{module}") is not None
+        assert words in out
+    for word_ in ("--against LIST", "transformers", "bitnet"):
+        assert f"    {word_}" in out
 
 
 def test_a_broken_package_is_a_report_too(tmp_path):

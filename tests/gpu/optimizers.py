@@ -106,7 +106,7 @@ def timed(op: Any, case: Any) -> dict[str, Any]:
 def _peer(name: str) -> Any:
     import importlib
 
-    return importlib.import_module(f"benchmarks.ops.optim.peers.{name}").bitsandbytes()
+    return importlib.import_module(f"kernelwright.bench.peers.optim.{name}").bitsandbytes()
 
 
 def steps(make: Callable[..., Any]) -> float:

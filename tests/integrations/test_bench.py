@@ -187,3 +187,22 @@ def test_what_fails_is_told_and_the_next_step_measured(transformers, accelerate,
             if line.startswith(_way.MARK)]  # fmt: skip
     assert told[0] == {"step": "train", "error": "RuntimeError: no adapter today"}
     assert [found["step"] for found in told[1:]] == ["prefill-16", "prefill-32"]
+
+
+@pytest.mark.torch
+def test_operators_beside_bitsandbytes_itself(bnb, tmp_path):
+    """On the CPU, with its own kernels for it; both are compared with float64 before they are timed."""
+    command = [sys.executable, "-m", "kernelwright", "bench", "--against", "bitsandbytes,flash_attn", "--device", "cpu"]
+    few = ["--threads", "1", "--quick", "--ops", "dequantize_4bit,quantize_4bit,optimizer_update_32bit"]
+    done = subprocess.run(
+        [*command, *few, "--json", str(tmp_path / "found.json")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["peers"] == {"bitsandbytes": bnb.__version__}
+    assert found["left out"] == {"flash_attn": "needs a GPU"}
+    assert len(found["cases"]) == 5
+    for case in found["cases"].values():
+        assert set(case["us"]) == {"kernelwright", "bitsandbytes", "copy"}
+        assert "notes" not in case
+    assert f"bitsandbytes {bnb.__version__}, on " in done.stdout

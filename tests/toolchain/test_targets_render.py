@@ -12,7 +12,7 @@ import pytest
 
 from kernelwright_toolchain.commands import render as command
 from kernelwright_toolchain.errors import GateError
-from kernelwright_toolchain.targets import load, render
+from kernelwright_toolchain.targets import load, render, tested
 from tests.tree import ROOT
 
 TABLE = load()
@@ -27,7 +27,9 @@ def project(tmp_path):
     (tmp_path / render.RECORDS / "toy").mkdir(parents=True)
     (tmp_path / render.RECORDS / "toy/gelu.py").write_text(RECORD)
     (tmp_path / render.RECORDS / "toy/_cases.py").write_text("class Op: ...\n")
-    (tmp_path / "docs").mkdir()
+    for name in ("pyproject.toml", tested.EVIDENCE, tested.REHEARSAL):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
     for name, blocks in render.blocks(TABLE, tmp_path).items():
         marks = [
             f"<!-- begin {block}: made by `{render.COMMAND}` -->\nold\n<!-- end {block} -->\n\nprose\n"
@@ -168,3 +170,40 @@ def test_the_command_writes_compares_and_says_so(project, capsys):
     assert command.run(write, project) == 0
     assert f"{OPERATORS}: written\n" in capsys.readouterr().out
     assert command.run(compare, project) == 0
+
+
+def rows_of_support() -> dict[str, list[str]]:
+    return {row[0]: list(row[1:]) for row in tested.rows(TABLE, ROOT)}
+
+
+def test_what_is_supported_stands_beside_what_was_tested():
+    rows = rows_of_support()
+    assert rows["Python"][0].startswith("3.10 or newer; named: 3.10, 3.11")
+    assert "3.10, 3.11, 3.12, 3.13, 3.14; free-threaded: not tested" in rows["Python"][1]
+    assert rows["torch, an extra"][0] == "2.4 or newer"
+    assert "2.4.1 (aarch64) each week" in rows["torch, an extra"][1]
+    assert "580.159 (H200, H100)" in rows["NVIDIA driver"][1]
+    assert rows["`sm_90a`"] == ["H100, H200, GH200", "H200, H100 80GB HBM3"]
+    assert rows["`sm_87`"][1] == "compiled; no such GPU has run it"
+    assert set(rows) >= {f"`{code.name}`" for t in TABLE.targets.values() if t.release
+                         for code in TABLE.default_codes(t, TABLE.toolkits[t.toolkit])}  # fmt: skip
+
+
+def test_a_gpu_that_has_run_it_is_tested_from_then_on(project):
+    page = project / tested.EVIDENCE
+    row = "| H200 | NVIDIA H200,"
+    text = page.read_text(encoding="utf-8")
+    page.write_text(text.replace(row, f"| L4 | NVIDIA L4, driver 550.1, torch 2.9.0 |\n{row}"), encoding="utf-8")
+    rows = {row[0]: row[2] for row in tested.rows(TABLE, project)}
+    assert rows["`sm_89`"] == "L4"
+    assert "550.1 (L4); 580.159 (H200, H100)" in rows["NVIDIA driver"]
+    assert "on GPUs 2.9.0, 2.11.0+cu130" in rows["torch, an extra"]
+
+
+def test_evidence_without_its_machines_is_told(project):
+    (project / tested.EVIDENCE).write_text("# Evidence\n", encoding="utf-8")
+    with pytest.raises(GateError, match="no row of its machines is"):
+        tested.rows(TABLE, project)
+    (project / tested.REHEARSAL).write_text("OTHERS = ()\n", encoding="utf-8")
+    with pytest.raises(GateError, match="has no SYSTEMS any more"):
+        tested.rows(TABLE, project)

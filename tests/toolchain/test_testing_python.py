@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 
 import pytest
@@ -12,7 +13,7 @@ from kernelwright_toolchain.commands import bench, tests
 from kernelwright_toolchain.errors import RequestError, ToolMissing
 from kernelwright_toolchain.testing import environment
 from kernelwright_toolchain.testing.torch import Torch, installed, on_another_python
-from tests.tree import Project, serve
+from tests.tree import ROOT, Project, serve
 
 
 def fake(tmp_path, text: str) -> str:
@@ -86,3 +87,26 @@ def test_a_refusal_does_not_wait_for_a_build(verb, options, monkeypatch):
     monkeypatch.setattr(verb, "build", lambda *_: pytest.fail("built first"))
     with pytest.raises((RequestError, ToolMissing), match=r"names nothing|no such program|there is none"):
         verb.run(argparse.Namespace(arguments=options))
+
+
+def test_packages_beside_the_locks_are_installed_by_hash_and_make_another_environment(monkeypatch, tmp_path):
+    lock, more = tmp_path / "tests.txt", tmp_path / "more.txt"
+    lock.touch()
+    more.write_text("a==1 --hash=sha256:00\n")
+    serve(monkeypatch, Project(tmp_path))
+    asked = []
+    monkeypatch.setattr(environment, "lock_of", lambda _: lock)
+    monkeypatch.setattr(environment, "_make", lambda place, *_: place.mkdir(parents=True))
+    monkeypatch.setattr(environment.pip, "run_pip", lambda words, *_: asked.append(words))
+    plain, first = environment.ready("tests"), environment.ready("tests", None, more)
+    more.write_text("a==2 --hash=sha256:00\n")
+    assert len({plain, first, environment.ready("tests", None, more)}) == 3
+    assert [words[-1] for words in asked] == [str(more)] * 2
+    assert all("--require-hashes" in words and "--no-deps" in words for words in asked)
+
+
+def test_the_libraries_that_others_use_are_pinned_by_hash():
+    text = (ROOT / "tests/integrations/requirements.txt").read_text(encoding="utf-8")
+    rows = [line for line in text.replace("\\\n", "").splitlines() if not line.startswith("#")]
+    assert len(rows) > 20
+    assert [row for row in rows if not re.fullmatch(r"[\w-]+==[\w.]+( +--hash=sha256:[0-9a-f]{64})+", row)] == []

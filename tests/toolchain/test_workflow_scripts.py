@@ -111,7 +111,7 @@ def test_each_verb_is_one_of_kw_and_takes_its_options():
         module.add_arguments(parser)
         parser.parse_args(rest[1:])
     direct = _commands("python3 -m toolchain")
-    assert {shlex.split(command)[3] for command in direct} == {"compare", "notes", "sdist"}
+    assert {shlex.split(command)[3] for command in direct} == {"compare", "hub", "notes", "sdist"}
     for command in direct:
         _, _, _, verb, *rest = shlex.split(command)
         parser = argparse.ArgumentParser(exit_on_error=False)
@@ -139,6 +139,7 @@ def published(folder: Path, *names: str) -> dict[str, bytes]:
 
 SDIST = "kernelwright-0.1.0.tar.gz"
 ONE, OTHER = tiny.NAME, tiny.NAME.replace("x86_64", "aarch64")
+TOOLCHAIN = "kernelwright_toolchain-0.1.0-py3-none-any.whl"  # text alone: no SBOM, nothing to make again
 
 
 @pytest.mark.skipif(not shutil.which("unzip"), reason="unzip, which every hosted runner has, is not on this machine")
@@ -152,6 +153,7 @@ def test_what_is_published_has_an_sbom_for_each_wheel_and_the_sums_of_all(runner
         """As the artifact of its job has it, beside the notes."""
         (dist / "dist").mkdir()
         (dist / "dist" / SDIST).write_bytes(b"an archive")
+        (dist / "dist" / TOOLCHAIN).write_bytes(b"another")
         (dist / "notes.md").write_text("What is new\n")
 
     with_the_sdist()
@@ -159,6 +161,7 @@ def test_what_is_published_has_an_sbom_for_each_wheel_and_the_sums_of_all(runner
     assert done.returncode == 0, done.stderr
     assert (dist.parent / "notes.md").read_text() == "What is new\n"
     assert (dist / SDIST).read_bytes() == b"an archive"
+    assert (dist / TOOLCHAIN).read_bytes() == b"another"
     for name in (ONE, OTHER):
         assert (dist / f"{name}.cdx.json").read_text() == f'{{"of": "{name}"}}'
     sums = dict(reversed(line.split()) for line in (dist / "SHA256SUMS").read_text().splitlines())
@@ -180,7 +183,7 @@ def test_the_newest_release_is_asked_for_and_there_may_be_none(runner, said, out
 def weekly(runner: Runner, *failing: str, forged: str = "") -> int:
     """The rebuild of two published wheels; verify finds the failing ones to differ, and one may have no attestation."""
     shelf = runner.folder / "shelf"
-    wheels = published(shelf, ONE, OTHER)
+    wheels = published(shelf, ONE, OTHER, TOOLCHAIN)
     sums = [f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in wheels.items()]
     (shelf / "SHA256SUMS").write_text("".join([*sums, f"{'0' * 64}  a file that is not fetched\n"]))
     fetch = 'mkdir published && cp shelf/* published/ && eval "${THEN:-true}"'
@@ -193,9 +196,8 @@ def weekly(runner: Runner, *failing: str, forged: str = "") -> int:
 def test_each_published_wheel_is_made_again(runner):
     assert weekly(runner) == 0
     assert runner.told()[1:] == [
-        line
-        for name in sorted((ONE, OTHER))
-        for line in (f"gh attestation verify published/{name} --repo someone/it", f"kw verify -- published/{name}")
+        *(f"gh attestation verify published/{name} --repo someone/it" for name in sorted((ONE, OTHER, TOOLCHAIN))),
+        *(f"kw verify -- published/{name}" for name in sorted((ONE, OTHER))),
     ]
 
 

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 import kernelwright
 from benchmarks.harness import record
-from benchmarks.harness.cuda import Gpu
+from kernelwright.bench.harness.cuda import Gpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable

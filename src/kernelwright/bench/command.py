@@ -5,6 +5,7 @@ The weights are random: no file is read or fetched. Each way runs in a process o
 with the path without kernels. Exits with 0, or with 1 and what was wrong.
 
 `bench transformers` measures a model of transformers instead, with bitsandbytes and peft where they are installed.
+`bench --against bitsandbytes,flash_attn,liger,torch` measures single operators beside those of them that are installed.
 """
 
 from __future__ import annotations
@@ -131,6 +132,10 @@ def _where(asked: dict[str, Any]) -> str:
 def main(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] in ("transformers", "bitnet"):
         return int(importlib.import_module(f"kernelwright.bench.{arguments[0]}.command").main(arguments[1:]))
+    if any(word.partition("=")[0] in ("--against", "--from") for word in arguments):
+        from kernelwright.bench.operators import command as operators
+
+        return operators.main(arguments)
     options = _options(arguments)
     try:
         ops.register()

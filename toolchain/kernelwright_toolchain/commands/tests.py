@@ -8,6 +8,9 @@
 installed one, else a CPU build if the package index has one, else none, and the tests that need it say so.
 
 --python PYTHON tests the same wheel on another interpreter, without torch unless --torch names one for it.
+
+--with FILE installs packages beside what the tests need: a file of requirements with their hashes, such as
+tests/integrations/requirements.txt. Nothing that these depend on is fetched.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 import argparse
 
 from kernelwright_toolchain.building import Options, build
+from kernelwright_toolchain.files import given as given_path
 from kernelwright_toolchain.targets import load
 from kernelwright_toolchain.testing import run_tests, to_test
 
@@ -33,6 +37,7 @@ def run(given: argparse.Namespace) -> int:
     )
     parser.add_argument("--torch", metavar="none|installed|SPEC")
     parser.add_argument("--python", metavar="PYTHON")
+    parser.add_argument("--with", dest="more", type=given_path, metavar="FILE")
     options, rest = parser.parse_known_args(given.arguments)
     torch = to_test(options.torch, options.python)
-    return run_tests(build(Options(), load()).wheel, torch, rest)
+    return run_tests(build(Options(), load()).wheel, torch, rest, options.more)

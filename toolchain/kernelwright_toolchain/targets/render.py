@@ -13,6 +13,7 @@ from pathlib import Path
 
 from kernelwright_toolchain.errors import GateError
 from kernelwright_toolchain.project import project
+from kernelwright_toolchain.targets import tested
 from kernelwright_toolchain.targets.model import PROVIDERS, Code, Table, Target
 from kernelwright_toolchain.targets.read import load
 
@@ -122,7 +123,10 @@ def blocks(table: Table, root: Path) -> dict[str, dict[str, str]]:
         "docs/start.md": {"gpus": gpus_block(table), "targets": targets_block(table)},
         "docs/use.md": {"operators": ops_block(root)},
         "docs/options.md": {"toolkits": toolkits_block(table)},
-        "docs/releasing.md": {"support": support_block(table)},
+        "docs/releasing.md": {
+            "tested": _markdown(["what", "supported", "tested with"], tested.rows(table, root)),
+            "support": support_block(table),
+        },
     }
 
 

@@ -22,8 +22,9 @@ from kernelwright_toolchain.testing.torch import Torch
 FLAGS = ("install", "--quiet", "--require-hashes", "--no-deps", "--only-binary=:all:")
 
 
-def ready(name: str, torch: Torch | None = None) -> Path:
-    """The interpreter of the environment that locks/<name>.txt describes, made now if it is not there."""
+def ready(name: str, torch: Torch | None = None, more: Path | None = None) -> Path:
+    """The interpreter of the environment that locks/<name>.txt describes, made now if it is not there; `more` has
+    packages by hash that go into it beside the lock's."""
     lock = lock_of(name)
     if not lock.is_file():
         raise ToolMissing(f"{lock} does not exist; `./kw lock` makes the locks from pyproject.toml")
@@ -33,6 +34,7 @@ def ready(name: str, torch: Torch | None = None) -> Path:
         python,
         sys.version,
         *((torch.key, torch.lock, *torch.paths) if torch else ()),
+        *([more.read_text(encoding="utf-8")] if more else ()),
     ]
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
     place = project().state / "environments" / f"{name}-{key}"
@@ -41,6 +43,9 @@ def ready(name: str, torch: Torch | None = None) -> Path:
         if not complete.is_file():
             print(f"making an environment from {project().shown(lock)}", file=sys.stderr, flush=True)
             _make(place, lock, torch, python)
+            if more:
+                own = place / "bin" / "python"
+                pip.run_pip([*FLAGS, "-r", str(more)], f"installing what {more.name} has", own)
             complete.touch()
     return place / "bin" / "python"
 

@@ -36,10 +36,10 @@ def _run(title: str, command: Sequence[str], python: Path, more: Mapping[str, st
     return subprocess.run(command, cwd=project().root, env=env, check=False).returncode
 
 
-def _with_wheel(lock: str, wheel: Path, torch: Torch) -> Path:
+def _with_wheel(lock: str, wheel: Path, torch: Torch, more: Path | None = None) -> Path:
     """The interpreter of the environment of this lock, with that torch and this wheel in it."""
     print(torch.about, file=sys.stderr, flush=True)
-    python = environment.ready(lock, torch)
+    python = environment.ready(lock, torch, more)
     marker = python.parent.parent / "wheel"
     digest = digest_of(wheel)
     if not marker.is_file() or marker.read_text(encoding="utf-8") != digest:
@@ -49,9 +49,9 @@ def _with_wheel(lock: str, wheel: Path, torch: Torch) -> Path:
     return python
 
 
-def run_tests(wheel: Path, torch: Torch, rest: Sequence[str]) -> int:
+def run_tests(wheel: Path, torch: Torch, rest: Sequence[str], more: Path | None = None) -> int:
     """pytest's exit code, with the wheel installed and nothing of the sources in its place."""
-    python = _with_wheel("tests", wheel, torch)
+    python = _with_wheel("tests", wheel, torch, more)
     return _run(f"tests of {wheel.name}", start.command(python, project().root, "pytest", *rest), python, PATIENT)
 
 

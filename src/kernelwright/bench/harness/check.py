@@ -6,11 +6,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.harness.contestants import OURS
+from kernelwright.bench.harness.contestants import OURS
 
 if TYPE_CHECKING:
-    from benchmarks.harness.contestants import Prepare
-    from benchmarks.harness.subject import Subject
+    from kernelwright.bench.harness.contestants import Prepare
+    from kernelwright.bench.harness.subject import Subject
 
 SLICE = 1 << 24  # elements compared at a time, so that the comparison needs little memory
 PEER = 16  # peers round sums to the tensor's type on the way; this many times our tolerance is still the same function

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from benchmarks.harness.check import check, expected
-from benchmarks.harness.contestants import COPY, OURS, contestants
+from kernelwright.bench.harness.check import check, expected
+from kernelwright.bench.harness.contestants import COPY, OURS, contestants
 from kernelwright.errors import Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from benchmarks.harness.contestants import Prepare
-    from benchmarks.harness.subject import Subject
+    from kernelwright.bench.harness.contestants import Prepare
+    from kernelwright.bench.harness.subject import Subject
 
 CHECK_BYTES = 10  # float64 copies and what the reference makes of them, for each byte that a case moves
 FEW_FLOPS = 16  # a byte: below it memory decides on every processor there is
@@ -83,7 +83,7 @@ def _check_all(subject: Subject, known: dict[str, Prepare], arguments: tuple[Any
         except Exception as error:
             if name == OURS:
                 raise
-            notes.append(f"{name} failed: {type(error).__name__}: {str(error).partition(chr(10))[0][:120]}")
+            notes.append(f"{name} failed: {type(error).__name__}: {str(error).partition(chr(10))[0][:200]}")
             del known[name]
 
 

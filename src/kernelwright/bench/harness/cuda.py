@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import statistics
 import subprocess
@@ -15,6 +16,7 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+MOST_CACHE = 128 << 20  # no GPU has more, for a torch that does not say
 MOST_CALLS = 4096  # in one graph: what it takes to leave L2 with the few kilobytes of one row
 CALLS_A_FILLER = 64  # of a graph, whose launch the processor has done in the time of one reading of the filler
 FEWEST_CALLS = 4
@@ -69,7 +71,8 @@ class Gpu:
 
     def __init__(self) -> None:
         properties = torch.cuda.get_device_properties(0)
-        self.name, self.cache = properties.name, int(properties.L2_cache_size)
+        self.name = properties.name
+        self.cache = int(properties.L2_cache_size) if hasattr(properties, "L2_cache_size") else MOST_CACHE
         self.filler = torch.randn(self.cache, device="cuda")  # four times L2
 
     def facts(self) -> dict[str, Any]:
@@ -95,7 +98,7 @@ class Gpu:
         """Reads and writes half of the bytes each; a kernel, since a captured copy_ is slower than one."""
         count = max(1, bytes_ // 8)
         buffers = [torch.randn(2, count, device="cuda") for _ in range(sets)]
-        return [lambda b=b: torch.neg(b[0], out=b[1]) for b in buffers]
+        return [functools.partial(torch.neg, source, out=target) for source, target in buffers]
 
     def times(
         self, contestants: dict[str, Callable[[], list[Callable[[], Any]]]], rounds: int

@@ -1,26 +1,27 @@
 # SPDX-License-Identifier: MIT
-"""Who runs a case: this package, torch eager, torch.compile, and what ops/<family>/peers/<op>.py has beside them.
+"""Who runs a case: this package, torch eager, torch.compile, and what bench/peers/<family>/<op>.py has beside them.
 
 A contestant is a function that takes the case's arguments and returns the call to time.
 """
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import inspect
 import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from kernelwright import ops
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from benchmarks.harness.subject import Subject
+    from kernelwright.bench.harness.subject import Subject
 
     Prepare = Callable[..., Callable[[], Any]]
 
 OURS, EAGER, COMPILE, COPY = "kernelwright", "eager", "compile", "copy"
-FAMILIES = Path(__file__).resolve().parents[1] / "ops"
+ON_CPU = ("bitsandbytes",)  # the others are made of Triton or CUDA
 
 
 def _direct(function: Callable[..., Any]) -> Prepare:
@@ -39,14 +40,13 @@ def _compiled(subject: Subject) -> Prepare:
 
 def peers(op: str) -> Mapping[str, Callable[[], Mapping[str, Prepare]]]:
     """The public functions of its family's peers/<op>.py: each imports a peer and gives its contestants by overload."""
-    path = next(FAMILIES.glob(f"*/peers/{op}.py"), None)
-    if path is None:
+    name = f"kernelwright.bench.peers.{ops.families()[op]}.{op}"
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not name.startswith(error.name):
+            raise
         return {}
-    spec = importlib.util.spec_from_file_location(f"benchmarks.peers.{op}", path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no Python module")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
     functions = inspect.getmembers(module, inspect.isfunction)
     return {name: f for name, f in functions if not name.startswith("_") and f.__module__ == module.__name__}
 
@@ -63,7 +63,7 @@ def contestants(subject: Subject, device: str, wanted: Callable[[str], bool]) ->
         if not wanted(name):
             continue
         try:
-            calls = load() if device == "cuda" else {}  # all of them are made of Triton or CUDA
+            calls = load() if device == "cuda" or name in ON_CPU else {}
         except ImportError as error:
             absent.append(f"{name} does not run: {error}")
             continue

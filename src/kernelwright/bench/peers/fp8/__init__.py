@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Peers of the family of this name."""
