@@ -154,8 +154,17 @@ def test_bare_ptx_is_the_same_program():
     assert read_ptx(less) == read_ptx(noted.encode())
     head, code = less.decode().split(".version", 1)
     assert head == "//\n// .target sm_11 is only a comment\n"
-    assert code.splitlines()[6:11] == [".maxntid 256, 1, 1", "{", '.pragma "a // b";  // kept', "ret;", "}"]
+    assert code.splitlines()[6:11] == [".maxntid 256,1,1", "{", '.pragma "a // b";  // kept', "ret;", "}"]
     assert bare(less) == less
+
+
+def test_bare_ptx_has_no_constant_that_nothing_reads():
+    read, unread = ".global .align 4 .u32 kRead = 4;", ".global .align 1 .u8 kUnread;"
+    noted = PTX.replace("{ ret; }", f"{{ ld.global.u32\t%r1, [kRead]; ret; }}\n{read}\n{unread}\n", 1)
+    less = bare(noted.encode()).decode()
+    assert read in less
+    assert "kUnread" not in less
+    assert "ld.global.u32 %r1,[kRead];" in less
 
 
 @pytest.mark.parametrize(
