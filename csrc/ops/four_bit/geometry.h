@@ -39,7 +39,8 @@ enum : unsigned {
   kEntryBytes = 256,
   kMapAt = 128,                            // in an entry
   kOffsetAt = kGemvThreads * kEntryBytes,  // of quantized scales
-  kTableBytes = kOffsetAt + 16,
+  kMostParts = 63,                         // of a weight, each with an offset
+  kTableBytes = kOffsetAt + (kMostParts + 1) * 4,
   kSharedScales = 256,  // bytes of those that a warp's lanes make for each other, of a half of its units
 
   // --- matmul_4bit by warpgroups (matmul_narrow.cuh): a slice is 64 of k, a step four slices, a stage two or four

@@ -5,7 +5,10 @@
 
 #include "device/tensor_map.h"
 
-/* The scales of a tensor's blocks: `absmax`, or where that is null the four others. */
+/*
+ * The scales of a tensor's blocks: `absmax`, or where that is null the four others. A weight that was joined has an
+ * offset for each of its parts; block b is in part (b * part_magic >> 32) >> part_shift.
+ */
 struct KwScales4bit {
   const char* absmax;
   const char* codes;
@@ -13,6 +16,9 @@ struct KwScales4bit {
   const char* map;
   const char* offset;
   int block_log2; /* elements a block */
+  unsigned parts;
+  unsigned part_magic; /* 0 where there is one */
+  int part_shift;
 };
 
 struct KwDequantize4bitParams {
@@ -75,6 +81,7 @@ struct KwMatmul4bitParams {
   unsigned block_units; /* a block, of rows of the weight */
   unsigned more_units;  /* blocks, the first, that have one more */
   unsigned group_units; /* of a block that are added up at once */
+  int part_shift;       /* as that of `scales`, of blocks of 64 of k */
   /* Those in float32: `tiles` is the blocks of the weight's rows, `k_warps_log2` as above */
   int vectors; /* x and its pitch are for 16 bytes */
 };

@@ -22,7 +22,10 @@ KW_API kw_status kw_dequantize_4bit(int32_t device, void* stream, void* y, const
                                     const uint8_t* codes, const float* absmax2, const float* map, const float* offset,
                                     int64_t count, int32_t blocksize, int32_t quant_type, int32_t dtype);
 
-/* The same of tensors, as kw_matmul_4bit_tensors has them: y says `count`, and its type is `dtype`. */
+/*
+ * The same of tensors, as kw_matmul_4bit_tensors has them: y says `count`, and its type is `dtype`. offset may be that
+ * of several parts.
+ */
 KW_API kw_status kw_dequantize_4bit_tensors(void* stream, const kw_tensor* y, const kw_tensor* packed,
                                             const kw_tensor* absmax, const kw_tensor* codes, const kw_tensor* absmax2,
                                             const kw_tensor* map, const kw_tensor* offset, int32_t blocksize,

@@ -36,6 +36,9 @@ KW_API kw_status kw_matmul_4bit(int32_t device, void* stream, void* y, int64_t y
  * The same of tensors, on the device they are on: k is the last dimension of x and n that of y, the others are m. Rows
  * must follow each other by one stride; other tensors have so many elements as above without gaps, in any shape, packed
  * and codes of KW_UINT8, bias of the type of x, scales of KW_FLOAT32.
+ *
+ * offset may have p elements, up to 63, for a weight that was joined of several: of p parts of equally many rows, each
+ * of a multiple of 256 blocks, every one has its own, in their order. There are fewer than 2^31 blocks then.
  */
 KW_API kw_status kw_matmul_4bit_tensors(void* stream, const kw_tensor* y, const kw_tensor* x, const kw_tensor* packed,
                                         const kw_tensor* absmax, const kw_tensor* codes, const kw_tensor* absmax2,

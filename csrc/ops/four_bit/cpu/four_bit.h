@@ -45,20 +45,23 @@ alignas(64) constexpr float kCodeValues[2][16] = {{KW_NF4_VALUES}, {KW_FP4_VALUE
 
 constexpr int64_t kTableStep = 32;  // what Table::decode takes
 
+inline float offset_of(const Scales4bit& s, int64_t block) {
+  return s.offset[s.part_blocks == 0 ? 0 : block / s.part_blocks];
+}
+
 // Rounded after each step, as bitsandbytes does: compilers must not make one operation of the product and the sum.
 inline float scale_of(const Scales4bit& s, int64_t block) {
   if (s.absmax != nullptr) return s.absmax[block];
   float product = s.map[s.codes[block]] * s.absmax2[block / kScalesABlock];
   __asm__("" : "+m"(product));
-  return product + *s.offset;
+  return product + offset_of(s, block);
 }
 
 // The same of `count` blocks that have quantized scales.
 inline void decode_scales(const Scales4bit& s, int64_t block, int64_t count, float* out) {
-  const Vec offset = all(*s.offset);
   while (count > 0) {
     const int64_t left = kScalesABlock - block % kScalesABlock, run = left < count ? left : count;
-    const Vec by = all(s.absmax2[block / kScalesABlock]);
+    const Vec by = all(s.absmax2[block / kScalesABlock]), offset = all(offset_of(s, block));
     int64_t i = 0;
     for (; i + kLanes <= run; i += kLanes) {
       store(out + i, add(rounded_once(mul(looked_up(s.map, s.codes + block + i), by)), offset));

@@ -50,8 +50,7 @@ __device__ __forceinline__ void store_values(char* to, bool aligned, i64 left, c
 
 // `kSlots` units of a thread, a block's threads apart, from element `first` on. kWhole: aligned, and all in range.
 template <class T, u32 kSlots, bool kWhole>
-__device__ __forceinline__ void dequantize_units(const KwDequantize4bitParams& p, i64 first, u32 unit, float value,
-                                                 float offset) {
+__device__ __forceinline__ void dequantize_units(const KwDequantize4bitParams& p, i64 first, u32 unit, float value) {
   constexpr u32 kCount = 16 / T::kSize, kBytes = kCount / 2;
   const i64 block = first >> p.scales.block_log2;
   const char* packed = p.packed + first / 2 + unit * kBytes;
@@ -70,7 +69,7 @@ __device__ __forceinline__ void dequantize_units(const KwDequantize4bitParams& p
 #pragma unroll
   for (u32 s = 0; s < kSlots; ++s) {
     const i64 in = block + ((unit + s * kDequantizeThreads) * kCount >> p.scales.block_log2);
-    const float by = kWhole || left > 0 ? scale[s].get(p.scales, in, offset) : 0.0f;
+    const float by = kWhole || left > 0 ? scale[s].get(p.scales, in) : 0.0f;
     float out[kCount];
 #pragma unroll
     for (u32 i = 0; i < kCount; ++i) out[i] = shuffle_from(value, codes[s] >> code_shift(i)) * by;
@@ -85,14 +84,13 @@ __device__ __forceinline__ void dequantize_4bit(const KwDequantize4bitParams& p)
   const float value = p.values[threadIdx.x % 16];
   allow_next_kernel();
   wait_for_previous_kernel();
-  const float offset = scales_offset(p.scales);
   const i64 first = static_cast<i64>(blockIdx.x) * (kUnits * kCount);
   if (p.aligned && p.count - first >= kUnits * kCount) {
-    return dequantize_units<T, kDequantizeSlots, true>(p, first, threadIdx.x, value, offset);
+    return dequantize_units<T, kDequantizeSlots, true>(p, first, threadIdx.x, value);
   }
 #pragma unroll 1
   for (u32 unit = threadIdx.x; unit < kUnits; unit += kDequantizeThreads) {
-    dequantize_units<T, 1, false>(p, first, unit, value, offset);
+    dequantize_units<T, 1, false>(p, first, unit, value);
   }
 }
 

@@ -11,7 +11,7 @@ namespace kw {
 // Adds the products of the warp's codes, one a lane.
 template <class T>
 __device__ __forceinline__ void add_products(const KwMatmul4bitParams& p, i64 row, const char* x, u32 rows, float value,
-                                             float offset, float (&sum)[kAnyRows]) {
+                                             float (&sum)[kAnyRows]) {
   const i64 start = row * p.k;
   for (i64 base = 0; base < p.k; base += kWarp) {
     const i64 at = base + threadIdx.x % kWarp;
@@ -23,7 +23,7 @@ __device__ __forceinline__ void add_products(const KwMatmul4bitParams& p, i64 ro
       load<1>(p.packed + (start + at) / 2, codes);
       scale.fetch(p.scales, block);
     }
-    const float by = inside ? scale.get(p.scales, block, offset) : 0.0f;
+    const float by = inside ? scale.get(p.scales, block) : 0.0f;
     const float weight = shuffle_from(value, codes[0] >> code_shift((start + at) % 2));
     if (!inside) continue;
 #pragma unroll
@@ -39,14 +39,13 @@ __device__ __forceinline__ void matmul_4bit_any(const KwMatmul4bitParams& p) {
   const float value = p.values[threadIdx.x % 16];
   allow_next_kernel();
   wait_for_previous_kernel();
-  const float offset = p.k > 0 ? scales_offset(p.scales) : 0.0f;
   const i64 warp = static_cast<i64>(blockIdx.x) * (kAnyThreads / kWarp) + threadIdx.x / kWarp;
   const i64 row = warp % p.n;
   const i64 m = warp / p.n * kAnyRows;
   if (m >= p.m) return;
   const u32 rows = p.m - m < kAnyRows ? static_cast<u32>(p.m - m) : kAnyRows;
   float sum[kAnyRows] = {};
-  add_products<T>(p, row, p.x + m * p.x_pitch, rows, value, offset, sum);
+  add_products<T>(p, row, p.x + m * p.x_pitch, rows, value, sum);
 #pragma unroll
   for (u32 i = 0; i < kAnyRows; ++i) {
     float total[1] = {warp_sum(sum[i])};

@@ -198,14 +198,18 @@ struct Gemv4bit {
     fetch_scales(which, units, step);
   }
 
+  // Where the row of a half begins whose scales the lane makes for its group.
+  __device__ __forceinline__ u32 shared_row(u32 which) const {
+    const u32 place = threadIdx.x % 4;
+    const u32 even = place < 2 ? row[which * 2][0] : row[which * 2 + 1][0];
+    const u32 odd = place < 2 ? row[which * 2][1] : row[which * 2 + 1][1];
+    return place % 2 == 0 ? even : odd;
+  }
+
   __device__ __forceinline__ void fetch_scales(u32 which, u32 units, u32 step) {
     if (step % Weight::kSteps != 0) return;
-    if (Weight::kShares && !weight.plain) {
-      const u32 place = threadIdx.x % 4;
-      const u32 even = place < 2 ? row[which * 2][0] : row[which * 2 + 1][0];
-      const u32 odd = place < 2 ? row[which * 2][1] : row[which * 2 + 1][1];
-      return weight.fetch_scales((place % 2 == 0 ? even : odd) + step * Weight::kStepBlocks, 0, half[which][0]);
-    }
+    if (Weight::kShares && !weight.plain)
+      return weight.fetch_scales(shared_row(which) + step * Weight::kStepBlocks, 0, half[which][0]);
 #pragma unroll
     for (u32 i = 0; i < 4; ++i) {
       if (kAsks && i / 2 >= units) continue;
@@ -242,9 +246,9 @@ struct Gemv4bit {
   __device__ __forceinline__ void arrive(u32 which, u32 step) {
     const u32 units = (1 - which) * 2;
     const u32 zero = (bits_of_float(sum[units][0]) | bits_of_float(sum[units + 1][kSums - 1])) & weight.zero;
-    if (Weight::kShares && !weight.plain) return weight.arrive_shared(which, zero, half[which]);
+    if (Weight::kShares && !weight.plain) return weight.arrive_shared(which, shared_row(which), zero, half[which]);
 #pragma unroll
-    for (u32 i = 0; i < 2; ++i) weight.arrive(step % Weight::kSteps == 0, zero, half[which][i]);
+    for (u32 i = 0; i < 2; ++i) weight.arrive(step % Weight::kSteps == 0, row[which * 2 + i], zero, half[which][i]);
   }
 
   __device__ __forceinline__ void add_half(u32 which, u32 units) {

@@ -34,16 +34,27 @@ __device__ __forceinline__ u32 map_address() {
   return shared_address(dynamic_shared()) + threadIdx.x * kEntryBytes + kMapAt + threadIdx.x % kWarp * 4;
 }
 
-// Asks for the values of scales' codes and what is added to all of them by copies: a wait for a register that was
-// loaded is one for what is loaded after it too.
+// What is added to all values of a part's scales has its place in shared memory so that nobody waits for a register.
+// The last part's has two: lanes that have no k of the last row ask for that of a row behind it, and use it not.
+__device__ __forceinline__ u32 offset_address(u32 part) {
+  return shared_address(dynamic_shared()) + kOffsetAt + part * 4;
+}
+
+__device__ __forceinline__ bool brings_offset(const KwMatmul4bitParams& p) { return threadIdx.x <= p.scales.parts; }
+
+__device__ __forceinline__ const char* offset_to_bring(const KwMatmul4bitParams& p) {
+  return p.scales.offset + (threadIdx.x < p.scales.parts ? threadIdx.x : p.scales.parts - 1) * u64{4};
+}
+
+// Asks for the values of scales' codes and what is added to them by copies: a wait for a register that was loaded is
+// one for what is loaded after it too.
 __device__ __forceinline__ void send_for_map(const KwMatmul4bitParams& p) {
   copy_word_async(map_address(), p.scales.map + threadIdx.x * 4);
-  if (threadIdx.x == 0) copy_word_async(shared_address(dynamic_shared()) + kOffsetAt, p.scales.offset);
+  if (brings_offset(p)) copy_word_async(offset_address(threadIdx.x), offset_to_bring(p));
   copies_commit();
 }
 
 // Both to their places, whether they were sent for or are to be loaded now: the kernel before may have written them.
-// The latter has its place in shared memory so that nobody waits for a register.
 template <bool kSent>
 __device__ __forceinline__ void fill_map(const KwMatmul4bitParams& p) {
   u32 word[1];
@@ -52,11 +63,11 @@ __device__ __forceinline__ void fill_map(const KwMatmul4bitParams& p) {
     load_shared<4>(map_address(), word);
     fill_entry(kMapAt, word[0]);
   } else {
-    u32 offset[1];
+    u32 offset[1] = {0};
     load<4>(p.scales.map + threadIdx.x * 4, word);
-    load<4>(p.scales.offset, offset);
+    if (brings_offset(p)) load<4>(offset_to_bring(p), offset);
     fill_entry(kMapAt, word[0]);
-    if (threadIdx.x == 0) store_shared<4>(shared_address(dynamic_shared()) + kOffsetAt, offset);
+    if (brings_offset(p)) store_shared<4>(offset_address(threadIdx.x), offset);
   }
 }
 

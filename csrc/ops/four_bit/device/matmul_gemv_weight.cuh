@@ -110,8 +110,8 @@ struct GemvWeight4bit {
     fetch_pair(within(at + threadIdx.x % kSteps * kStepBlocks), slot.scale[half]);
   }
 
-  // Rounded after each step, as everywhere (scales.cuh).
-  __device__ __forceinline__ void make_scales(u32 (&scale)[2]) const {
+  // Of a row that begins at `row`. Rounded after each step, as everywhere (scales.cuh).
+  __device__ __forceinline__ void make_scales(u32 row, u32 (&scale)[2]) const {
     const u32 code = scale[0];
     if (plain) {
       scale[1] = code;
@@ -119,7 +119,7 @@ struct GemvWeight4bit {
     }
     const float by = float_of_bits(scale[1]);
     u32 offset[1], value[1];
-    load_shared<4>(shared + kOffsetAt, offset);
+    load_shared<4>(shared + kOffsetAt + part_of(p.scales, row, p.part_shift) * 4, offset);
 #pragma unroll
     for (u32 i = 0; i < 2; ++i) {
       load_shared<4>(shared + kMapAt + table_address(narrow && i > 0 ? code >> 8 : code, 0, lane_offset), value);
@@ -130,24 +130,24 @@ struct GemvWeight4bit {
 
   // Waits for what was fetched. That takes instructions that use it, before the next is sent for: a warp can wait for
   // six things, so that later on it would wait for the new loads with the old ones. And it takes them on every path.
-  __device__ __forceinline__ void arrive(bool with_scales, u32 zero, GemvSlot4bit& slot) const {
+  __device__ __forceinline__ void arrive(bool with_scales, const u32 (&row)[2], u32 zero, GemvSlot4bit& slot) const {
 #pragma unroll
     for (u32 i = 0; i < 2; ++i) {
       slot.codes[i][0] = exclusive_or(slot.codes[i][0], zero);
       if constexpr (kRanges == 0) slot.codes[i][2] = exclusive_or(slot.codes[i][2], zero);
       slot.scale[i][0] = exclusive_or(slot.scale[i][0], zero);
       slot.scale[i][1] = exclusive_or(slot.scale[i][1], zero);
-      if (with_scales && !(plain && narrow)) make_scales(slot.scale[i]);
+      if (with_scales && !(plain && narrow)) make_scales(row[i], slot.scale[i]);
     }
   }
 
   // The same where scales are shared: of the two slots of a half those of the lane's first row are what it makes for
   // its group, of the row whose number is the lane's place.
-  __device__ __forceinline__ void arrive_shared(u32 which, u32 zero, GemvSlot4bit (&slots)[2]) const {
+  __device__ __forceinline__ void arrive_shared(u32 which, u32 row, u32 zero, GemvSlot4bit (&slots)[2]) const {
     u32(&made)[2] = slots[0].scale[0];
     made[0] = exclusive_or(made[0], zero);
     made[1] = exclusive_or(made[1], zero);
-    make_scales(made);
+    make_scales(row, made);
     const u32 warp = threadIdx.x / kWarp, group = threadIdx.x % kWarp / 4;
     const u32 at = shared + kTableBytes + (warp * 2 + which) * kSharedScales + group * 32;
     store_shared<8>(at + threadIdx.x % 4 * 8, made);

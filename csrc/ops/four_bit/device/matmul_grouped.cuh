@@ -71,15 +71,13 @@ __device__ __forceinline__ void matmul_4bit_grouped_any(const KwMatmul4bitGroupe
   const float value = p.all.values[threadIdx.x % 16];
   allow_next_kernel();
   wait_for_previous_kernel();
-  const float offset = p.experts > 0 ? scales_offset(p.all.scales) : 0.0f;
   const i64 warp = static_cast<i64>(blockIdx.x) * (kAnyThreads / kWarp) + threadIdx.x / kWarp;
   const i64 row = warp % p.all.n;
   if (warp / p.all.n >= p.groups) return;
   const Group4bit group = group_of(p, static_cast<u32>(warp / p.all.n));
   float sum[kAnyRows] = {};
   if (group.expert < p.experts && group.rows > 0) {
-    add_products<T>(p.all, group.expert * p.all.n + row, p.all.x + group.first * p.all.x_pitch, group.rows, value,
-                    offset, sum);
+    add_products<T>(p.all, group.expert * p.all.n + row, p.all.x + group.first * p.all.x_pitch, group.rows, value, sum);
   }
 #pragma unroll
   for (u32 i = 0; i < kAnyRows; ++i) {
@@ -104,7 +102,6 @@ __device__ __forceinline__ void clear_rows(const KwMatmul4bitGroupedParams& p, c
 template <class Tile>
 __device__ __forceinline__ void add_tile(Tile& t, u32 tile) {
   Cursor4bit ahead{tile, 0};
-  t.offset = scales_offset(t.p.scales);
   for (u32 i = 0; i + 1 < t.p.stages; ++i, ahead.advance(t.p)) t.copies.copy(ahead, i);
   t.fetch_scales({tile, 0});
   t.clear_sums();

@@ -25,7 +25,7 @@ struct NarrowCodes4bit {
   u32 codes_to, codes_at;   // the warp's ring, and in it the lane's row of the first matrices
   u32 boxes_to, scales_to;  // the scales of the first slot, between the pairs: the warp's and the lane's
   u32 next[2];              // codes of scales, on their way
-  float offset;
+  float offset[2];          // of the parts that those rows are in
 
   template <u32 kCols>
   __device__ __forceinline__ NarrowCodes4bit(const KwMatmul4bitNarrowParams& p, const NarrowShared4bit<kCols>& shared,
@@ -102,7 +102,7 @@ struct NarrowCodes4bit {
     for (u32 i = 0; i < 2; ++i) {
       const float by = load_float(p.scales.absmax2 + (block(step, i) >> p.scales_log2) * u64{4});
       const float value = load_float(p.scales.map + (next[i] & p.code_mask) * u64{4});
-      const float scale = add_rounded(multiply_rounded(value, by), offset);
+      const float scale = add_rounded(multiply_rounded(value, by), offset[i]);
       const u32 word[1] = {bits_of_float(p.code_mask != 0 ? scale : by)};
       store_shared<4>(scales_to + scales_of(to) + i * kPairPitch, word);
     }
@@ -136,7 +136,11 @@ struct NarrowCodes4bit {
 
   // Sends for the first steps.
   __device__ __forceinline__ void begin(u32 step, u32 steps) {
-    if (!kBoxed) offset = load_float(p.scales.offset);
+#pragma unroll
+    for (u32 i = 0; i < 2; ++i) {
+      const u32 row = scaled[i] - threadIdx.x % 4;
+      if (!kBoxed) offset[i] = offset_of(p.scales, row >> (p.scales.block_log2 - 6));
+    }
     fetch_scales(step);
 #pragma unroll 1
     for (u32 i = 0; i < kStepSlots; ++i) {

@@ -32,7 +32,6 @@ struct Tile4bit {
   u32 scales_from;   // the lane's chunk in the weight, and
   u32 scales_at;     // of the warp's in shared memory, from the lane's group on
   u32 scales_chunk;  // in its row
-  float offset;
   float sum[kTiles][kParts][4];
   Scale4bit
       next[kHeld ? kScales : 1];  // of each eighth row from the lane's group on, of the chunk that is the lane's place
@@ -82,7 +81,7 @@ struct Tile4bit {
     each_scale(at, [&](u32 i, u32 block) {
       Scale4bit& scale = next[kHeld ? i : 0];
       if constexpr (!kHeld) scale.fetch(p.scales, block);
-      const float found = scale.get(p.scales, block, offset) * p.by;
+      const float found = scale.get(p.scales, block) * p.by;
       const u32 word[1] = {inside ? bits_of_float(found) : 0u};
       store_shared<4>(to + i * 32, word);
     });
@@ -191,7 +190,6 @@ struct Tile4bit {
     fill_pairs<T>(p);
     allow_next_kernel();
     wait_for_previous_kernel();
-    offset = scales_offset(p.scales);
     Cursor4bit now{blockIdx.x, 0}, ahead = now;
     u32 slot = 0;
     for (u32 i = 0; i + 1 < p.stages; ++i, ahead.advance(p)) copies.copy(ahead, i);

@@ -34,13 +34,12 @@ struct WideProducer4bit {
   u32 skip;            // steps of the piece until the warp's next one
   u32 first_row, row;  // of the weight: the block's in a pair's tile, and of the step
   u32 chunk;           // of the step, the first of two
-  float offset;
   Scale4bit scale[kRows][2];
   u32 codes_to[4], scales_to;  // of the lane, in a slot
   i64 first[kRows];            // chunks of these, counted through the weight; -1: there are none
 
   __device__ __forceinline__ WideProducer4bit(const KwMatmul4bitWideParams& p, u32 rank, u32 warp)
-      : p(p), scheduler(p), piece{}, skip(warp), first_row(rank * kWideRows), offset(scales_offset(p.scales)) {
+      : p(p), scheduler(p), piece{}, skip(warp), first_row(rank * kWideRows) {
     const u32 lane = threadIdx.x % kWarp, of = lane / 2;
 #pragma unroll
     for (u32 j = 0; j < 4; ++j) {
@@ -83,8 +82,8 @@ struct WideProducer4bit {
 #pragma unroll
     for (u32 i = 0; i < kRows; ++i) {
       float by[2] = {};
-      if (first[i] >= 0) by[0] = by[1] = scale[i][0].get(p.scales, block(first[i]), offset);
-      if (fine() && both && first[i] >= 0) by[1] = scale[i][1].get(p.scales, block(first[i] + 1), offset);
+      if (first[i] >= 0) by[0] = by[1] = scale[i][0].get(p.scales, block(first[i]));
+      if (fine() && both && first[i] >= 0) by[1] = scale[i][1].get(p.scales, block(first[i] + 1));
       const u32 word[2] = {bits_of_float(by[0]), both ? bits_of_float(by[1]) : 0};
       store_shared<8>(to + i * (2 * kPairPitch), word);
     }

@@ -32,11 +32,10 @@ struct Words4bit {
   const u32 lane, warp, parts;  // warps that share k
   i64 row, m;                   // the first of the weight, of x
   u32 pairs;                    // where the lane's copies of the table begin
-  float offset;
   float sum[kRows][kM];
 
   __device__ __forceinline__ explicit Words4bit(const KwMatmul4bitParams& p)
-      : p(p), lane(threadIdx.x % kWarp), warp(threadIdx.x / kWarp), parts(1u << p.k_warps_log2), offset(0.0f) {
+      : p(p), lane(threadIdx.x % kWarp), warp(threadIdx.x / kWarp), parts(1u << p.k_warps_log2) {
     row = (blockIdx.x % p.tiles * i64{kWarps >> p.k_warps_log2} + warp / parts) * kRows;
     m = blockIdx.x / p.tiles * i64{kM};
 #pragma unroll
@@ -100,7 +99,7 @@ struct Words4bit {
 #pragma unroll
     for (u32 i = 0; i < kRows; ++i) {
       float part[kM] = {}, by = 0.0f;
-      if (at < p.k && row + i < p.n) by = of.scale[i].get(p.scales, element(i, at) >> p.scales.block_log2, offset);
+      if (at < p.k && row + i < p.n) by = of.scale[i].get(p.scales, element(i, at) >> p.scales.block_log2);
 #pragma unroll
       for (u32 byte = 0; byte < 4; ++byte) {
         u32 pair[2];
@@ -161,7 +160,6 @@ struct Words4bit {
     fill(table);
     __syncthreads();
     wait_for_previous_kernel();
-    offset = scales_offset(p.scales);
     add_all();
     finish(partial);
   }

@@ -29,9 +29,14 @@ __device__ __forceinline__ float load_element(const char* from) {
   return value[0];
 }
 
-// The same for every scale of a tensor.
-__device__ __forceinline__ float scales_offset(const KwScales4bit& of) {
-  return of.absmax == nullptr ? load_float(of.offset) : 0.0f;
+// The part that a block is in, and a block of another size where `shift` counts those.
+__device__ __forceinline__ u32 part_of(const KwScales4bit& of, u32 block, int shift) {
+  return static_cast<u32>(static_cast<u64>(block) * of.part_magic >> 32) >> shift;
+}
+
+// Where a weight has one part that is the first block's, too.
+__device__ __forceinline__ float offset_of(const KwScales4bit& of, u32 block) {
+  return load_float(of.offset + part_of(of, block, of.part_shift) * u64{4});
 }
 
 // On its way: the scale's bits, or its code.
@@ -52,11 +57,12 @@ struct Scale4bit {
     kw::prefetch(of.absmax != nullptr ? of.absmax + block * 4 : of.codes + block);
   }
 
-  // Rounded after each step, as bitsandbytes does, which has a kernel for each. The map and the scales of the codes are
-  // few, and near.
-  __device__ __forceinline__ float get(const KwScales4bit& of, i64 block, float offset) const {
+  // Rounded after each step, as bitsandbytes does, which has a kernel for each. The map, the scales of the codes and
+  // the parts' offsets are few, and near.
+  __device__ __forceinline__ float get(const KwScales4bit& of, i64 block) const {
     if (of.absmax != nullptr) return float_of_bits(word);
     const float by = load_float(of.absmax2 + (block >> kScalesLog2) * 4);
+    const float offset = offset_of(of, static_cast<u32>(block));
     return add_rounded(multiply_rounded(load_float(of.map + word * 4), by), offset);
   }
 };

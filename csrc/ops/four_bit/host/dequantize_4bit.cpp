@@ -62,7 +62,8 @@ kw_status run(const char* name, int32_t device, void* stream, const Dequantize4b
 KW_API kw_status kw_dequantize_4bit(int32_t device, void* stream, void* y, const uint8_t* packed, const float* absmax,
                                     const uint8_t* codes, const float* absmax2, const float* map, const float* offset,
                                     int64_t count, int32_t blocksize, int32_t quant_type, int32_t dtype) {
-  const kw::Dequantize4bit args{y, packed, {absmax, codes, absmax2, map, offset}, count, blocksize, quant_type, dtype};
+  const kw::Dequantize4bit args{y,          packed, {absmax, codes, absmax2, map, offset, 0, 0}, count, blocksize,
+                                quant_type, dtype};
   return kw::run("kw_dequantize_4bit", device, stream, args);
 }
 
@@ -75,7 +76,7 @@ KW_API kw_status kw_dequantize_4bit_tensors(void* stream, const kw_tensor* y, co
   kw::Dequantize4bit args{};
   KW_TRY(kw::read_tensor(kName, "y", y, &to));
   KW_TRY(kw::count_of(kName, "y", to, true, &args.count));
-  KW_TRY(kw::four_bit_tensors::read_weight(kName, {packed, absmax, codes, absmax2, map, offset}, to, args.count,
+  KW_TRY(kw::four_bit_tensors::read_weight(kName, {packed, absmax, codes, absmax2, map, offset}, to, 0, args.count,
                                            blocksize, args.count > 0, &args.packed, &args.scales));
   args.y = to.data;
   args.blocksize = blocksize, args.quant_type = quant_type, args.dtype = to.dtype;

@@ -15,6 +15,8 @@ struct Scales4bit {
   const float* absmax2;
   const float* map;
   const float* offset;
+  int64_t part_blocks;  // blocks of each part that has an offset; 0: there is one
+  int64_t parts;
 };
 
 struct Quantize4bit {

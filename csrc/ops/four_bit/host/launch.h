@@ -24,9 +24,20 @@ const char* bytes_of(const T* data) {
   return static_cast<const char*>(static_cast<const void*>(data));
 }
 
+// Division by multiplication, exact for numbers below 2^31 (Granlund and Montgomery): a part has 256 blocks or more.
 inline KwScales4bit scales_of(const Scales4bit& s, int32_t blocksize) {
-  return {bytes_of(s.absmax), bytes_of(s.codes),  bytes_of(s.absmax2),
-          bytes_of(s.map),    bytes_of(s.offset), log2_of(blocksize)};
+  KwScales4bit to{};
+  to.absmax = bytes_of(s.absmax), to.codes = bytes_of(s.codes), to.absmax2 = bytes_of(s.absmax2);
+  to.map = bytes_of(s.map), to.offset = bytes_of(s.offset);
+  to.block_log2 = log2_of(blocksize);
+  to.parts = 1;
+  if (s.part_blocks == 0) return to;
+  int log2 = 0;
+  while (int64_t{1} << log2 < s.part_blocks) ++log2;
+  to.parts = static_cast<unsigned>(s.parts);
+  to.part_magic = static_cast<unsigned>(((int64_t{1} << (31 + log2)) + s.part_blocks - 1) / s.part_blocks);
+  to.part_shift = log2 - 1;
+  return to;
 }
 
 }  // namespace kw

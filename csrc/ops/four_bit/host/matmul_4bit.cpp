@@ -52,6 +52,7 @@ kw_status run_gemv(const Context& context, void* stream, const Matmul4bit& a) {
   p.last_block = static_cast<unsigned>(a.n * (a.k / kGemvBlock) - 2);
   p.group_units = static_cast<unsigned>(plan.group);
   p.more_units = static_cast<unsigned>(plan.units % plan.grid);
+  p.part_shift = p.scales.part_shift + p.scales.block_log2 - log2_of(kGemvBlock);
   Launch how{static_cast<uint32_t>(plan.grid), kGemvThreads};
   how.shared = static_cast<uint32_t>(plan.shared);
   how.overlap = true;
@@ -309,7 +310,7 @@ kw_status read(const char* name, const kw_tensor* y, const kw_tensor* x, const W
   KW_TRY(check_sizes(name, a->m, a->n, a->k));
   const bool used = a->m > 0 && a->n > 0;
   KW_TRY(read_flat(name, "bias", bias, from, from.dtype, a->n, used, &a->bias));
-  return read_weight(name, weight, from, a->n * a->k, blocksize, used, &a->packed, &a->scales);
+  return read_weight(name, weight, from, a->n, a->n * a->k, blocksize, used, &a->packed, &a->scales);
 }
 
 }  // namespace
@@ -324,7 +325,7 @@ KW_API kw_status kw_matmul_4bit(int32_t device, void* stream, void* y, int64_t y
   a.y = y, a.y_stride = y_stride;
   a.x = x, a.x_stride = x_stride;
   a.packed = packed;
-  a.scales = {absmax, codes, absmax2, map, offset};
+  a.scales = {absmax, codes, absmax2, map, offset, 0, 0};
   a.bias = bias, a.workspace = workspace;
   a.m = m, a.n = n, a.k = k;
   a.blocksize = blocksize, a.quant_type = quant_type, a.dtype = dtype;

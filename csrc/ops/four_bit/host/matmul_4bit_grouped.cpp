@@ -173,7 +173,7 @@ kw_status read(const char* name, const kw_tensor* y, const kw_tensor* x, const W
   if (each > 0 && a->experts > kMaxElements / each)
     return fail(KW_ERROR_INVALID_ARGUMENT, "%s: ends has %lld elements; no memory holds so many weights", name,
                 (long long)a->experts);
-  return read_weight(name, weight, from, a->experts * each, blocksize, used && a->experts > 0, &all.packed,
+  return read_weight(name, weight, from, 1, a->experts * each, blocksize, used && a->experts > 0, &all.packed,
                      &all.scales);
 }
 
@@ -190,7 +190,7 @@ KW_API kw_status kw_matmul_4bit_grouped(int32_t device, void* stream, void* y, i
   a.all.y = y, a.all.y_stride = y_stride;
   a.all.x = x, a.all.x_stride = x_stride;
   a.all.packed = packed;
-  a.all.scales = {absmax, codes, absmax2, map, offset};
+  a.all.scales = {absmax, codes, absmax2, map, offset, 0, 0};
   a.all.workspace = workspace, a.workspace_bytes = workspace_bytes;
   a.all.m = m, a.all.n = n, a.all.k = k;
   a.all.blocksize = blocksize, a.all.quant_type = quant_type, a.all.dtype = dtype;

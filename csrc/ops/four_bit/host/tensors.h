@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/tensor.h"
+#include "ops/four_bit/geometry.h"
 #include "ops/four_bit/host/checks.h"
 
 namespace kw {
@@ -25,9 +26,26 @@ kw_status read_flat(const char* function, const char* name, const kw_tensor* fro
   return KW_OK;
 }
 
+// One offset, or one for each part of the weight.
+inline kw_status read_offset(const char* function, const kw_tensor* from, const kw_tensor& other, int64_t rows,
+                             int64_t blocks, bool used, Scales4bit* scales) {
+  kw_tensor found;
+  int64_t parts = 0;
+  if (from == nullptr) return KW_OK;
+  KW_TRY(read_tensor(function, "offset", from, &found));
+  KW_TRY(count_of(function, "offset", found, used, &parts));
+  const bool fits = parts > 1 && parts <= int64_t{kMostParts} && rows % parts == 0 &&
+                    blocks % (parts * kScalesABlock) == 0 && blocks >> 31 == 0;
+  KW_TRY(check_flat(function, "offset", found, other, KW_FLOAT32, fits ? parts : 1, used));
+  scales->offset = static_cast<const float*>(found.data);
+  if (fits && blocks > 0) scales->part_blocks = blocks / parts, scales->parts = parts;
+  return KW_OK;
+}
+
 // The weight of `count` elements. What is missing is found by the checks that follow; `other` says where all must be.
-inline kw_status read_weight(const char* function, const WeightTensors& t, const kw_tensor& other, int64_t count,
-                             int32_t blocksize, bool used, const uint8_t** packed, Scales4bit* scales) {
+// `rows`: what parts of it have a whole number of; 1 where it has one.
+inline kw_status read_weight(const char* function, const WeightTensors& t, const kw_tensor& other, int64_t rows,
+                             int64_t count, int32_t blocksize, bool used, const uint8_t** packed, Scales4bit* scales) {
   KW_TRY(four_bit_checks::check_blocksize(function, blocksize));
   const int64_t blocks = (count + blocksize - 1) / blocksize;
   const int64_t outer = (blocks + kScalesABlock - 1) / kScalesABlock;
@@ -36,7 +54,7 @@ inline kw_status read_weight(const char* function, const WeightTensors& t, const
   KW_TRY(read_flat(function, "codes", t.codes, other, KW_UINT8, blocks, used, &scales->codes));
   KW_TRY(read_flat(function, "absmax2", t.absmax2, other, KW_FLOAT32, outer, used, &scales->absmax2));
   KW_TRY(read_flat(function, "map", t.map, other, KW_FLOAT32, 256, used, &scales->map));
-  return read_flat(function, "offset", t.offset, other, KW_FLOAT32, 1, used, &scales->offset);
+  return read_offset(function, t.offset, other, rows, blocks, used, scales);
 }
 
 }  // namespace four_bit_tensors

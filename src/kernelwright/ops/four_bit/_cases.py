@@ -102,9 +102,33 @@ QUANTIZE = _distinct(
         *(Case("absmax", shape, "float32") for shape in _SHAPES),
     )
 )
-DEQUANTIZE = _distinct(case for name in ("default", "nested") for case in _cases(name, _SHAPES, DTYPES, _options))
+DEQUANTIZE = _distinct(
+    (
+        *(case for name in ("default", "nested") for case in _cases(name, _SHAPES, DTYPES, _options)),
+        *(Case("nested", (384, 64), name, {"blocksize": 32, "quant_type": "nf4", "parts": 3}) for name in DTYPES),
+    )
+)
+# Of weights that were joined of several: x, the weight's rows, the block size, the parts. So many rows of x as a GPU
+# has kernels for; parts of four rows, of which a warp has several, and of many; blocks of 32, such as no gemv takes.
+_PARTS = (
+    *(((m, 4096), 20, 64, 5) for m in (1, 2, 3, 7, 13, 20, 100)),
+    ((1, 384), 768, 128, 3),
+    ((5, 128), 3840, 64, 15),
+    ((2, 640), 256, 32, 4),
+    ((40, 64), 1024, 64, 2),
+    ((3, 72), 2048, 32, 2),
+)
+_WITH_PARTS = tuple(
+    Case("nested", shape, dtype, {"n": n, "blocksize": size, "quant_type": kind, "bias": bias, "parts": parts})
+    for number, (shape, n, size, parts) in enumerate(_PARTS)
+    for dtype in DTYPES
+    for kind, bias in (("fp4" if number % 4 == 3 else "nf4", number % 2 == 0),)
+)
 MATMUL = _distinct(
-    case for name in ("default", "nested") for case in _cases(name, (*_SHAPES, *_ROWS), DTYPES, _product_options)
+    (
+        *(c for name in ("default", "nested") for c in _cases(name, (*_SHAPES, *_ROWS), DTYPES, _product_options)),
+        *_WITH_PARTS,
+    )
 )
 
 _USUAL = {"blocksize": 64, "quant_type": "nf4"}
@@ -161,7 +185,9 @@ def held(count: int, case: Case, device: Any, generator: Any) -> tuple[Any, ...]
         return packed, 0.1 + _floats((number,), device, generator)
     second = _floats((four_bit.blocks(number, four_bit.SCALES_A_BLOCK),), device, generator)
     table = four_bit.dynamic_map(device)
-    return packed, _bytes(number, device, generator), second, table, 1.5 + _floats((), device, generator)
+    parts = case.options.get("parts", 1)
+    offset = 1.5 + _floats(() if parts == 1 else (parts,), device, generator)
+    return packed, _bytes(number, device, generator), second, table, offset
 
 
 def make_quantize(case: Case, device: Any, generator: Any) -> tuple[Any, ...]:
@@ -198,7 +224,8 @@ def held_bytes(count: int, case: Case) -> int:
     number = four_bit.blocks(count, case.options["blocksize"])
     if case.overload != "nested":
         return four_bit.packed_bytes(count) + 4 * number
-    return four_bit.packed_bytes(count) + number + 4 * four_bit.blocks(number, four_bit.SCALES_A_BLOCK) + 4 * 257
+    others = four_bit.blocks(number, four_bit.SCALES_A_BLOCK) + 256 + case.options.get("parts", 1)
+    return four_bit.packed_bytes(count) + number + 4 * others
 
 
 def quantize_traffic(case: Case) -> int:

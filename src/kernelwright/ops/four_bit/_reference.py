@@ -83,6 +83,8 @@ def plain_scales(scales: Sequence[Tensor]) -> Tensor:
         return scales[0].reshape(-1).float()
     codes, absmax2, table, offset = (t.reshape(-1) for t in scales)
     each = absmax2.float().repeat_interleave(four_bit.SCALES_A_BLOCK)[: codes.numel()]
+    if offset.numel() > 1:  # of parts
+        offset = offset.repeat_interleave(codes.numel() // offset.numel())
     return table.float()[codes.long()] * each + offset.float()
 
 

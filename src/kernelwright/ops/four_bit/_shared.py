@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 BLOCKSIZES = tuple(32 << i for i in range(8))
 SCALES_A_BLOCK = 256  # of the second quantization
+MOST_PARTS = 63  # of a weight, each with an offset
 FLOATS = ("float32", "float16", "bfloat16", "float64")
 
 # By code: the quantiles of a normal distribution, and a sign, two bits of exponent, one of mantissa.
@@ -46,7 +47,10 @@ CODE_OF_0 = {"nf4": 7, "fp4": 0}
 
 
 class QuantizedAbsmax(NamedTuple):
-    """Scales that are quantized themselves: scale of block b = map[codes[b]] * absmax2[b // 256] + offset."""
+    """Scales that are quantized themselves: scale of block b = map[codes[b]] * absmax2[b // 256] + offset.
+
+    A weight that was joined of several has an offset for each of its equal parts.
+    """
 
     codes: Tensor
     absmax2: Tensor
@@ -122,8 +126,12 @@ def check_weight(
     blocksize: int,
     quant_type: str,
     like: Tensor,
+    rows: Any = 0,
 ) -> None:
-    """The packed tensor and its scales: absmax alone, or the four of QuantizedAbsmax."""
+    """The packed tensor and its scales: absmax alone, or the four of QuantizedAbsmax.
+
+    `rows`: what parts that have an offset each have a whole number of; 1 where there is one offset.
+    """
     check_blocksize(op, blocksize)
     check_quant_type(op, quant_type)
     count = elements(shape)
@@ -147,7 +155,14 @@ def check_weight(
     check_held(op, "codes", codes, "uint8", number, each, like)
     check_held(op, "absmax2", absmax2, "float32", second, each_second, like)
     check_held(op, "map", table, "float32", 256, lambda: "a value for each code of a scale", like)
-    check_held(op, "offset", offset, "float32", 1, lambda: "what was taken from all scales", like)
+    parts = offset.numel() if may_have_parts(offset.numel(), number, rows) else 1
+    check_held(op, "offset", offset, "float32", parts, lambda: "what was taken from all scales", like)
+
+
+def may_have_parts(parts: int, number: Any, rows: Any) -> bool:
+    """Whether a weight of so many blocks and rows may have so many offsets, each for an equal part of it."""
+    fits = 1 < parts <= MOST_PARTS and number < 2**31
+    return fits and rows % parts == 0 and number % (parts * SCALES_A_BLOCK) == 0
 
 
 def split_scales(op: str, absmax: Any) -> tuple[Any, ...]:

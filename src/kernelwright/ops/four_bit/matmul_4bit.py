@@ -90,7 +90,7 @@ def _check(
     require_dtype(_NAME, "x", x, four_bit.dtypes(four_bit.FLOATS))
     if n < 0:
         raise InvalidArgument(f"{_NAME}: n is {n}, but must not be negative")
-    four_bit.check_weight(_NAME, packed, scales, (n, x.shape[-1]), blocksize, quant_type, x)
+    four_bit.check_weight(_NAME, packed, scales, (n, x.shape[-1]), blocksize, quant_type, x, n)
     if bias is not None:
         dtype = str(x.dtype).partition(".")[2]
         four_bit.check_held(_NAME, "bias", bias, dtype, n, lambda: "one for each row of the weight", x)

@@ -74,7 +74,7 @@ def _check(
     require_dtype(_NAME, "x", x, four_bit.dtypes(four_bit.FLOATS))
     four_bit.check_held(_NAME, "ends", ends, "int32", ends.numel(), lambda: "", x)
     experts, each = ends.numel(), four_bit.elements(shape)
-    four_bit.check_weight(_NAME, packed, scales, (experts, *shape), blocksize, quant_type, x)
+    four_bit.check_weight(_NAME, packed, scales, (experts, *shape), blocksize, quant_type, x, 1)
     block = blocksize if len(scales) == 1 else blocksize * four_bit.SCALES_A_BLOCK
     if experts > 1 and each % block:
         raise Unsupported(
