@@ -29,6 +29,12 @@ EXPECTED = {
 PRODUCT = "kernelwright::matmul_4bit"
 OF_ONE = ("llama", "qwen2")
 """Without a bias and with: what else is asked of them does not depend on the family."""
+DOUBLE = {"bnb_4bit_use_double_quant": True}
+WIDE = {"hidden_size": 256, "intermediate_size": 512}
+"""Whole blocks of 256 scales in each layer: what quantized scales ask for."""
+WAYS = pytest.mark.parametrize(
+    ("family", "double"), [*((family, False) for family in OF_ONE), *((family, True) for family in OF_ONE)]
+)
 
 
 @pytest.fixture
@@ -40,24 +46,25 @@ def optimize(transformers):
 
 @pytest.fixture
 def make(transformers, quantizer, load, seed, tmp_path):
-    """A function of a family: its model with plain NF4 scales, or another quantization, or None."""
+    """A function of a family: its model with plain NF4 scales, or another quantization, or None. wide: see WIDE."""
 
     def make(family, **changes):
         options = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_compute_dtype": torch.bfloat16}
         quantizer.enable()
-        path = tmp_path / family
+        wide = WIDE if changes.pop("wide", changes.get("bnb_4bit_use_double_quant")) else {}
+        path = tmp_path / f"{family}{len(wide)}"
         if not path.exists():
-            model = saved_with_biases(transformers, family, path)
-            del model
+            saved_with_biases(transformers, family, path, wide)
         config = transformers.BitsAndBytesConfig(**options | changes) if changes.get("load_in_4bit", True) else None
         return load(path, **({"quantization_config": config} if config else {}))
 
     return make
 
 
-def saved_with_biases(transformers, family, path):
+def saved_with_biases(transformers, family, path, sizes):
     """Biases are 0 in a new model."""
-    model = transformers.AutoModelForCausalLM.from_pretrained(saved(transformers, family, path), dtype=torch.bfloat16)
+    path = saved(transformers, family, path, **sizes)
+    model = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.bfloat16)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name.endswith("bias"):
@@ -89,11 +96,18 @@ def bytes_held(model):
     for module in model.modules():
         state, joined = getattr(module, "quant_state", None), getattr(module, "joined", None)
         tensors = [*module.parameters(recurse=False), *([state.absmax] if state else [])]
+        tensors += [state.state2.absmax, state.state2.code] if state and state.nested else []
         tensors += [joined.weight[0], *joined.weight[1], joined.bias] if joined and joined.weight else []
         for tensor in filter(lambda one: one is not None, tensors):
             memory = tensor.untyped_storage()
             found[memory.data_ptr()] = memory.nbytes()
     return sum(found.values())
+
+
+def offsets_held(model):
+    """Of scales that are quantized too: what a product of several layers has beside what each layer has."""
+    found = {id(module.joined): module.joined for module in model.modules() if getattr(module, "joined", None)}
+    return sum(joined.weight[1][3].nbytes for joined in found.values() if len(joined.weight[1]) > 1)
 
 
 def apart(y, plain, family):
@@ -132,9 +146,11 @@ def parted(model):
     return model
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_same_bits_from_fewer_products(family, make, optimize, ids):
-    model = make(family)
+@pytest.mark.parametrize(
+    ("family", "double"), [*((name, False) for name in FAMILIES), *((name, True) for name in (*OF_ONE, "gemma2"))]
+)
+def test_the_same_bits_from_fewer_products(family, double, make, optimize, ids):
+    model = make(family, **DOUBLE if double else {})
     plain, before, held = logits(model, ids), state(model), bytes_held(model)
     products = called(model, ids)[PRODUCT]
     found = optimize(model)
@@ -147,7 +163,8 @@ def test_the_same_bits_from_fewer_products(family, make, optimize, ids):
     here = logits(model, ids)
     assert apart(here, plain, family) <= ROUNDING
     same(model, before)
-    assert bytes_held(model) == held
+    assert (offsets_held(model) > 0) == double
+    assert bytes_held(model) == held + offsets_held(model)
     one_by_one = logits(parted(model), ids)
     assert called(model, ids)[PRODUCT] == products
     # Another number of rows may be divided among a GPU's blocks in another way.
@@ -171,9 +188,10 @@ def test_dense_weights_stay_where_they_are(family, make, optimize, ids):
     assert [parameter.data_ptr() for parameter in model.parameters()] == places
 
 
-@pytest.mark.parametrize("family", OF_ONE)
-def test_saved_and_loaded(family, make, optimize, load, transformers, ids, tmp_path, device):
-    model = make(family)
+@WAYS
+def test_saved_and_loaded(family, double, make, optimize, load, transformers, ids, tmp_path, device):
+    changes = DOUBLE if double else {}
+    model = make(family, **changes)
     sizes = []
     for name in ("apart", "together"):
         model.save_pretrained(tmp_path / name)
@@ -188,7 +206,7 @@ def test_saved_and_loaded(family, make, optimize, load, transformers, ids, tmp_p
     loaded = torch.load(tmp_path / "together.pt", map_location=device)
     same(model, loaded)
     here = logits(model, ids)
-    fresh = make(family)
+    fresh = make(family, **changes)
     optimize(fresh)
     fresh.load_state_dict(loaded)
     for one in (again, fresh):
@@ -197,12 +215,13 @@ def test_saved_and_loaded(family, make, optimize, load, transformers, ids, tmp_p
         assert called(one, ids)[PRODUCT] == 8
 
 
-def test_what_changes_a_weight_is_seen(make, optimize, ids):
+@pytest.mark.parametrize("changes", [{}, DOUBLE], ids=["plain", "double"])
+def test_what_changes_a_weight_is_seen(changes, make, optimize, ids):
     """Loaded, moved by hand, another parameter: the layers are products of their own, of what they are now."""
-    model = make("llama")
+    model = make("llama", **changes)
     optimize(model)
     layers = model.model.layers[0].self_attn
-    other = make("llama").model.layers[1].self_attn.k_proj
+    other = make("llama", **changes).model.layers[1].self_attn.k_proj
     expected = copy.deepcopy(model)
     parted(expected).model.layers[0].self_attn.k_proj.load_state_dict(other.state_dict())
     wanted = logits(expected, ids)
@@ -221,9 +240,9 @@ def test_what_changes_a_weight_is_seen(make, optimize, ids):
     assert torch.equal(logits(model, ids), logits(expected, ids))
 
 
-@pytest.mark.parametrize("family", OF_ONE)
-def test_a_copy_has_a_memory_of_its_own_and_a_moved_model_is_let_go(family, make, optimize, ids):
-    model = make(family)
+@WAYS
+def test_a_copy_has_a_memory_of_its_own_and_a_moved_model_is_let_go(family, double, make, optimize, ids):
+    model = make(family, **DOUBLE if double else {})
     optimize(model)
     here, held = logits(model, ids), bytes_held(model)
     for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):  # noqa: S301 - made here
@@ -279,17 +298,32 @@ def test_gradients_pass_with_checkpointing(family, make, optimize, ids):
         assert far(here, expected) <= 2 * ROUNDING
 
 
-def test_doubly_quantized_scales_stay_apart(make, optimize, ids):
-    model = make("llama", bnb_4bit_use_double_quant=True)
+def test_doubly_quantized_scales_that_end_within_a_block_stay_apart(make, optimize, ids):
+    """k of 64 rows of 128 has 128 scales."""
+    model = make("llama", **DOUBLE, wide=False)
     products = called(model, ids)[PRODUCT]
     found = optimize(model)
-    assert not found.merged
-    assert len(found.replaced["gated MLP"]) == 2
-    assert not of_attention(found)
-    assert list(found.apart) == [f"model.layers.{layer}.{name}" for layer in (0, 1) for name in ("self_attn", "mlp")]
-    assert "2 with q, k and v apart: the scales are quantized too" in str(found)
-    assert "2 with gate and up apart: the scales are quantized too" in str(found)
-    assert called(model, ids)[PRODUCT] == products
+    assert found.merged == [f"model.layers.{layer}.mlp" for layer in (0, 1)]
+    assert list(found.apart) == [f"model.layers.{layer}.self_attn" for layer in (0, 1)]
+    assert "2 with q, k and v apart: the scales are quantized too, and a layer's do not end with a block of 256" in str(
+        found
+    )
+    assert called(model, ids)[PRODUCT] == products - 2
+
+
+def test_doubly_quantized_scales_of_other_values_and_of_too_many_parts(make, optimize):
+    model = make("llama", **DOUBLE)
+    first, second = (layer.self_attn for layer in model.model.layers)
+    first.k_proj.weight.quant_state.state2.code = first.k_proj.weight.quant_state.state2.code.flip(0)
+    from kernelwright import nn
+
+    for layer, name, rows in ((second, "q_proj", 256), (second, "k_proj", 64 * 65), (second, "v_proj", 64)):
+        made = nn.LinearNF4(256, rows, bias=False, compute_dtype=torch.bfloat16, device="cpu")
+        setattr(layer, name, made.to(model.device))
+    found = optimize(model)
+    assert len(found.merged) == 2  # the MLPs
+    assert "by other values in each layer" in found.apart["model.layers.0.self_attn"]
+    assert "the layers' rows have 70 equal parts, of which 63 may be" in found.apart["model.layers.1.self_attn"]
 
 
 def test_a_hook_is_called_and_a_mixture_of_kinds_and_shards_are_left(make, optimize, ids):
@@ -319,12 +353,15 @@ def test_a_compiled_model_sees_what_is_loaded(make, optimize, ids):
     assert far(logits(compiled, ids), logits(model, ids)) <= ROUNDING
 
 
-@pytest.mark.parametrize("family", ["llama", "qwen2", "gemma2", "mistral", "phi3", "mixtral"])
-def test_compiled_it_is_one_graph_of_as_few_products(family, make, optimize, ids):
+@pytest.mark.parametrize(
+    ("family", "double"),
+    [*((name, False) for name in ("llama", "qwen2", "gemma2", "mistral", "phi3", "mixtral")), ("llama", True)],
+)
+def test_compiled_it_is_one_graph_of_as_few_products(family, double, make, optimize, ids):
     from torch._dynamo.testing import CompileCounterWithBackend
 
     torch.set_default_device(None)
-    model = make(family)
+    model = make(family, **DOUBLE if double else {})
     optimize(model)
     plain, products = logits(model, ids), called(model, ids)[PRODUCT]
     counter = CompileCounterWithBackend("aot_eager")
@@ -337,11 +374,13 @@ def test_compiled_it_is_one_graph_of_as_few_products(family, make, optimize, ids
     graph = counter.graphs[0].graph
     assert sum("kernelwright.matmul_4bit." in str(node.target) for node in graph.nodes) == products
     places = [node.meta["tensor_dict"] for node in graph.nodes if node.op == "placeholder" and "joined" in node.name]
-    assert len(places) == 2 * sum(EXPECTED[family]) + 2 * (family == "qwen2")  # codes and scales, biases of q, k and v
+    # Codes and scales, and biases of q, k and v.
+    assert len(places) == (5 if double else 2) * sum(EXPECTED[family]) + 2 * (family == "qwen2")
     assert all(place["_dynamo_static_input_type"] == "unguarded" for place in places)  # CUDA graphs copy nothing
 
 
-def test_generated_token_by_token(make, optimize, ids):
-    model = make("gemma2")
+@pytest.mark.parametrize("changes", [{}, DOUBLE], ids=["plain", "double"])
+def test_generated_token_by_token(changes, make, optimize, ids):
+    model = make("gemma2", **changes)
     optimize(model)
     generates(model, ids)

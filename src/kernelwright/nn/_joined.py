@@ -3,11 +3,14 @@
 
 A weight of whole blocks has its codes and its scales in the order of its rows. So the codes of several layers, one
 behind the other, are those of one larger weight, and each layer's parameter can be a view of its rows. Quantized scales
-do not add up like this: each layer's are told from a mean of its own, and the operator takes one.
+are told from each layer's own mean. The operators take a mean for each of several equal parts of a weight, and layers
+are made of parts of as many rows as divide all of theirs. So no scale is another one than before, and no bit of memory
+is taken; as float32 the scales would be the same too, and an eighth more of the weight's bytes.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,6 +19,7 @@ from kernelwright.nn import _frozen_linear
 from kernelwright.nn._four_bit import as_bytes, in_float32
 from kernelwright.nn.linear_4bit import Linear4bit, LinearFP4, LinearNF4
 from kernelwright.nn.params_4bit import Params4bit
+from kernelwright.ops.four_bit import _shared as four_bit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,12 +35,12 @@ _VECTOR = 16  # bytes: where the kernels' loads begin
 class Joined:
     """What the layers have together. Each has it as `joined`, and drops it when its weight becomes another."""
 
-    def __init__(self, layers: Sequence[Any], codes: Tensor, absmax: Tensor, bias: Tensor | None) -> None:
+    def __init__(self, layers: Sequence[Any], codes: Tensor, scales: tuple[Tensor, ...], bias: Tensor | None) -> None:
         state = layers[0].weight.quant_state
         self.sizes = [layer.out_features for layer in layers]
         self.starts = _starts([layer.weight.nbytes for layer in layers])
         self.compute, self.bias = layers[0].compute_dtype, bias
-        self.weight: Any = codes, (absmax,), (sum(self.sizes), layers[0].in_features), state.blocksize, state.quant_type
+        self.weight: Any = codes, scales, (sum(self.sizes), layers[0].in_features), state.blocksize, state.quant_type
 
     def drop(self) -> None:
         """Lets go of the memory; the layers are products of their own again."""
@@ -124,10 +128,10 @@ def why_not(layers: Sequence[Any]) -> str | None:
         "another library hooks into its layers": hooked,
         "its weights are sharded over processes, or of another class": _is_sharded,
         "its weights are not quantized yet": lambda layer: layer.weight.quant_state is None or layer.weight.is_meta,
-        "the scales are quantized too, each layer's by a mean of its own, and a product takes one": lambda layer: (
-            layer.weight.quant_state.nested
-        ),
         "a layer's weight does not end with a block": _ends_within_a_block,
+        f"the scales are quantized too, and a layer's do not end with a block of {four_bit.SCALES_A_BLOCK}": (
+            _ends_within_a_block_of_scales
+        ),
         "it has a bias, which is of the input's type in each call": lambda layer: (
             layer.bias is not None and layer.compute_dtype is None
         ),
@@ -135,8 +139,25 @@ def why_not(layers: Sequence[Any]) -> str | None:
     for reason, applies in reasons.items():
         if any(applies(layer) for layer in layers):
             return reason
-    alike = len({_settings(layer) for layer in layers}) == 1
-    return None if alike else "its layers differ in type, block size, width, device or bias"
+    if len({_settings(layer) for layer in layers}) > 1:
+        return "its layers differ in type, block size, width, device or bias"
+    return _why_no_parts(layers) if layers[0].weight.quant_state.nested else None
+
+
+def _why_no_parts(layers: Sequence[Any]) -> str | None:
+    """Why layers with quantized scales are no equal parts of one weight, each with a mean."""
+    parts, most = sum(_parts(layers)), four_bit.MOST_PARTS
+    if parts > most:
+        return f"the scales are quantized too, and the layers' rows have {parts} equal parts, of which {most} may be"
+    maps = [layer.weight.quant_state.state2.code for layer in layers]
+    alike = all(torch.equal(maps[0], one) for one in maps)
+    return None if alike else "the scales are quantized too, by other values in each layer"
+
+
+def _parts(layers: Sequence[Any]) -> list[int]:
+    """How many parts each layer is of those that have as many rows as divide all layers' rows."""
+    rows = math.gcd(*[layer.out_features for layer in layers])
+    return [layer.out_features // rows for layer in layers]
 
 
 def _is_sharded(layer: Any) -> bool:
@@ -149,10 +170,18 @@ def _ends_within_a_block(layer: Any) -> bool:
     return bool(state.shape.numel() % state.blocksize or any(size % _VECTOR for size in sizes))
 
 
+def _ends_within_a_block_of_scales(layer: Any) -> bool:
+    """Or the blocks are of another size, which the operators do not know."""
+    state = layer.weight.quant_state
+    if not state.nested:
+        return False
+    return bool(state.state2.blocksize != four_bit.SCALES_A_BLOCK or state.absmax.numel() % four_bit.SCALES_A_BLOCK)
+
+
 def _settings(layer: Any) -> tuple[Any, ...]:
     weight, state = layer.weight, layer.weight.quant_state
     settings = weight.dtype, weight.device, layer.in_features, layer.compute_dtype, layer.bias is None
-    return (*settings, state.blocksize, state.quant_type, weight.is_inference())
+    return (*settings, state.blocksize, state.quant_type, state.nested, weight.is_inference())
 
 
 def join(layers: Sequence[Any]) -> str | None:
@@ -161,19 +190,37 @@ def join(layers: Sequence[Any]) -> str | None:
     with torch.no_grad(), _as_it_is():
         if reason is not None or together(layers):
             return reason
-        states = [layer.weight.quant_state for layer in layers]
+        scales = _scales_together(layers)
         codes = _together([layer.weight for layer in layers])
-        absmax = torch.cat([in_float32(state.absmax).reshape(-1) for state in states])
         bias = layers[0].bias
         if bias is not None:
             for layer in layers:  # for good, as its first call would do
                 layer.bias.data = layer.bias.data.to(layer.compute_dtype)
             bias = _together([layer.bias for layer in layers])
-        joined = Joined(layers, as_bytes(codes).view(-1, 1), absmax, bias)
-    parts = absmax.split([state.absmax.numel() for state in states])
-    for layer, state, scales in zip(layers, states, parts, strict=True):
-        state.absmax, layer.joined = scales, joined
+        joined = Joined(layers, as_bytes(codes).view(-1, 1), scales, bias)
+    for layer in layers:
+        layer.joined = joined
     return None
+
+
+def _scales_together(layers: Sequence[Any]) -> tuple[Tensor, ...]:
+    """As the operators' overloads take them; each layer's state has its part of them from now on."""
+    states = [layer.weight.quant_state for layer in layers]
+    absmax = _one_behind_the_other(states)
+    if not states[0].nested:
+        return (absmax,)
+    offset = torch.cat(
+        [in_float32(state.offset).reshape(1).expand(count) for state, count in zip(states, _parts(layers), strict=True)]
+    )
+    seconds = [state.state2 for state in states]
+    return absmax, _one_behind_the_other(seconds), in_float32(seconds[0].code), offset
+
+
+def _one_behind_the_other(states: Sequence[Any]) -> Tensor:
+    absmax = torch.cat([in_float32(state.absmax).reshape(-1) for state in states])
+    for state, part in zip(states, absmax.split([state.absmax.numel() for state in states]), strict=True):
+        state.absmax = part
+    return absmax
 
 
 def _together(parameters: Sequence[Tensor]) -> Tensor:
@@ -195,7 +242,8 @@ def part(layers: Sequence[Any]) -> None:
             if layer.bias is not None:
                 layer.bias.data = layer.bias.data.clone()
         state = layer.weight.quant_state
-        if state is not None:
-            state.absmax = state.absmax.clone()
+        for one in (state, getattr(state, "state2", None)):
+            if one is not None:
+                one.absmax = one.absmax.clone()
         joined.drop()
         layer.joined = None
