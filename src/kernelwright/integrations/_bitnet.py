@@ -1,68 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""transformers' BitNet layers, once they have their weights, become kernelwright's."""
+"""The quantizer of BitNet's models. What is needed to load one is imported then: it takes longer than all else."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import torch
-from transformers.core_model_loading import ConversionOps
-from transformers.integrations.bitnet import AutoBitLinear, BitNetDeserialize
-from transformers.integrations.bitnet import BitLinear as Stored
 from transformers.quantizers.quantizer_bitnet import BitNetHfQuantizer
 
 from kernelwright.integrations._transformers_quantizer import Quantizer, with_own
-from kernelwright.nn.bit_linear import BitLinear
-from kernelwright.nn.ternary_formats import unpack_transformers
-
-
-class _Deserialize(BitNetDeserialize):
-    """What it unpacked is packed again by our layers, in their state dicts."""
-
-    @property
-    def reverse_op(self) -> ConversionOps:
-        return _AsItIs()
-
-
-class _AsItIs(ConversionOps):
-    def convert(self, input_dict: dict[str, Any], **_: Any) -> dict[str, Any]:
-        return input_dict
-
-
-def _settings(old: Any) -> dict[str, Any]:
-    norm = old.rms_norm
-    return {} if norm is None else {"rms_norm_eps": norm.variance_epsilon}
-
-
-def _made(old: Any) -> BitLinear | None:
-    sizes = old.in_features, old.out_features
-    if isinstance(old, Stored):
-        made = BitLinear(*sizes, packed=True, device="meta", **_settings(old))
-        made.packed = unpack_transformers(old.weight, old.out_features)
-        made.weight_scale, made.bias = old.weight_scale, _frozen(old.bias)
-    elif old.online_quant:
-        made = BitLinear(*sizes, device="meta", **_settings(old))
-        made.weight, made.bias = old.weight, old.bias
-    else:
-        weight = old.weight.detach()
-        if not bool(((weight == -1) | (weight == 0) | (weight == 1)).all()):
-            return None  # it is computed with as it is
-        made = BitLinear.from_values(weight, old.weight_scale, old.bias, divides=False, **_settings(old))
-    if old.rms_norm is not None and made.rms_norm is not None:
-        made.rms_norm.weight = old.rms_norm.weight
-    return made.train(old.training)
-
-
-def _frozen(bias: Any) -> Any:
-    return None if bias is None else torch.nn.Parameter(bias, requires_grad=False)
-
-
-def replace(model: Any) -> Any:
-    """Puts kernelwright's layers in the place of those of transformers."""
-    for name, old in list(model.named_modules()):
-        if isinstance(old, (Stored, AutoBitLinear)) and (made := _made(old)) is not None:
-            model.set_submodule(name, made)
-    return model
 
 
 class BitNetQuantizer(BitNetHfQuantizer):
@@ -71,14 +16,20 @@ class BitNetQuantizer(BitNetHfQuantizer):
     is_compileable = Quantizer.is_compileable  # the layers are one graph, as those in 4 bits
 
     def get_load_operations(self) -> dict[str, Any]:
+        from kernelwright.integrations._bitnet_layers import Deserialize
+
         found: dict[str, Any] = super().get_load_operations()
-        return dict.fromkeys(found, _Deserialize)
+        return dict.fromkeys(found, Deserialize)
 
     def get_weight_conversions(self) -> list[Any]:
         """Early versions of 5 ask for these instead."""
-        return with_own(super().get_weight_conversions(), BitNetDeserialize, _Deserialize(self))
+        from kernelwright.integrations._bitnet_layers import Deserialize
+
+        return with_own(super().get_weight_conversions(), "BitNetDeserialize", Deserialize(self))
 
     def _process_model_after_weight_loading(self, model: Any, **kwargs: Any) -> Any:
+        from kernelwright.integrations._bitnet_layers import replace
+
         found = super()._process_model_after_weight_loading(model, **kwargs)
         replace(model)
         return found

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers.core_model_loading import ConversionOps
-from transformers.integrations.bitsandbytes import Bnb4bitDeserialize
 from transformers.pytorch_utils import Conv1D
 from transformers.quantizers.quantizer_bnb_4bit import Bnb4BitHfQuantizer
 from transformers.quantizers.quantizers_utils import get_module_from_name, should_convert_module
@@ -120,7 +119,7 @@ class Quantizer(Bnb4BitHfQuantizer):
 
     def get_weight_conversions(self) -> list[Any]:
         """As transformers has them; early versions of 5 do not ask for the operation below but name their own."""
-        return with_own(super().get_weight_conversions(), Bnb4bitDeserialize, _Deserialize(self))
+        return with_own(super().get_weight_conversions(), "Bnb4bitDeserialize", _Deserialize(self))
 
     def update_weight_conversions(self, weight_conversions: Any, *model: Any) -> list[Any]:
         """Earlier releases of 5 do not hand over the model."""
@@ -131,10 +130,14 @@ class Quantizer(Bnb4BitHfQuantizer):
         return {"deserialize": _Deserialize}
 
 
-def with_own(converters: list[Any], theirs: type[ConversionOps], own: ConversionOps) -> list[Any]:
-    """transformers' converters with an operation of ours in the place of one that calls bitsandbytes."""
+def with_own(converters: list[Any], theirs: str, own: ConversionOps) -> list[Any]:
+    """transformers' converters with an operation of ours in the place of one that calls bitsandbytes.
+
+    That one is told by its name: to import its class is to import bitsandbytes, where it is installed, or torch's
+    compiler, either of which takes longer than kernelwright does.
+    """
     for converter in converters:
-        converter.operations = [own if isinstance(one, theirs) else one for one in converter.operations]
+        converter.operations = [own if type(one).__name__ == theirs else one for one in converter.operations]
     return converters
 
 

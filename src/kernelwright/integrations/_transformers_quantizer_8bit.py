@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from transformers.core_model_loading import ConversionOps
-from transformers.integrations.bitsandbytes import Bnb8bitDeserialize
 from transformers.pytorch_utils import Conv1D
 from transformers.quantizers.quantizer_bnb_8bit import Bnb8BitHfQuantizer
 from transformers.quantizers.quantizers_utils import get_module_from_name
@@ -69,7 +68,7 @@ class Quantizer8bit(Bnb8BitHfQuantizer):
 
     def get_weight_conversions(self) -> list[Any]:
         """Early versions of 5 do not ask for the operation below but name their own."""
-        return with_own(super().get_weight_conversions(), Bnb8bitDeserialize, _Deserialize(self))
+        return with_own(super().get_weight_conversions(), "Bnb8bitDeserialize", _Deserialize(self))
 
     def get_load_operations(self) -> dict[str, type[ConversionOps]]:
         return {"deserialize": _Deserialize}
