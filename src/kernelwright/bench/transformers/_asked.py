@@ -53,6 +53,7 @@ class Work:
     rank: int = 16
 
 
+BRIEF = Work(repeats=3)
 QUICK = Work(prompt=8, tokens=3, batches=(1, 2), prefill=(16, 32), train=((2, 16), (1, 8)), runs=1, repeats=2, rank=4)
 
 
@@ -66,6 +67,8 @@ class Asked:
     steps: tuple[str, ...]
     threads: int = 0
     double: bool = True
+    counts: bool = True
+    """Whether operators are counted."""
     work: Work = field(default_factory=Work)
     started: float = 0.0
 

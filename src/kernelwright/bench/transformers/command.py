@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 from kernelwright import _environment
 from kernelwright._files import version
 from kernelwright.bench._shapes import SHAPES, Shape
-from kernelwright.bench.transformers import _plot, _report
-from kernelwright.bench.transformers._asked import NEEDS, ON_A_GPU, QUICK, STEPS, WAYS, Asked, Work, steps_of
+from kernelwright.bench.transformers import _goals, _plot, _report
+from kernelwright.bench.transformers._asked import BRIEF, NEEDS, ON_A_GPU, QUICK, STEPS, WAYS, Asked, Work, steps_of
 from kernelwright.bench.transformers._way import MARK
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     add("--plain-scales", action="store_true", help="as float32, where else they are quantized too")
     add("--threads", type=_count, default=0, metavar="N", help="on the CPU; default: torch's")
     add("--quick", action="store_true", help="few and short texts: says that it works and no more")
+    add("--goals", action="store_true", help="what is asked of each way, met or not: what that needs, and no more")
+    add("--limit", type=_count, metavar="S", help="begin no way after so many seconds, and say which were left out")
     add("--json", type=Path, metavar="FILE", help="write everything that was measured, after each step")
     add("--plot", type=Path, metavar="FILE", help="an SVG")
     options = parser.parse_args(arguments)
@@ -142,40 +144,68 @@ class _Run:
 
     def __init__(self, about: dict[str, Any], json_file: Path | None) -> None:
         self.about, self.json, self.ways = about, json_file, dict[str, dict[str, Any]]()
+        self.started = time.monotonic()
+
+    def seconds(self) -> float:
+        return time.monotonic() - self.started
 
     def keep(self, way: str, step: str, found: dict[str, Any]) -> None:
         self.ways.setdefault(way, {})[step] = found
         values = {key: value for key, value in found.items() if key != "logits"}
         print(f"{way}: {step}: " + ", ".join(f"{key} {_said(value)}" for key, value in values.items()), flush=True)
+        self.write()
+
+    def write(self, **more: Any) -> None:
         if self.json:
-            self.json.write_text(json.dumps({**self.about, "ways": self.ways}, indent=1) + "\n", encoding="utf-8")
+            found = {**self.about, "seconds": round(self.seconds()), "ways": self.ways, **more}
+            self.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def _said(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _run(options: argparse.Namespace, device: str, path: str) -> dict[str, Steps]:
-    work = QUICK if options.quick else Work()
-    run = _Run({**_about(options, device), "work": dataclasses.asdict(work)}, options.json)
-    print(f"{run.about['model']}, random weights, on {run.about['machine']}", flush=True)
+def _left_out(way: str, device: str, run: _Run, limit: int | None) -> str | None:
+    """Why a way is not measured."""
+    if way in ON_A_GPU and device != "cuda":
+        return "as it needs a GPU"
+    if missing := _missing([NEEDS[way]] if way in NEEDS else []):
+        return f"as {', '.join(missing)} is not installed"
+    return f"after {run.seconds():.0f} s" if limit and run.seconds() > limit else None
+
+
+def _steps(options: argparse.Namespace, way: str) -> tuple[str, ...]:
+    steps = steps_of(way, options.steps)
+    return tuple(step for step in steps if step in _goals.STEPS[way]) if options.goals else steps
+
+
+def _measure(options: argparse.Namespace, device: str, path: str, run: _Run, work: Work) -> None:
     for way in options.ways:
-        steps = steps_of(way, options.steps)
+        steps = _steps(options, way)
         if not steps:
             continue
-        if way in ON_A_GPU and device != "cuda":
-            print(f"{way}: left out, as it needs a GPU", flush=True)
-            continue
-        if missing := _missing([NEEDS[way]] if way in NEEDS else []):
-            print(f"{way}: left out, as {', '.join(missing)} is not installed", flush=True)
+        if (why := _left_out(way, device, run, options.limit)) is not None:
+            print(f"{way}: left out, {why}", flush=True)
             continue
         if "train" in steps and _missing(["peft"]):
             print(f"{way}: train left out, as peft is not installed", flush=True)
             steps = tuple(step for step in steps if step != "train")
-        asked = Asked(way, path, device, steps, options.threads, not options.plain_scales, work)
+        asked = Asked(
+            way, path, device, steps, options.threads, not options.plain_scales, counts=not options.goals, work=work
+        )
         for step, found in _measured(asked):
             run.keep(way, step, found)
+
+
+def _run(options: argparse.Namespace, device: str, path: str) -> dict[str, Steps]:
+    work = QUICK if options.quick else BRIEF if options.goals else Work()
+    run = _Run({**_about(options, device), "work": dataclasses.asdict(work)}, options.json)
+    print(f"{run.about['model']}, random weights, on {run.about['machine']}", flush=True)
+    _measure(options, device, path, run, work)
     print(f"\n{_report.table(run.ways)}\n\n{_report.share(run.about, run.ways)}")
+    if options.goals:
+        print(f"\n{_goals.table(work, run.ways)}\n\n{run.seconds():.0f} s")
+        run.write(goals=list(_goals.judged(work, run.ways)))
     if options.plot and run.ways:
         options.plot.write_text(_plot.svg(run.about, run.ways), encoding="utf-8")
         print(f"picture: {options.plot}")
