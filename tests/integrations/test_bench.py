@@ -50,7 +50,7 @@ def test_all_of_it_on_a_tiny_model(bnb, transformers, peft, accelerate, tmp_path
         for step in {"train-2x16", "tune-2x16"} & measured.keys():
             assert measured[step]["last_loss"] < measured[step]["loss"]
     assert abs(ways["fused"]["tune-2x16"]["loss"] - ways["bf16"]["tune-2x16"]["loss"]) < 0.02
-    # Scales that are quantized too keep products apart; what goes is between them.
+    # Products that are one, and what lies between products.
     assert ways["optimize"]["eager-1"]["operators"] < ways["quantizer"]["eager-1"]["operators"]
     assert "| tokens/s, eager, batch 1 |" in done.stdout
     drawn = ET.parse(tmp_path / "found.svg").getroot()  # noqa: S314 - our own file

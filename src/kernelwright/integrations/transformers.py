@@ -118,7 +118,7 @@ def optimize(model: Any) -> Optimized:
     equal within rounding. Llama, Qwen, Gemma, Mistral, Phi and mixtures of experts made of such modules are tested; a
     module of another family is changed if its own forward pass gives the same for random numbers, and else left. After
     `peft.get_peft_model` call it on the adapted model: layers with one plain LoRA adapter and no dropout are computed
-    as one autograd function, in the type that the layer computes in. q, k and v in 4 bits with plain scales become one
+    as one autograd function, in the type that the layer computes in. q, k and v in 4 bits become one
     product, and so do gate and up. With KERNELWRIGHT_DISABLE it changes nothing.
 
     >>> found = optimize(model)

@@ -25,7 +25,7 @@ def fuse_(model: torch.nn.Module, *, merge: bool = True) -> _replace.Replaced:
 
     merge   brings the weights of gate and up of a module together in memory, one module at a time, so that a product
             without gradients by them is one. They stay two parameters. A layer that trains is two products as before.
-            Of layers in 4 bits with plain scales also those of q, k and v of an attention module
+            Of layers in 4 bits also those of q, k and v of an attention module
 
     With KERNELWRIGHT_DISABLE it changes nothing.
 

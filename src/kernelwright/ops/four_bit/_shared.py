@@ -156,7 +156,11 @@ def check_weight(
     check_held(op, "absmax2", absmax2, "float32", second, each_second, like)
     check_held(op, "map", table, "float32", 256, lambda: "a value for each code of a scale", like)
     parts = offset.numel() if may_have_parts(offset.numel(), number, rows) else 1
-    check_held(op, "offset", offset, "float32", parts, lambda: "what was taken from all scales", like)
+    check_held(op, "offset", offset, "float32", parts, _why_one_offset, like)
+
+
+def _why_one_offset() -> str:
+    return f"what was taken from all scales, or for each of at most {MOST_PARTS} equal parts what was from its own"
 
 
 def may_have_parts(parts: int, number: Any, rows: Any) -> bool:
