@@ -100,12 +100,15 @@ class MatMul8bit(torch.autograd.Function):
 
 
 def _gradient_of_weight(grad: Tensor, x: Tensor, outliers: Any, idx: Any, state: MatmulLtState) -> Tensor:
-    """grad^T x, both factors in 8 bits by columns, in float16 as in bitsandbytes; columns with outliers in 16."""
+    """grad^T x, both factors in 8 bits by columns, in float16 as in bitsandbytes; columns with outliers in 16.
+
+    bitsandbytes adds the latter to the former, and so counts twice what is no outlier in such a column.
+    """
     _, by_columns, _, scales, _ = _int8.double_quant(x.to(torch.float16), state.threshold)
     _, of_grad, _, grad_scales, _ = _int8.double_quant(grad.to(torch.float16))
     found = _int8.scaled_mm(of_grad.t().contiguous(), by_columns.t().contiguous(), grad_scales, scales)
     if state.threshold > 0.0 and outliers is not None and outliers.numel():
-        found[:, idx] += torch.matmul(grad.t().to(outliers.dtype), outliers).to(found.dtype)
+        found[:, idx] = torch.matmul(grad.t().to(outliers.dtype), outliers).to(found.dtype)
     return found
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import pickle
 
 import pytest
@@ -195,3 +196,19 @@ def test_data_parallel():
     layers = [nn.Linear8bitLt(64, 40, has_fp16_weights=False), nn.Linear8bitLt(40, 24)]
     model, x = torch.nn.Sequential(*layers).half().to("cuda").eval(), torch.randn(6, 64, device="cuda").half()
     torch.testing.assert_close(torch.nn.DataParallel(model, [0, 1])(x), model(x), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("threshold", [0.0, 3.0])
+def test_a_weight_learns_from_columns_with_outliers(dense, seed, device, threshold):
+    """By codes of both factors, as on a GPU; a column with an outlier counts once, whatever else is in it."""
+    product = importlib.import_module("kernelwright.nn.matmul_8bit")  # `nn` has a function of that name
+    torch.manual_seed(seed)
+    weight = dense.weight.detach().to(device).half().requires_grad_()
+    x, grad = torch.randn(30, 64, device=device).clamp(-2, 2).half(), torch.randn(30, 40, device=device).half()
+    x[4, 7], x[9, 7], x[2, 50] = 6.0, -5.0, 4.0
+    state = product.MatmulLtState(threshold=threshold)
+    product.MatMul8bit.apply(x, weight, None, state).backward(grad)
+    expected = grad.double().t() @ x.double()
+    for columns in ([7, 50], [0, 1, 2, 63]):
+        far = (weight.grad.double() - expected)[:, columns].norm() / expected[:, columns].norm()
+        assert far <= 0.02
