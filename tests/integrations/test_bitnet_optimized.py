@@ -13,7 +13,7 @@ import torch
 from kernelwright.nn import BitLinear, _decoder, _joined
 from tests.integrations.answers import ROUNDING, far
 from tests.integrations.bitnet import stored
-from tests.integrations.test_joined import called, logits, same, state
+from tests.integrations.test_joined import Called, called, logits, same, state
 
 pytestmark = [
     pytest.mark.torch,
@@ -49,14 +49,15 @@ def optimize(transformers, accelerate):
 
 @pytest.fixture
 def make(transformers, optimize, seed, device, tmp_path):
-    """A function of how weights are stored: the model, evaluated, and each time the same."""
+    """A function of how weights are stored: the model, evaluated, and each time the same. wide: in float32, whatever
+    the checkpoint says."""
 
-    def make(linear_class="autobitlinear", mode="offline", *, path=None, dtype=torch.bfloat16, **changes):
+    def make(linear_class="autobitlinear", mode="offline", *, path=None, wide=False, **changes):
         folder = path or tmp_path / f"{linear_class}-{mode}-{len(changes)}"
         if not folder.exists():
             stored(transformers, folder, linear_class, mode, **changes)
-        found = transformers.BitNetForCausalLM.from_pretrained(folder, dtype=dtype, device_map={"": device})
-        return found.eval()
+        found = transformers.BitNetForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, device_map={"": device})
+        return (torch.nn.Module.float(found) if wide else found).eval()
 
     return make
 
@@ -78,7 +79,7 @@ def first(model):
 def test_fewer_calls_the_same_within_rounding(linear_class, make, optimize, ids):
     model = make(linear_class)
     plain, before = logits(model, ids), state(model)
-    exact = logits(make(linear_class, dtype=torch.float32), ids)
+    exact = logits(make(linear_class, wide=True), ids)
     assert ours(model, ids) == APART
     found = optimize(model)
     layers = [f"model.layers.{layer}" for layer in (0, 1)]
@@ -132,18 +133,25 @@ def test_generated_token_by_token(make, optimize, ids):
             assert far(model(found[:, :at]).logits[:, -1].double(), model(found).logits[:, at - 1].double()) <= ROUNDING
 
 
-def test_gradients_reach_what_is_before_it(make, optimize, ids):
-    """A norm that learns keeps its own pass, and so do its products their order."""
-    model = make(dtype=torch.float32)
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_gradients_reach_what_is_before_it(checkpointed, make, optimize, ids):
+    """A norm that learns keeps its own pass."""
+    model = make(wide=True).train()
+    if checkpointed:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
     x = model.get_input_embeddings()(ids).detach().requires_grad_()
     norms = [value for name, value in model.named_parameters() if name.endswith("norm.weight")]
-    found = []
+    found, calls = [], []
     for _ in range(2):
-        grads = torch.autograd.grad(model(inputs_embeds=x, labels=ids).loss, [x, *norms])
+        with Called() as seen:
+            grads = torch.autograd.grad(model(inputs_embeds=x, labels=ids).loss, [x, *norms])
         found.append(torch.cat([grad.double().flatten() for grad in grads]))
+        calls.append(seen.names[f"{OURS}matmul_ternary"])
         optimize(model)
     assert found[0].norm() > 0
     assert far(found[1], found[0]) <= ROUNDING
+    assert calls[0] == (28 if checkpointed else 14)  # once more in the backward pass
+    assert calls[1] < calls[0]
 
 
 def test_saved_and_loaded(make, optimize, ids, tmp_path, device):

@@ -22,7 +22,7 @@ _PAIRS = (("input_layernorm", "self_attn"), ("post_attention_layernorm", "mlp"))
 
 def is_decoder(module: Any) -> bool:
     """A layer of that form whose attention and feed-forward part are of ternary layers."""
-    parts = [getattr(module, name, None) for pair in _PAIRS for name in pair]
+    parts: list[Any] = [getattr(module, name, None) for pair in _PAIRS for name in pair]
     if not all(isinstance(part, torch.nn.Module) for part in parts):
         return False
     _, attention, _, mlp = parts
@@ -54,6 +54,9 @@ class _Behind(StandIn):
 class _Knowing(StandIn):
     """A decoder layer within one call."""
 
+    forward: Any = None
+    """transformers 5.23 asks the class for it, whether a pass is the outermost one, which is to be checkpointed."""
+
     def __init__(self, module: Any) -> None:
         super().__init__(module)
         for name, behind in _PAIRS:
@@ -73,4 +76,5 @@ def _takes_norm(module: Any) -> bool:
 
 def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
     """In place of the module's own."""
-    return type(self).forward(_Knowing(self), *args, **kwargs)
+    checkpointed = self.training and getattr(self, "gradient_checkpointing", False)
+    return type(self).forward(self if checkpointed else _Knowing(self), *args, **kwargs)
