@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 import torch
+
+from tests.integrations.bitnet import LAYERS, stored
 
 pytestmark = [
     pytest.mark.torch,
@@ -15,7 +15,6 @@ pytestmark = [
 ]
 
 WAYS = [("bitlinear", "offline"), ("autobitlinear", "offline"), ("autobitlinear", "online")]
-LAYERS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
 @pytest.fixture(autouse=True)
@@ -37,37 +36,7 @@ def way(request):
 def saved(transformers, accelerate, way, tmp_path):
     """A checkpoint as transformers keeps it: packed, or in floats to train."""
     torch.manual_seed(4)
-    linear_class, mode = way
-    config = transformers.BitNetConfig(
-        hidden_size=64, intermediate_size=160, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-        vocab_size=97, pad_token_id=0, bos_token_id=1, eos_token_id=2,
-    )  # fmt: skip
-    model = transformers.BitNetForCausalLM(config).to(torch.bfloat16)
-    state = model.state_dict()
-    if mode == "offline":
-        for name in [name for name in state if name.endswith(tuple(f"{layer}.weight" for layer in LAYERS))]:
-            single = state[name].float()
-            mean = single.abs().mean()
-            codes = ((single / mean).round().clamp(-1, 1) + 1).to(torch.uint8).view(4, -1, single.shape[1])
-            state[name] = codes[0] | codes[1] << 2 | codes[2] << 4 | codes[3] << 6
-            scale = 1 / mean if linear_class == "bitlinear" else mean
-            state[name + "_scale"] = scale.reshape(1).to(torch.bfloat16)
-    import safetensors.torch
-
-    config.save_pretrained(tmp_path / "stored")
-    path = tmp_path / "stored" / "config.json"
-    words = json.loads(path.read_text()) | {
-        "architectures": ["BitNetForCausalLM"],
-        "dtype": "bfloat16",
-        "quantization_config": {
-            "quant_method": "bitnet", "linear_class": linear_class, "quantization_mode": mode,
-            "modules_to_not_convert": ["lm_head"],
-        },
-    }  # fmt: skip
-    path.write_text(json.dumps(words))
-    kept = {name: value.contiguous().clone() for name, value in state.items()}
-    safetensors.torch.save_file(kept, tmp_path / "stored" / "model.safetensors", metadata={"format": "pt"})
-    return tmp_path / "stored"
+    return stored(transformers, tmp_path / "stored", *way)
 
 
 @pytest.fixture

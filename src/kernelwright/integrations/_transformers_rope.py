@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from kernelwright.nn import _attention as attention
-from kernelwright.nn._feed_forward import FLOATS
+from kernelwright.nn._norms import FLOATS
 from kernelwright.ops.attention.rope import rope
 
 if TYPE_CHECKING:
@@ -115,9 +115,8 @@ def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
     the turn and of what stands beside it."""
     own = type(self).forward
     turning = own if _compiling() else _forward_of(own) or own
-    return (
-        attention.run(turning, self, *args, **kwargs) if attention.is_joined(self) else turning(self, *args, **kwargs)
-    )
+    joined = attention.is_joined(self) or "norm" in kwargs
+    return attention.run(turning, self, *args, **kwargs) if joined else turning(self, *args, **kwargs)
 
 
 forward.stands_for = attention.forward  # type: ignore[attr-defined]  # whose weights come together for it too

@@ -119,7 +119,8 @@ def optimize(model: Any) -> Optimized:
     module of another family is changed if its own forward pass gives the same for random numbers, and else left. After
     `peft.get_peft_model` call it on the adapted model: layers with one plain LoRA adapter and no dropout are computed
     as one autograd function, in the type that the layer computes in. q, k and v in 4 bits become one
-    product, and so do gate and up. With KERNELWRIGHT_DISABLE it changes nothing.
+    product, and so do gate and up; of BitNet's packed layers too, and norms before them are one pass with the
+    quantization of rows. With KERNELWRIGHT_DISABLE it changes nothing.
 
     >>> found = optimize(model)
     >>> print(found)

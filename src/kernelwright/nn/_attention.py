@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kernelwright.nn import _joined
+from kernelwright.nn import _joined, _joined_ternary, _source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 NAMES = ("q_proj", "k_proj", "v_proj")
+_LAST = "attn_sub_norm", "o_proj"  # BitNet's
 _OTHER_INPUTS = {"key_value_states", "encoder_hidden_states", "key", "value"}  # where k and v are of another text
 
 
@@ -31,13 +32,13 @@ def layers_of(module: Any) -> tuple[Any, ...] | None:
 
 
 def is_attention(module: Any) -> bool:
-    """A module with those layers in 4 bits whose forward pass may be run for another self."""
+    """A module with those layers in 4 bits, or ternary, whose forward pass may be run for another self."""
     layers = layers_of(module)
     known = layers is not None and all(type(layer) in _joined.KINDS for layer in layers)
-    return known and _may_stand_for(type(module).forward)
+    return known and may_stand_for(type(module).forward)
 
 
-def _may_stand_for(forward: Any) -> bool:
+def may_stand_for(forward: Any) -> bool:
     """Whether a forward pass only asks its self: one that sets something, or calls that of its parent, does more."""
     own = inspect.unwrap(forward)
     code = getattr(own, "__code__", None)
@@ -48,28 +49,54 @@ def _may_stand_for(forward: Any) -> bool:
     return names[1:2] == ["hidden_states"] and not _OTHER_INPUTS & {*names} and asks and not code.co_freevars
 
 
-class _Part:
-    """A layer that knows what it gives for one input."""
+class StandIn:
+    """In the place of a module within one call: all that it has not itself is the module's."""
 
-    def __init__(self, layer: Any, x: Tensor, y: Tensor) -> None:
-        self._layer, self._x, self._y = layer, x, y
-
-    def __call__(self, x: Tensor) -> Any:
-        return self._y if x is self._x else self._layer(x)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._layer, name)
-
-
-class _Knowing:
-    """An attention module within one call."""
-
-    def __init__(self, module: Any, parts: tuple[_Part, ...]) -> None:
+    def __init__(self, module: Any) -> None:
         self._module = module
-        self.q_proj, self.k_proj, self.v_proj = parts
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._module, name)
+
+
+class _Part(StandIn):
+    """A layer that knows what it gives for one input."""
+
+    def __init__(self, layer: Any, x: Tensor, y: Tensor) -> None:
+        super().__init__(layer)
+        self._x, self._y = x, y
+
+    def __call__(self, x: Tensor) -> Any:
+        return self._y if x is self._x else self._module(x)
+
+
+class Later(StandIn):
+    """A norm whose work is done by what follows it."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return x
+
+
+class _Normed(StandIn):
+    """A layer that follows such a norm."""
+
+    def __init__(self, layer: Any, norm: Any) -> None:
+        super().__init__(layer)
+        self._norm = norm
+
+    def __call__(self, x: Tensor) -> Any:
+        return _joined_ternary.after(self._norm, self._module, x)
+
+
+class _Knowing(StandIn):
+    """An attention module within one call."""
+
+    def __init__(self, module: Any, parts: tuple[_Part, ...]) -> None:
+        super().__init__(module)
+        self.q_proj, self.k_proj, self.v_proj = parts
+        if module.q_proj.joined.ends_with_norm:
+            norm = module.attn_sub_norm
+            self.attn_sub_norm, self.o_proj = Later(norm), _Normed(module.o_proj, norm)
 
 
 def is_joined(module: Any) -> bool:
@@ -82,12 +109,12 @@ def forward(self: Any, hidden_states: Tensor, *args: Any, **kwargs: Any) -> Any:
     return run(type(self).forward, self, hidden_states, *args, **kwargs)
 
 
-def run(own: Callable[..., Any], self: Any, hidden_states: Tensor, *args: Any, **kwargs: Any) -> Any:
-    """A forward pass of the module with one product for q, k and v."""
+def run(own: Callable[..., Any], self: Any, hidden_states: Tensor, *args: Any, norm: Any = None, **kwargs: Any) -> Any:
+    """A forward pass of the module with one product for q, k and v. With a norm, of norm(hidden_states)."""
     layers = self.q_proj, self.k_proj, self.v_proj
-    y = _joined.product(layers, hidden_states)
+    y = _joined.product(layers, hidden_states, norm)
     if y is None:
-        return own(self, hidden_states, *args, **kwargs)
+        return own(self, hidden_states if norm is None else norm(hidden_states), *args, **kwargs)
     parts = y.split([layer.out_features for layer in layers], -1)
     knowing = _Knowing(
         self, tuple(_Part(layer, hidden_states, part) for layer, part in zip(layers, parts, strict=True))
@@ -96,7 +123,10 @@ def run(own: Callable[..., Any], self: Any, hidden_states: Tensor, *args: Any, *
 
 
 def merge(module: Any, _: bool = False) -> str | None:
-    return _joined.join(layers_of(module) or ())
+    reason = _joined.join(layers_of(module) or ())
+    if reason is None:
+        module.q_proj.joined.ends_with_norm = _source.hands_on(type(module).forward, *_LAST)
+    return reason
 
 
 def part(module: Any) -> None:

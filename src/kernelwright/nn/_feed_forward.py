@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kernelwright.nn import _joined
+from kernelwright.nn import _joined, _joined_ternary
+from kernelwright.nn._norms import FLOATS
 from kernelwright.ops.gated.swiglu import swiglu
 from kernelwright.ops.linear.gated_linear import gated_linear
 from kernelwright.ops.linear.linear import linear
+from kernelwright.ops.ternary.relu2_gated import relu2_gated
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers.models.llama.modeling_llama import LlamaMLP
     from transformers.models.phi3.modeling_phi3 import Phi3MLP
 
-FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 _compiling = torch.compiler.is_dynamo_compiling
 _ACTIVATIONS = ("act_fn", "activation_fn", "act", "activation", "intermediate_act_fn")
 _NAMES = {
@@ -167,10 +168,12 @@ def width_of(module: Any) -> int:
 
 # --- gated ---------------------------------------------------------------------------
 
+_SUB_NORM = "ffn_sub_norm"  # BitNet's, before down_proj
+
 
 def is_gated(module: Any) -> bool:
     name = activation_named(_activation(module))
-    return _children(module) == {"gate_proj", "up_proj", "down_proj"} and name is not None
+    return _children(module) - {_SUB_NORM} == {"gate_proj", "up_proj", "down_proj"} and name is not None
 
 
 def gated_width(module: Any) -> int:
@@ -199,22 +202,26 @@ def merged(gate: Any, up: Any) -> tuple[Tensor, Tensor | None] | None:
     return weight, None if gate.bias is None else torch.cat((gate.bias, up.bias))
 
 
-def gated(self: LlamaMLP, x: Tensor) -> Any:
+def gated(self: LlamaMLP, x: Tensor, *, norm: Any = None) -> Any:
+    """In place of the module's own; with a norm, of norm(x)."""
     act = _activation(self)
-    y = _joined.product((self.gate_proj, self.up_proj), x)
+    y = _joined.product((self.gate_proj, self.up_proj), x, norm)
     if y is not None:
-        return self.down_proj(_gated_by(act, y))
+        return _down(self, _gated_by_both(act, y))
+    x = x if norm is None else norm(x)
     if _compiling():
         return _own(self, x)
     name = activation_named(act)
     if name is not None and _fits(self.gate_proj, x) and _fits(self.up_proj, x):
         both = merged(self.gate_proj, self.up_proj)
         if both is not None:
-            return self.down_proj(gated_linear(x, *both, name))
-    gate, up = self.gate_proj(x), self.up_proj(x)
-    if name != "silu" or gate.dtype not in FLOATS or up.dtype is not gate.dtype:
-        return self.down_proj(act(gate) * up)
-    return self.down_proj(swiglu(gate, up))
+            return _down(self, gated_linear(x, *both, name))
+    return _down(self, _gated_by(act, self.gate_proj(x), self.up_proj(x)))
+
+
+def _down(module: Any, y: Tensor) -> Any:
+    norm = getattr(module, _SUB_NORM, None)
+    return module.down_proj(y) if norm is None else _joined_ternary.after(norm, module.down_proj, y)
 
 
 def gated_packed(self: Phi3MLP, x: Tensor) -> Any:
@@ -224,15 +231,23 @@ def gated_packed(self: Phi3MLP, x: Tensor) -> Any:
     name = activation_named(act)
     if name is not None and _fits(layer, x):
         return self.down_proj(gated_linear(x, layer.weight, layer.bias, name))
-    return self.down_proj(_gated_by(act, layer(x)))
+    return self.down_proj(_gated_by_both(act, layer(x)))
 
 
-def _gated_by(act: Any, both: Tensor) -> Any:
+def _gated_by_both(act: Any, both: Tensor) -> Any:
     """act(gate) * up of the two side by side."""
     if activation_named(act) == "silu" and both.dtype in FLOATS and not _compiling():
         return swiglu(both)
     gate, up = both.chunk(2, -1)
-    return act(gate) * up
+    return _gated_by(act, gate, up)
+
+
+def _gated_by(act: Any, gate: Tensor, up: Tensor) -> Any:
+    """act(gate) * up."""
+    function = {"silu": swiglu, "squared_relu": relu2_gated}.get(activation_named(act) or "")
+    if function is None or _compiling() or gate.dtype not in FLOATS or up.dtype is not gate.dtype:
+        return act(gate) * up
+    return function(gate, up)
 
 
 def _may_merge(module: Any) -> bool:
@@ -246,7 +261,7 @@ def _may_merge(module: Any) -> bool:
 
 def merge(module: Any, dense: bool) -> str | None:
     """Puts the weights of gate and up into one piece of memory, as the parameters that they are; else says why not.
-    Without `dense` of layers in 4 bits alone, and "" of others."""
+    Without `dense` of quantized layers alone, and "" of others."""
     if type(module.gate_proj) is not torch.nn.Linear:
         return _joined.join((module.gate_proj, module.up_proj))
     if not dense:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""4-bit layers that take the same input as one product: their weights lie together in memory, and stay parameters.
+"""Layers that take the same input as one product: their weights lie together in memory, under their names. Here 4-bit
+ones; of ternary ones see _joined_ternary.py.
 
 A weight of whole blocks has its codes and its scales in the order of its rows. So the codes of several layers, one
 behind the other, are those of one larger weight, and each layer's parameter can be a view of its rows. Quantized scales
@@ -15,8 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kernelwright.nn import _frozen_linear
+from kernelwright.nn import _frozen_linear, _joined_ternary
 from kernelwright.nn._four_bit import as_bytes, in_float32
+from kernelwright.nn._memory import Memory, first_reason, hooked, starts
+from kernelwright.nn._memory import as_it_is as _as_it_is
+from kernelwright.nn.bit_linear import BitLinear
 from kernelwright.nn.linear_4bit import Linear4bit, LinearFP4, LinearNF4
 from kernelwright.nn.params_4bit import Params4bit
 from kernelwright.ops.four_bit import _shared as four_bit
@@ -26,25 +30,22 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-KINDS = (Linear4bit, LinearNF4, LinearFP4)
+FOUR_BIT = (Linear4bit, LinearNF4, LinearFP4)
+KINDS = (*FOUR_BIT, BitLinear)
 _compiling = torch.compiler.is_dynamo_compiling
-_as_it_is = torch._C.DisableTorchFunctionSubclass  # noqa: SLF001 - it has no public name
 _VECTOR = 16  # bytes: where the kernels' loads begin
 
 
-class Joined:
-    """What the layers have together. Each has it as `joined`, and drops it when its weight becomes another."""
+class Joined(Memory):
+    """Of layers in 4 bits."""
 
     def __init__(self, layers: Sequence[Any], codes: Tensor, scales: tuple[Tensor, ...], bias: Tensor | None) -> None:
         state = layers[0].weight.quant_state
-        self.sizes = [layer.out_features for layer in layers]
-        self.starts = _starts([layer.weight.nbytes for layer in layers])
+        sizes = [layer.out_features for layer in layers]
+        shape = sum(sizes), layers[0].in_features
+        super().__init__(sizes, (codes, scales, shape, state.blocksize, state.quant_type))
+        self.starts = starts([layer.weight.nbytes for layer in layers])
         self.compute, self.bias = layers[0].compute_dtype, bias
-        self.weight: Any = codes, scales, (sum(self.sizes), layers[0].in_features), state.blocksize, state.quant_type
-
-    def drop(self) -> None:
-        """Lets go of the memory; the layers are products of their own again."""
-        self.weight = self.bias = None
 
     def holds(self, layer: Any, place: int) -> bool:
         """Whether a layer's weight and bias still lie there."""
@@ -56,48 +57,20 @@ class Joined:
         at: int = self.bias.data_ptr() + self.bias.element_size() * sum(self.sizes[:place])
         return bool(layer.bias.data_ptr() == at)
 
-    def has(self, weight: Tensor) -> bool:
-        """Whether it lies in this memory, or there is none any more."""
-        with _as_it_is():
-            return self.weight is None or (
-                weight.device == self.weight[0].device
-                and weight.untyped_storage().data_ptr() == self.weight[0].untyped_storage().data_ptr()
-            )
-
-    def product(self, x: Tensor) -> Tensor | None:
+    def product(self, x: Tensor, norm: Any = None) -> Tensor | None:
         """What the layers give, side by side. None: a layer has something to say about x."""
-        kind = x.dtype
-        compute = self.compute or kind
         if x.dim() == 0 or x.shape[-1] != self.weight[2][1]:
             return None
+        x = x if norm is None else norm(x)
+        kind = x.dtype
+        compute = self.compute or kind
         y = _frozen_linear.linear(x if kind is compute else x.to(compute), self.weight, self.bias)
         return y if kind is compute else y.to(kind)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """None in a copy: torch gives each parameter of it memory of its own."""
-        return _nothing, ()
 
-
-def _nothing() -> None:
-    return None
-
-
-def _starts(sizes: Sequence[int]) -> list[int]:
-    return [sum(sizes[:place]) for place in range(len(sizes))]
-
-
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-
-
-def hooked(layer: Any) -> bool:
-    """Whether calling it does more than its class says."""
-    own = layer.__dict__
-    return "forward" in own or any(own[name] for name in _HOOKS)
-
-
-def together(layers: Sequence[Any]) -> Joined | None:
+def together(layers: Sequence[Any]) -> Any:
     """What the layers have together, if each still has it and nothing is in the way of one product."""
-    joined: Joined | None = getattr(layers[0], "joined", None)
+    joined: Any = getattr(layers[0], "joined", None)
     if joined is None or joined.weight is None:
         return None
     for place, layer in enumerate(layers):
@@ -111,10 +84,12 @@ def together(layers: Sequence[Any]) -> Joined | None:
     return joined
 
 
-def product(layers: Sequence[Any], x: Any) -> Tensor | None:
-    """What the layers give for x, side by side, by one product. None: they are to be called one by one."""
+def product(layers: Sequence[Any], x: Any, norm: Any = None) -> Tensor | None:
+    """What the layers give for x, or for norm(x), side by side, by one product. None: they are to be called one by
+    one."""
     joined = together(layers)
-    return None if joined is None else joined.product(x)
+    found: Tensor | None = None if joined is None else joined.product(x, norm)
+    return found
 
 
 # --- together, and apart again --------------------------------------------------------
@@ -122,8 +97,11 @@ def product(layers: Sequence[Any], x: Any) -> Tensor | None:
 
 def why_not(layers: Sequence[Any]) -> str | None:
     """Why the weights of these layers cannot lie together."""
-    if any(type(layer) not in KINDS for layer in layers):
-        return "its layers are no plain 4-bit layers of kernelwright"
+    kinds = {type(layer) for layer in layers}
+    if kinds == {BitLinear}:
+        return _joined_ternary.why_not(layers)
+    if not kinds <= {*FOUR_BIT}:
+        return "its layers are not all plain 4-bit layers of kernelwright, or all its ternary ones"
     reasons: dict[str, Callable[[Any], Any]] = {
         "another library hooks into its layers": hooked,
         "its weights are sharded over processes, or of another class": _is_sharded,
@@ -136,9 +114,9 @@ def why_not(layers: Sequence[Any]) -> str | None:
             layer.bias is not None and layer.compute_dtype is None
         ),
     }
-    for reason, applies in reasons.items():
-        if any(applies(layer) for layer in layers):
-            return reason
+    reason = first_reason(layers, reasons)
+    if reason is not None:
+        return reason
     if len({_settings(layer) for layer in layers}) > 1:
         return "its layers differ in type, block size, width, device or bias"
     return _why_no_parts(layers) if layers[0].weight.quant_state.nested else None
@@ -190,17 +168,22 @@ def join(layers: Sequence[Any]) -> str | None:
     with torch.no_grad(), _as_it_is():
         if reason is not None or together(layers):
             return reason
-        scales = _scales_together(layers)
-        codes = _together([layer.weight for layer in layers])
-        bias = layers[0].bias
-        if bias is not None:
-            for layer in layers:  # for good, as its first call would do
-                layer.bias.data = layer.bias.data.to(layer.compute_dtype)
-            bias = _together([layer.bias for layer in layers])
-        joined = Joined(layers, as_bytes(codes).view(-1, 1), scales, bias)
+        ternary = type(layers[0]) is BitLinear
+        joined = _joined_ternary.JoinedTernary(layers) if ternary else _joined_in_4_bits(layers)
     for layer in layers:
         layer.joined = joined
     return None
+
+
+def _joined_in_4_bits(layers: Sequence[Any]) -> Joined:
+    scales = _scales_together(layers)
+    codes = _together([layer.weight for layer in layers])
+    bias = layers[0].bias
+    if bias is not None:
+        for layer in layers:  # for good, as its first call would do
+            layer.bias.data = layer.bias.data.to(layer.compute_dtype)
+        bias = _together([layer.bias for layer in layers])
+    return Joined(layers, as_bytes(codes).view(-1, 1), scales, bias)
 
 
 def _scales_together(layers: Sequence[Any]) -> tuple[Tensor, ...]:
@@ -237,13 +220,20 @@ def part(layers: Sequence[Any]) -> None:
         joined = getattr(layer, "joined", None)
         if joined is None:
             continue
-        with _as_it_is():
-            layer.weight.data = layer.weight.data.clone()
-            if layer.bias is not None:
-                layer.bias.data = layer.bias.data.clone()
-        state = layer.weight.quant_state
-        for one in (state, getattr(state, "state2", None)):
-            if one is not None:
-                one.absmax = one.absmax.clone()
+        if type(layer) is BitLinear:
+            _joined_ternary.part(layer)
+        else:
+            _part_in_4_bits(layer)
         joined.drop()
         layer.joined = None
+
+
+def _part_in_4_bits(layer: Any) -> None:
+    with _as_it_is():
+        layer.weight.data = layer.weight.data.clone()
+        if layer.bias is not None:
+            layer.bias.data = layer.bias.data.clone()
+    state = layer.weight.quant_state
+    for one in (state, getattr(state, "state2", None)):
+        if one is not None:
+            one.absmax = one.absmax.clone()

@@ -12,6 +12,7 @@ import torch
 
 from kernelwright.errors import InvalidArgument
 from kernelwright.nn._patterns import PATTERNS
+from kernelwright.nn.bit_linear import BitLinear
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     Found = tuple[str, Forward | None, str | None]
 
 _ROWS = 3
+_ROWS_IN_8_BITS = 3e-2  # an element that lies between two codes may become either
 _ROUNDING = {torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 4e-3}  # of an output, as a share of all
 
 
@@ -125,7 +127,7 @@ def replace(
     dense: bool = True,
 ) -> Replaced:
     """The modules of a model that compute what kernelwright has operators for. `others` knows modules that no pattern
-    does, `forwards` are what it puts into them. `merge` brings weights together, without `dense` those in 4 bits."""
+    does, `forwards` are what it puts into them. `merge` brings weights together, without `dense` quantized ones."""
     if not isinstance(model, torch.nn.Module):
         raise InvalidArgument(f"{function}: the model is a {type(model).__name__}, but must be a torch.nn.Module")
     done = Replaced()
@@ -180,7 +182,7 @@ def _equal(module: Any, patterns: list[Any]) -> tuple[Forward | None, str | None
         expected = type(module).forward(module, x)
         for pattern in patterns:
             y = pattern.forward(module, x)
-            if y.dtype is expected.dtype and _near(y, expected):
+            if y.dtype is expected.dtype and _near(y, expected, _rounding(module, dtype)):
                 forward: Forward = pattern.forward
                 return forward, None
     module.__dict__.pop("_kernelwright_factor", None)
@@ -202,9 +204,14 @@ class _evaluated:  # noqa: N801 - a context manager
             part.training = True
 
 
-def _near(y: torch.Tensor, expected: torch.Tensor) -> bool:
+def _rounding(module: Any, dtype: torch.dtype) -> float:
+    ternary = any(isinstance(part, BitLinear) for part in module.modules())
+    return max(_ROUNDING[dtype], _ROWS_IN_8_BITS if ternary else 0.0)
+
+
+def _near(y: torch.Tensor, expected: torch.Tensor, share: float) -> bool:
     apart, size = (float(values.double().norm()) for values in (y - expected, expected))
-    return apart <= _ROUNDING[expected.dtype] * size and 0 < size < math.inf
+    return apart <= share * size and 0 < size < math.inf
 
 
 def _computes_in(module: Any) -> Any:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BitLinear", "ternarize_"]
 
+_OF_A_PRODUCT = ("weight", "weight_scale", "packed", "bias", "group", "rms_norm")
+
 
 class BitLinear(torch.nn.Module):
     """A linear layer whose weight is -1, 0 or 1 times a scale, and whose input is quantized to 8 bits row by row.
@@ -49,6 +51,8 @@ class BitLinear(torch.nn.Module):
     scale: Any
     group: Any = None
     """Of the processes that have the other columns of the weight, where kernelwright.distributed has shared them."""
+    joined: Any = None
+    """A nn._joined_ternary.JoinedTernary, where the weights of several layers lie together."""
 
     def __init__(
         self,
@@ -90,6 +94,11 @@ class BitLinear(torch.nn.Module):
         made.bias = None if bias is None else torch.nn.Parameter(bias.detach(), requires_grad=False)
         return made
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if self.joined is not None and name in _OF_A_PRODUCT:
+            self.joined.drop()
+
     def extra_repr(self) -> str:
         kind = "in floats" if self.weight is not None else "packed"
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, {kind}"
@@ -121,8 +130,7 @@ class BitLinear(torch.nn.Module):
         return self.scale
 
     def forward(self, x: Tensor) -> Tensor:
-        if torch.is_autocast_enabled(x.device.type):
-            x = x.to(torch.get_autocast_dtype(x.device.type))
+        x = _cast(x)
         if self.weight is None and not self._trains(x):
             return self._product(x)
         if self.group is not None:
@@ -143,15 +151,16 @@ class BitLinear(torch.nn.Module):
         norm = self.rms_norm
         if self.group is not None:
             return _summed.product(x, self.packed, self._factor(), self.out_features, self.bias, self.group)
-        eps, weight = (-1.0, None) if norm is None else (norm.eps, norm.weight)
-        if weight is not None and weight.dtype not in (x.dtype, torch.float32):
-            weight = weight.to(x.dtype)
-        codes, absmax = calls.quantize_rows_int8.default(x, weight, eps, CLAMP)
-        bias = None if self.bias is None else self.bias.to(x.dtype)
-        found: Tensor = calls.matmul_ternary.default(
-            codes, self.packed, absmax, self._factor(), bias, self.out_features, x.dtype
-        )
-        return found
+        return self.normed(x, None if norm is None else (norm.weight, norm.eps))
+
+    def takes_norm(self) -> bool:
+        """Whether a norm before the layer may be one pass with its quantization."""
+        learns = self.bias is not None and self.bias.requires_grad and torch.is_grad_enabled()
+        return self.weight is None and self.group is None and self.rms_norm is None and not learns
+
+    def normed(self, x: Tensor, norm: tuple[Any, Any] | None) -> Tensor:
+        """Of x behind an RMS norm of this weight and eps, without gradients."""
+        return _product(x, self.packed, self._factor(), self.bias, self.out_features, norm)
 
     # --- state dicts --------------------------------------------------------------
 
@@ -206,9 +215,39 @@ class BitLinear(torch.nn.Module):
         kept = self.weight_scale
         result = super()._apply(fn, recurse)
         if kept is not None and self.weight_scale is not None and self.weight_scale.dtype is not kept.dtype:
-            self.weight_scale = kept.to(self.weight_scale.device)
+            self._buffers["weight_scale"] = kept.to(self.weight_scale.device)
         self.scale = None
+        if self.joined is not None and not self.joined.has(self.packed):
+            self.joined.drop()
         return result
+
+
+def _cast(x: Tensor) -> Tensor:
+    kind = x.device.type
+    return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
+
+
+def _product(
+    x: Tensor, packed: Tensor, scale: Tensor, bias: Tensor | None, n: int, norm: tuple[Any, Any] | None = None
+) -> Tensor:
+    weight, eps = (None, -1.0) if norm is None else norm
+    if weight is not None and weight.dtype not in (x.dtype, torch.float32):
+        weight = weight.to(x.dtype)
+    codes, absmax = calls.quantize_rows_int8.default(x, weight, eps, CLAMP)
+    given = None if bias is None else bias.to(x.dtype)
+    found: Tensor = calls.matmul_ternary.default(codes, packed, absmax, scale, given, n, x.dtype)
+    return found
+
+
+def frozen(
+    x: Tensor, packed: Tensor, scale: Tensor, bias: Tensor | None, n: int, norm: tuple[Any, Any] | None
+) -> Tensor:
+    """What a layer of a packed weight gives; with a norm, without gradients."""
+    x = _cast(x)
+    if norm is None and torch.is_grad_enabled() and x.requires_grad:
+        found: Tensor = _Frozen.apply(x, packed, scale, bias, n)
+        return found
+    return _product(x, packed, scale, bias, n, norm)
 
 
 class _Frozen(torch.autograd.Function):
@@ -218,10 +257,7 @@ class _Frozen(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, packed: Tensor, scale: Tensor, bias: Tensor | None, n: int) -> Tensor:
         ctx.save_for_backward(packed, scale)
         ctx.sizes = n, x.shape[-1]
-        codes, absmax = calls.quantize_rows_int8.default(x, None, -1.0, CLAMP)
-        given = None if bias is None else bias.to(x.dtype)
-        found: Tensor = calls.matmul_ternary.default(codes, packed, absmax, scale, given, n, x.dtype)
-        return found
+        return _product(x, packed, scale, bias, n)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:

@@ -18,14 +18,15 @@ def fuse_(model: torch.nn.Module, *, merge: bool = True) -> _replace.Replaced:
     """Puts fused forward passes into a model's modules, in place, and returns what it changed.
 
     Found are gated MLPs (Llama, Qwen, Mistral, Gemma, Phi-3), a linear layer and its activation (GPT-2, BERT, Phi,
-    CLIP, torch.nn.Sequential) and norms; layers in 4 bits too. A module of another library is changed if its own
-    forward pass gives the same for random numbers, and else left, with the reason. Names, classes and state dicts stay
-    as they are, so saving, peft and Trainer work as before; where an adapter is put in a layer's place later, that
-    module goes its own way.
+    CLIP, torch.nn.Sequential) and norms; layers in 4 bits and ternary ones too. A module of another library
+    is changed if its own forward pass gives the same for random numbers, and else left, with the reason. Names, classes
+    and state dicts stay as they are, so saving, peft and Trainer work as before; where an adapter is put in a layer's
+    place later, that module goes its own way.
 
     merge   brings the weights of gate and up of a module together in memory, one module at a time, so that a product
             without gradients by them is one. They stay two parameters. A layer that trains is two products as before.
-            Of layers in 4 bits also those of q, k and v of an attention module
+            Of layers in 4 bits and packed ternary ones also those of q, k and v of an attention module; norms before
+            ternary layers then become one pass with the quantization of rows
 
     With KERNELWRIGHT_DISABLE it changes nothing.
 
