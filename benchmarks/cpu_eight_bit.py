@@ -148,8 +148,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="cases measured before stay in it")
     options = parser.parse_args(arguments)
 
-    from benchmarks.harness import cpu, record
+    from benchmarks.harness import record
     from kernelwright import ops
+    from kernelwright.bench.harness import cpu
 
     try:
         import bitsandbytes as peer

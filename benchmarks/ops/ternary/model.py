@@ -182,10 +182,10 @@ def main() -> None:
 
 def _device(kind: str) -> Any:
     if kind == "cuda":
-        from benchmarks.harness.cuda import Gpu
+        from kernelwright.bench.harness.cuda import Gpu
 
         return Gpu()
-    from benchmarks.harness.cpu import Cpu
+    from kernelwright.bench.harness.cpu import Cpu
 
     return Cpu(None)
 
