@@ -145,10 +145,10 @@ def test_the_branch_is_gits_own(plain):
 
 def test_a_workflow_that_no_runner_could_run_is_not_written_and_said(plain, capsys):
     (plain / "pyproject.toml").write_text(
-        '[tool.kernelwright]\nbackend = "setuptools.build_meta"\ntargets = ["linux-aarch64"]\n'
+        '[tool.kernelwright]\nbackend = "setuptools.build_meta"\ntargets = ["l4t-r36"]\n'
     )
     assert kwt("init", "--project", plain) == 0
-    assert "wheels.yml: not written: targets names linux-aarch64, which is aarch64" in capsys.readouterr().out
+    assert "wheels.yml: not written: targets names l4t-r36, whose CUDA libraries are the board's own" in capsys.readouterr().out
     assert not (plain / WORKFLOW).exists()
     assert (plain / "flake.nix").exists()
 
