@@ -148,7 +148,10 @@ def test_a_workflow_that_no_runner_could_run_is_not_written_and_said(plain, caps
         '[tool.kernelwright]\nbackend = "setuptools.build_meta"\ntargets = ["l4t-r36"]\n'
     )
     assert kwt("init", "--project", plain) == 0
-    assert "wheels.yml: not written: targets names l4t-r36, whose CUDA libraries are the board's own" in capsys.readouterr().out
+    assert (
+        "wheels.yml: not written: targets names l4t-r36, whose CUDA libraries are the board's own"
+        in capsys.readouterr().out
+    )
     assert not (plain / WORKFLOW).exists()
     assert (plain / "flake.nix").exists()
 
