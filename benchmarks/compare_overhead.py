@@ -4,10 +4,11 @@
     chrt -f 50 taskset -c 1 python benchmarks/compare_overhead.py OLD NEW [--device cuda] [--only REGEX] [--out FILE]
 
 OLD and NEW are wheels, or folders that have `kernelwright/`. Each is imported by a process of its own; the two and
-torch's own way to the same end measure short batches in turns, so that what else the machine does reaches all alike. Of
-every overload that OLD has: the smallest case in float32, and rms_norm of 4x64, called as `kernelwright.<op>` calls it
-under no_grad, with gradients on and none wanted, and under inference_mode. A figure is the median over the rounds of
-microseconds a call: of the thread's own time on a CPU, of the clock on a GPU, whose queue is empty before each batch.
+torch's own way to the same end measure short batches in turns, so that what else the machine does reaches all of
+them. Of every overload that OLD has: the smallest case in float32, and rms_norm of 4x64, called as
+`kernelwright.<op>` calls it under no_grad, with gradients on and none wanted, and under inference_mode. A figure is
+the median over the rounds of microseconds a call: of the thread's own time on a CPU, of the clock on a GPU, whose
+queue is empty before each batch.
 """
 
 from __future__ import annotations

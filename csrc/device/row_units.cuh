@@ -107,26 +107,11 @@ struct RowUnits {
     }
   }
 
-  // As whole numbers sizes compare alike, and a NaN is larger than all.
-  __device__ __forceinline__ static u32 largest(const Unit<T, 16>& of) {
-    u32 bits = 0;
-    if constexpr (T::kSize == 4) {
-#pragma unroll
-      for (u32 i = 0; i < 4; ++i) bits = larger_size(bits, of.word[i]);
-      return bits;
-    } else {
-#pragma unroll
-      for (u32 i = 0; i < 4; ++i) bits = larger_halves(bits, of.word[i] & 0x7fff7fffu);
-      const u32 low = bits << 16;
-      return bits_of_float(T::high(bits > low ? bits : low));
-    }
-  }
-
   __device__ __forceinline__ u32 largest_of_units() const {
     u32 most = 0;
 #pragma unroll
     for (u32 i = 0; i < kUnits; ++i) {
-      const u32 size = largest(unit[i]);
+      const u32 size = largest_of_unit(unit[i]);
       most = size > most ? size : most;
     }
     return most;

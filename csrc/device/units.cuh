@@ -8,7 +8,7 @@
 
 namespace kw {
 
-// The larger of the sizes that bits stand for: as integers they compare alike, and a NaN is larger than all.
+// The larger of the sizes that bits stand for: as integers they compare as sizes do, and a NaN is larger than all.
 __device__ __forceinline__ u32 larger_size(u32 most, u32 bits) {
   bits &= 0x7fffffffu;
   return bits > most ? bits : most;
@@ -22,6 +22,22 @@ __device__ __forceinline__ u32 shuffle_xor_bits(u32 bits, u32 mask) {
 __device__ __forceinline__ u32 largest_of_lanes(u32 most, u32 lanes) {
   for (u32 mask = lanes / 2; mask > 0; mask /= 2) most = larger_size(most, shuffle_xor_bits(most, mask));
   return most;
+}
+
+// The bits, as a float's, of the largest size among a unit's elements.
+template <class T>
+__device__ __forceinline__ u32 largest_of_unit(const Unit<T, 16>& of) {
+  u32 bits = 0;
+  if constexpr (T::kSize == 4) {
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) bits = larger_size(bits, of.word[i]);
+    return bits;
+  } else {
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) bits = larger_halves(bits, of.word[i] & 0x7fff7fffu);
+    const u32 low = bits << 16;
+    return bits_of_float(T::high(bits > low ? bits : low));
+  }
 }
 
 // A unit of T at element `at` of `count`; what lies past the end is 0. The element-wise way is a loop, since its code

@@ -161,7 +161,12 @@ def main() -> None:
     asked = parser.parse_args()
     shape = TINY if asked.tiny else SHAPE
     device: Any = _device(asked.device)
-    about = record.facts(device, asked.commit) | {"transformers": transformers.__version__, "shape": shape}
+    about = record.facts(device, asked.commit) | {
+        "command": " ".join(["python benchmarks/ops/ternary/model.py", *sys.argv[1:]]),
+        "what": "tokens a second of generate(), the best of several",
+        "transformers": transformers.__version__,
+        "shape": shape,
+    }
     results: list[dict[str, Any]] = []
 
     def add(result: dict[str, Any]) -> None:

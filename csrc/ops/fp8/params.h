@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the launcher of quantize_rows_fp8 hands to its kernels, laid out alike on host and device. */
+/* What the launcher of quantize_rows_fp8 hands to its kernels, in one layout on host and device. */
 #ifndef KW_FP8_PARAMS_H
 #define KW_FP8_PARAMS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the launchers of this family hand to their kernels, laid out alike on host and device. */
+/* What the launchers of this family hand to their kernels, in one layout on host and device. */
 #ifndef KW_INT8_PARAMS_H
 #define KW_INT8_PARAMS_H
 

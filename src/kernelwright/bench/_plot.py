@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kernelwright.bench._report import size
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Mapping, Sequence
 
     from kernelwright.bench._report import Found
@@ -20,6 +21,15 @@ WIDTH, HEIGHT = 1080, 420
 TOP, BOTTOM = 92, 360
 FONT = 'font-family="sans-serif"'
 TITLE = 'font-size="14" font-weight="bold" fill="#111"'
+
+
+def check_files(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Refuses what --json and --plot cannot be now, and not when everything was measured."""
+    if options.plot and options.plot.suffix != ".svg":
+        parser.error(f"--plot {options.plot}: the picture is an SVG; name it so")
+    for file in filter(None, (options.json, options.plot)):
+        if not file.parent.is_dir():
+            parser.error(f"{file}: there is no directory {file.parent}; make it first")
 
 
 def _text(x: float, y: float, words: str, kind: str = 'font-size="12" fill="#333"', anchor: str = "middle") -> str:

@@ -56,11 +56,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     options.ways = options.ways.split(",")
     if unknown := sorted(set(options.ways) - set(WAYS)):
         parser.error(f"--ways: no such way {', '.join(unknown)}; there are {', '.join(WAYS)}")
-    if options.plot and options.plot.suffix != ".svg":
-        parser.error(f"--plot {options.plot}: the picture is an SVG; name it so")
-    for file in filter(None, (options.json, options.plot)):  # now, and not when everything was measured
-        if not file.parent.is_dir():
-            parser.error(f"{file}: there is no directory {file.parent}; make it first")
+    _plot.check_files(parser, options)
     return options
 
 

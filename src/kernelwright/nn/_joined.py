@@ -128,8 +128,8 @@ def _why_no_parts(layers: Sequence[Any]) -> str | None:
     if parts > most:
         return f"the scales are quantized too, and the layers' rows have {parts} equal parts, of which {most} may be"
     maps = [layer.weight.quant_state.state2.code for layer in layers]
-    alike = all(torch.equal(maps[0], one) for one in maps)
-    return None if alike else "the scales are quantized too, by other values in each layer"
+    equal = all(torch.equal(maps[0], one) for one in maps)
+    return None if equal else "the scales are quantized too, by other values in each layer"
 
 
 def _parts(layers: Sequence[Any]) -> list[int]:

@@ -22,7 +22,7 @@ void widen(const T* from, float* to, int64_t count) {
   if (i < count) store_part(to + i, load_part(from + i, count - i), count - i);
 }
 
-// As whole numbers sizes compare alike, and a NaN is larger than all.
+// As whole numbers they compare as sizes do, and a NaN is larger than all.
 uint32_t largest(const float* x, int64_t count, uint32_t most) {
   for (int64_t i = 0; i < count; ++i) {
     uint32_t size;

@@ -36,7 +36,7 @@ float value_of_bits(uint32_t bits) {
   return value;
 }
 
-// As whole numbers sizes compare alike, and a NaN is larger than all.
+// As whole numbers they compare as sizes do, and a NaN is larger than all.
 uint32_t largest(const float* x, int64_t count, uint32_t most) {
   for (int64_t i = 0; i < count; ++i) {
     const uint32_t size = bits_of_value(x[i]) & 0x7fffffffu;

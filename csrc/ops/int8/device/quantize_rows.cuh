@@ -17,8 +17,8 @@ struct Int8 {
 template <class T, u32 kUnits, bool kWarpOnly>
 struct QuantizeRow : RowUnits<T, kUnits, kWarpOnly> {
   using Row = RowUnits<T, kUnits, kWarpOnly>;
-  using Row::element, Row::fetch, Row::kCount, Row::largest, Row::largest_of_units, Row::one_by_one, Row::row,
-      Row::threads, Row::unit;
+  using Row::element, Row::fetch, Row::kCount, Row::largest_of_units, Row::one_by_one, Row::row, Row::threads,
+      Row::unit;
   const KwQuantizeRowsParams& p;
 
   __device__ __forceinline__ QuantizeRow(const KwQuantizeRowsParams& p, RowScratch* scratch, i64 row)
@@ -58,7 +58,7 @@ struct QuantizeRow : RowUnits<T, kUnits, kWarpOnly> {
 
   // Outliers become 0, and their columns are told. They are rare; a NaN may hide some.
   __device__ __forceinline__ void cut(Unit<T, 16>& of, i64 at) const {
-    if (float_of_bits(largest(of)) < p.threshold) return;
+    if (float_of_bits(largest_of_unit(of)) < p.threshold) return;
     float value[kCount];
     of.unpack(value);
 #pragma unroll

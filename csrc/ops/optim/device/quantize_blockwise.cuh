@@ -52,24 +52,10 @@ struct QuantizeBlockwise {
     }
   }
 
-  __device__ __forceinline__ static u32 largest(const Unit<T, 16>& of) {
-    u32 bits = 0;
-    if constexpr (T::kSize == 4) {
-#pragma unroll
-      for (u32 i = 0; i < 4; ++i) bits = larger_size(bits, of.word[i]);
-      return bits;
-    } else {
-#pragma unroll
-      for (u32 i = 0; i < 4; ++i) bits = larger_halves(bits, of.word[i] & 0x7fff7fffu);
-      const u32 low = bits << 16;
-      return bits_of_float(T::high(bits > low ? bits : low));
-    }
-  }
-
   // The scales' bits of the units' blocks.
   __device__ __forceinline__ void scales(u32 turn, u32 (&bits)[kBlockwiseRows]) const {
 #pragma unroll
-    for (u32 row = 0; row < kBlockwiseRows; ++row) bits[row] = largest_of_lanes(largest(unit[row]), lanes);
+    for (u32 row = 0; row < kBlockwiseRows; ++row) bits[row] = largest_of_lanes(largest_of_unit(unit[row]), lanes);
     if (warps > 1) {
       const u32 lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
 #pragma unroll

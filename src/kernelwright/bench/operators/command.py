@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelwright import _environment, errors, ops
+from kernelwright.bench._plot import check_files
 from kernelwright.bench.operators import _plot, _report, _run
 from kernelwright.bench.operators._peers import PEERS, USUAL, here
 
@@ -53,11 +54,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         parser.error(f"--against: nobody is called {', '.join(unknown)}; there are {', '.join(PEERS)}")
     if unknown := sorted(set(options.ops.split(",") if options.ops else ()) - set(ops.names())):
         parser.error(f"--ops: no operator {', '.join(unknown)}; there are {', '.join(ops.names())}")
-    if options.plot and options.plot.suffix != ".svg":
-        parser.error(f"--plot {options.plot}: the picture is an SVG; name it so")
-    for file in filter(None, (options.json, options.plot)):  # now, and not when everything was measured
-        if not file.parent.is_dir():
-            parser.error(f"{file}: there is no directory {file.parent}; make it first")
+    check_files(parser, options)
     return options
 
 

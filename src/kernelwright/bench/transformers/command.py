@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelwright import _environment
 from kernelwright._files import version
+from kernelwright.bench._plot import check_files
 from kernelwright.bench._shapes import SHAPES, Shape
 from kernelwright.bench.transformers import _goals, _plot, _report
 from kernelwright.bench.transformers._asked import BRIEF, NEEDS, ON_A_GPU, QUICK, STEPS, WAYS, Asked, Work, steps_of
@@ -74,11 +75,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     add("--json", type=Path, metavar="FILE", help="write everything that was measured, after each step")
     add("--plot", type=Path, metavar="FILE", help="an SVG")
     options = parser.parse_args(arguments)
-    if options.plot and options.plot.suffix != ".svg":
-        parser.error(f"--plot {options.plot}: the picture is an SVG; name it so")
-    for file in filter(None, (options.json, options.plot)):  # now, and not when everything was measured
-        if not file.parent.is_dir():
-            parser.error(f"{file}: there is no directory {file.parent}; make it first")
+    check_files(parser, options)
     return options
 
 
