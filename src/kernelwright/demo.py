@@ -132,7 +132,7 @@ def _operators(device: str, sizes: Sequence[int]) -> tuple[list[float], list[str
     return faster, wrong
 
 
-def _block(norm: Any, gate: Callable[[Any, Any], Any], width: int) -> Any:
+def _block(norm: Any, gate: Callable[[Any, Any], Any], attend: Callable[[Any, Any, Any], Any], width: int) -> Any:
     """One block of a transformer: attention and a gated feed-forward part, each behind a norm."""
     import torch
     from torch import nn
@@ -141,13 +141,13 @@ def _block(norm: Any, gate: Callable[[Any, Any], Any], width: int) -> Any:
         def __init__(self) -> None:
             super().__init__()
             self.norm1, self.norm2 = norm(width), norm(width)
-            self.attention = nn.MultiheadAttention(width, width // 64, batch_first=True, bias=False)
+            self.qkv, self.o = (nn.Linear(width, times * width, bias=False) for times in (3, 1))
             self.gate, self.up = (nn.Linear(width, 3 * width, bias=False) for _ in range(2))
             self.down = nn.Linear(3 * width, width, bias=False)
 
         def forward(self, x: Any) -> Any:
-            y = self.norm1(x)
-            x = x + self.attention(y, y, y, need_weights=False)[0]
+            heads = self.qkv(self.norm1(x)).unflatten(-1, (3, -1, 64)).transpose(1, 3)
+            x = x + self.o(attend(*heads.unbind(2)).transpose(1, 2).flatten(2))
             y = self.norm2(x)
             return x + self.down(gate(self.gate(y), self.up(y)))
 
@@ -157,13 +157,16 @@ def _block(norm: Any, gate: Callable[[Any, Any], Any], width: int) -> Any:
 def _blocks(device: str, width: int, tokens: int) -> tuple[float, str | None]:
     """The same weights in both blocks: outputs and gradients compared, one step of training timed."""
     import torch
-    from torch.nn.functional import silu
+    from torch.nn.functional import scaled_dot_product_attention, silu
 
     import kernelwright
 
-    gate = kernelwright.swiglu if "swiglu" in ops.names() else lambda a, b: silu(a) * b
-    theirs = _block(torch.nn.RMSNorm, lambda a, b: silu(a) * b, width).to(device)
-    ours = _block(kernelwright.nn.RMSNorm, gate, width).to(device)
+    there = ops.names()
+    gate = kernelwright.swiglu if "swiglu" in there else lambda a, b: silu(a) * b
+    attend = partial(kernelwright.attention, causal=True) if "attention" in there else None
+    by_torch = partial(scaled_dot_product_attention, is_causal=True)
+    theirs = _block(torch.nn.RMSNorm, lambda a, b: silu(a) * b, by_torch, width).to(device)
+    ours = _block(kernelwright.nn.RMSNorm, gate, attend or by_torch, width).to(device)
     ours.load_state_dict(theirs.state_dict())
     x = torch.randn(2, tokens, width, device=device, dtype=torch.bfloat16)
 

@@ -11,7 +11,7 @@ import pytest
 
 from kernelwright import errors
 from kernelwright.bench import _measure, _plot, _report
-from kernelwright.bench._shapes import SHAPES
+from kernelwright.bench._shapes import ATTENTIONS, SHAPES
 from tests.python.support import WITHOUT_TORCH, run
 
 BENCH = "import runpy; runpy.run_module('kernelwright', run_name='__main__', alter_sys=True)"
@@ -21,7 +21,7 @@ TINY = SHAPES["llama-tiny-like"]
 def asked(way, **changes):
     return {
         "device": "cpu", "model": "llama-tiny-like", "prompt": 5, "tokens": 3, "requests": 3, "batches": [1, 2],
-        "threads": 0, "eager": False, "way": way, **changes,
+        "threads": 0, "eager": False, "attention": "kernelwright", "way": way, **changes,
     }  # fmt: skip
 
 
@@ -55,8 +55,9 @@ def test_a_quick_sweep(tmp_path):
 
 
 @pytest.mark.torch
+@pytest.mark.parametrize("attention", ATTENTIONS)
 @pytest.mark.parametrize("quantized", [False, True])
-def test_a_token_at_a_time_is_as_all_at_once(quantized, seed):
+def test_a_token_at_a_time_is_as_all_at_once(quantized, attention, seed):
     """The cache, the mask and the positions: what a step knows of the tokens before it."""
     import torch
 
@@ -64,16 +65,36 @@ def test_a_token_at_a_time_is_as_all_at_once(quantized, seed):
 
     torch.manual_seed(seed)
     with torch.inference_mode():
-        model = Model(TINY, "cpu", quantized=quantized)
+        model = Model(TINY, "cpu", quantized=quantized, attention=attention)
         ids = torch.randint(TINY.vocabulary, (3, 9))
         whole = model(ids, model.cache(3, 12))
         cache = model.cache(3, 12)
         for part in ids.split([4, 1, 1, 3], 1):
             last = model(part, cache)
-        assert int(cache.position) == 9
+        assert cache.lengths.tolist() == [9, 9, 9]
         assert (last - whole).norm() <= 3e-2 * whole.norm()
         other = model(ids[:, [1, 0, *range(2, 9)]], model.cache(3, 12))
         assert (other - whole).norm() > 0.1 * whole.norm()  # the order of tokens matters
+        cache.restart()
+        assert (model(ids, cache) - whole).norm() <= 1e-6 * whole.norm()  # nothing is left of the request before
+
+
+@pytest.mark.torch
+def test_attention_by_kernels_is_as_by_torch(seed):
+    import torch
+
+    from kernelwright.bench._model import Model
+
+    ids = torch.randint(TINY.vocabulary, (2, 7), generator=torch.Generator().manual_seed(seed))
+    found = []
+    for attention in ATTENTIONS:
+        torch.manual_seed(seed)
+        with torch.inference_mode():
+            model = Model(TINY, "cpu", quantized=False, attention=attention)
+            cache = model.cache(2, 12)
+            found.append(torch.stack([model(part, cache) for part in ids.split([5, 1, 1], 1)]))
+    ours, torchs = found
+    assert (ours - torchs).norm() <= 3e-2 * torchs.norm()
 
 
 @pytest.mark.torch

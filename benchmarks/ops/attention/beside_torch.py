@@ -9,8 +9,6 @@ is timed, ours is compared with float64 on one head of k. With --out the figures
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 import sys
 from dataclasses import dataclass
@@ -24,7 +22,7 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 import kernelwright
-from benchmarks.harness import record
+from benchmarks.harness import lines
 from kernelwright.bench.harness.cuda import Gpu
 
 if TYPE_CHECKING:
@@ -137,25 +135,9 @@ def timed(calls: Calls, rounds: int) -> dict[str, float]:
     return {name: statistics.median(times) for name, times in took.items()}
 
 
-def write(folder: Path, lines: dict[str, Any], commit: str | None) -> None:
-    device = Gpu()
-    about = {"op": "attention", **record.facts(device, commit), "what": WHAT}
-    about["command"] = "python benchmarks/ops/attention/beside_torch.py"
-    head = json.dumps(about, indent=1, ensure_ascii=False)[:-2]
-    cases = ",\n".join(f"  {json.dumps(name)}: {json.dumps(ms)}" for name, ms in lines.items())
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"attention-{record.slug(device.name)}.json"
-    path.write_text(f'{head},\n "cases": {{\n{cases}\n }}\n}}\n', encoding="utf-8")
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="cases and passes whose name has this")
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--commit", default=None)
-    asked = parser.parse_args()
-    lines: dict[str, Any] = {}
+    asked = lines.options(__doc__)
+    found: dict[str, Any] = {}
     for case in CASES:
         if asked.only not in f"forward {case}" and asked.only not in f"backward {case}":
             continue
@@ -166,11 +148,12 @@ def main() -> None:
                 continue
             ms = timed(calls, asked.rounds)
             rate = {who: case.flops(backward=name == "backward") / t / 1e9 for who, t in ms.items()}
-            lines[f"{name} {case}"] = {who: float(f"{t:.4g}") for who, t in ms.items()}
+            found[f"{name} {case}"] = {who: float(f"{t:.4g}") for who, t in ms.items()}
             told = "  ".join(f"{who} {t:7.3f} ms {rate[who]:4.0f}" for who, t in ms.items())
             print(f"{name:8} {case!s:34} {told}  error {worst:.1e}", flush=True)
-    if asked.out and lines:
-        write(asked.out, lines, asked.commit)
+    if asked.out and found:
+        about = {"what": WHAT, "command": "python benchmarks/ops/attention/beside_torch.py"}
+        lines.write(asked, "attention", Gpu(), about, found)
 
 
 if __name__ == "__main__":

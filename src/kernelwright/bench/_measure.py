@@ -72,31 +72,17 @@ class Generation:
         self.prompt = ids.to(self.device)
         self.cache = model.cache(batch, prompt + tokens)
         self.ids = self.prompt[:, :1].clone()
-        self.step: Callable[[], None] = self._step
+        self.first: Callable[[], Any] = self.read_prompt
+        self.step: Callable[[], Any] = self._step
         if graph:
-            self.step = self._captured()
+            self.first, self.step = _captured(self.read_prompt), _captured(self._step)
 
     def _step(self) -> None:
         self.ids.copy_(self.model(self.ids, self.cache).argmax(-1, keepdim=True))
 
-    def _captured(self) -> Callable[[], None]:
-        """The step as a CUDA graph: a model that waits for Python to launch kernels measures Python."""
-        import torch
-
-        aside = torch.cuda.Stream()
-        aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):
-            self._step()  # memory is allocated and kernels are loaded before anything is captured
-        torch.cuda.current_stream().wait_stream(aside)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._step()
-        replay: Callable[[], None] = graph.replay
-        return replay
-
-    def first(self) -> Tensor:
-        """Reads the prompt, and gives the logits after it."""
-        self.cache.position.zero_()
+    def read_prompt(self) -> Tensor:
+        """The logits after the prompt; the token that they choose is what the next step begins with."""
+        self.cache.restart()
         logits = self.model(self.prompt, self.cache)
         self.ids.copy_(logits.argmax(-1, keepdim=True))
         return logits
@@ -113,6 +99,22 @@ class Generation:
             marks.append(time.perf_counter())
         steps = [after - before for before, after in itertools.pairwise(marks)]
         return steps[0], steps[1:]
+
+
+def _captured(work: Callable[[], Any]) -> Callable[[], None]:
+    """It as a CUDA graph: a model that waits for Python to launch kernels measures Python."""
+    import torch
+
+    aside = torch.cuda.Stream()
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):
+        work()  # memory is allocated and kernels are loaded before anything is captured
+    torch.cuda.current_stream().wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work()
+    replay: Callable[[], None] = graph.replay
+    return replay
 
 
 def _batch(model: Model, asked: Mapping[str, Any], batch: int) -> dict[str, Any]:
@@ -154,8 +156,8 @@ def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
         torch.set_num_threads(asked["threads"])
     torch.manual_seed(SEED)
     with torch.inference_mode():
-        model = Model(shape, device, quantized=way in QUANTIZED)
-        logits = Generation(model, 1, asked["prompt"], 1, graph=False).first()
+        model = Model(shape, device, quantized=way in QUANTIZED, attention=asked["attention"])
+        logits = Generation(model, 1, asked["prompt"], 1, graph=False).read_prompt()
         batches = [_batch(model, asked, batch) for batch in asked["batches"]]
     return {
         "way": way,

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.nn.functional import scaled_dot_product_attention
 
+from kernelwright.bench._attention import ATTENTIONS, Cache
 from kernelwright.nn.activation import SwiGLU
 from kernelwright.nn.norm import RMSNorm
 from kernelwright.nn.quantize import quantize_
@@ -16,35 +15,8 @@ from kernelwright.nn.quantize import quantize_
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from kernelwright.bench._attention import Attend, Layer
     from kernelwright.bench._shapes import Shape
-
-
-@dataclass
-class Cache:
-    """Keys and values of every layer, and the position of the next token on the device: no step waits for the CPU."""
-
-    layers: list[tuple[Tensor, Tensor]]
-    position: Tensor
-
-
-class Step:
-    """What all layers share while some tokens pass: their positions, what they may see, and how far each is turned."""
-
-    def __init__(self, count: int, cache: Cache, shape: Shape) -> None:
-        keys, _ = cache.layers[0]
-        device, longest = keys.device, keys.shape[2]
-        self.rows = cache.position + torch.arange(count, device=device)
-        seen = torch.arange(longest, device=device) <= self.rows[:, None]
-        mask = torch.zeros(seen.shape, dtype=keys.dtype, device=device).masked_fill_(~seen, -torch.inf)
-        self.mask = mask.repeat(shape.heads // shape.kv_heads, 1)
-        speeds = 1e-4 ** (torch.arange(0, shape.head, 2, device=device) / shape.head)
-        angles = self.rows[:, None, None] * speeds
-        self._turn = torch.polar(torch.ones_like(angles), angles)
-
-    def turned(self, x: Tensor) -> Tensor:
-        """Rotary positions: neighbours within a head as real and imaginary parts."""
-        pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
-        return torch.view_as_real(pairs * self._turn).flatten(-2).to(x.dtype)
 
 
 class Block(torch.nn.Module):
@@ -62,20 +34,11 @@ class Block(torch.nn.Module):
         self.down = torch.nn.Linear(shape.inner, width, **linear)
         self.act = SwiGLU()
 
-    def forward(self, branch: Tensor, stream: Tensor, past: tuple[Tensor, Tensor], step: Step) -> Tensor:
+    def forward(self, branch: Tensor, stream: Tensor, past: Layer, attend: Attend) -> Tensor:
         """What is to be added to the stream next, as `branch` is: by the norm that comes after."""
-        shape = self.shape
         y = self.norm1(branch, stream, inplace=True)
-        both = torch.cat((self.q(y), self.k(y)), -1).unflatten(-1, (-1, shape.head))
-        q, k = step.turned(both).transpose(1, 2).split((shape.heads, shape.kv_heads), 1)
-        keys, values = past
-        keys.index_copy_(2, step.rows, k)
-        values.index_copy_(2, step.rows, self.v(y).unflatten(-1, (-1, shape.head)).transpose(1, 2))
-        # Heads that share keys are more rows of one head's query: no key is copied for each of them.
-        groups, count = shape.heads // shape.kv_heads, len(step.rows)
-        rows = q.unflatten(1, (-1, groups)).flatten(2, 3)
-        seen = scaled_dot_product_attention(rows, keys, values, attn_mask=step.mask)
-        seen = seen.unflatten(2, (groups, count)).flatten(1, 2).transpose(1, 2).flatten(2)
+        q, k, v = (of(y).unflatten(-1, (-1, self.shape.head)).transpose(1, 2) for of in (self.q, self.k, self.v))
+        seen = attend(q, k, v, past).transpose(1, 2).flatten(2)
         y = self.norm2(self.o(seen), stream, inplace=True)
         result: Tensor = self.down(self.act(self.gate(y), self.up(y)))
         return result
@@ -84,9 +47,9 @@ class Block(torch.nn.Module):
 class Model(torch.nn.Module):
     """Embedding, blocks, norm and output layer; made block by block, each quantized before the next is made."""
 
-    def __init__(self, shape: Shape, device: str, *, quantized: bool) -> None:
+    def __init__(self, shape: Shape, device: str, *, quantized: bool, attention: str = "kernelwright") -> None:
         super().__init__()
-        self.shape = shape
+        self.shape, self.attention = shape, attention
         self.embed = _random(torch.nn.Embedding(shape.vocabulary, shape.width, device="meta"), device)
         self.blocks = torch.nn.ModuleList()
         for _ in range(shape.layers):
@@ -100,20 +63,16 @@ class Model(torch.nn.Module):
         self.head = _random(torch.nn.Linear(shape.width, shape.vocabulary, bias=False, device="meta"), device)
 
     def cache(self, batch: int, longest: int) -> Cache:
-        device = self.embed.weight.device
-        longest += -longest % 16  # else attention copies its mask to make it so, in each layer
-        size = (batch, self.shape.kv_heads, longest, self.shape.head)
-        empty = torch.zeros(2, self.shape.layers, *size, dtype=torch.bfloat16, device=device)
-        return Cache(list(zip(empty[0], empty[1], strict=True)), torch.zeros((), dtype=torch.long, device=device))
+        return Cache.of(self.shape, batch, longest, self.embed.weight.device)
 
     def forward(self, ids: Tensor, cache: Cache) -> Tensor:
         """The logits after the last of these tokens; the cache goes on by as many."""
-        step = Step(ids.shape[1], cache, self.shape)
+        attend = ATTENTIONS[self.attention](ids.shape[1], cache)
         stream = self.embed(ids)
         branch = torch.zeros_like(stream)
         for block, past in zip(self.blocks, cache.layers, strict=True):
-            branch = block(branch, stream, past, step)
-        cache.position += ids.shape[1]
+            branch = block(branch, stream, past, attend)
+        cache.advance(ids.shape[1])
         logits: Tensor = self.head(self.norm(branch[:, -1], stream[:, -1], inplace=True))
         return logits
 

@@ -21,7 +21,7 @@ def heading(about: Mapping[str, Any]) -> str:
     work = f"{about['requests']} requests of {about['prompt']} + {about['tokens']} tokens"
     return (
         f"kernelwright {about['kernelwright']}, torch {about['torch']}, on {about['machine']}\n"
-        f"{about['model']}, random weights: {work}"
+        f"{about['model']}, random weights: {work}, attention by {about['attention']}"
     )
 
 

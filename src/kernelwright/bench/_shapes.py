@@ -11,6 +11,7 @@ WAYS = {
     "disabled": "the same codes on the path without kernels (KERNELWRIGHT_DISABLE=1)",
 }
 QUANTIZED = ("nf4", "disabled")
+ATTENTIONS = ("kernelwright", "torch")  # whose: rotary positions, the cache's new rows, attention
 
 
 @dataclass(frozen=True)

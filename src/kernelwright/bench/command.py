@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelwright import _environment, _files, errors, ops
 from kernelwright.bench import _plot, _report
-from kernelwright.bench._shapes import SHAPES, WAYS
+from kernelwright.bench._shapes import ATTENTIONS, SHAPES, WAYS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +38,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     add = parser.add_argument
     add("--model", choices=SHAPES, help="default: llama-8b-like on a GPU, llama-100m-like on the CPU")
     add("--tokens", type=_several, default=64, metavar="N", help="generated for each request, 2 or more; default 64")
+    add("--prompt", type=_count, default=PROMPT, metavar="N", help=f"tokens that come before; default {PROMPT}")
     add("--requests", type=_count, default=20, metavar="N", help="default 20")
     add("--batch", type=_count, default=1, metavar="N", help="requests at once; default 1")
     add(
@@ -46,6 +47,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         help=f"measure {', '.join(map(str, SWEEP))} requests at once, and draw a picture",
     )
     add("--ways", default=",".join(WAYS), metavar="LIST", help=f"default: {','.join(WAYS)}")
+    add("--attention", choices=ATTENTIONS, default=ATTENTIONS[0], help=f"whose; default {ATTENTIONS[0]}")
     add("--device", choices=("cpu", "cuda"), help="default: a GPU if torch sees one")
     add("--threads", type=_count, default=0, metavar="N", help="on the CPU; default: torch's")
     add("--eager", action="store_true", help="on a GPU: launch each kernel from Python instead of a CUDA graph")
@@ -88,7 +90,8 @@ def _request(options: argparse.Namespace) -> dict[str, Any]:
     asked = {
         "device": device,
         "model": model,
-        "prompt": PROMPT,
+        "prompt": options.prompt,
+        "attention": options.attention,
         "tokens": options.tokens,
         "requests": options.requests,
         "batches": SWEEP if options.sweep else (options.batch,),

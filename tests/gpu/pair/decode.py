@@ -135,11 +135,11 @@ def measured(rank: int, world: int, device: str, name: str) -> dict[str, Any]:
     torch.manual_seed(SEED)
     with torch.no_grad():
         model = Model(SHAPES[name], device, quantized=True)
-        logits = Generation(model, 1, PROMPT, 1, graph=False).first()
+        logits = Generation(model, 1, PROMPT, 1, graph=False).read_prompt()
         note("one", generated(model, device, graph=gpu, requests=3, profiled=gpu))
         dist.barrier()
         shared(model, mesh)
-        others = Generation(model, 1, PROMPT, 1, graph=False).first()
+        others = Generation(model, 1, PROMPT, 1, graph=False).read_prompt()
         note("logits apart", ranks.apart(others, logits))
         note("parallel, no graph", generated(model, device, graph=False, requests=1, profiled=False))
         if gpu:
