@@ -15,6 +15,7 @@ from kernelwright.errors import InvalidArgument, Unsupported
 from kernelwright.ops.optim._maps import dynamic_map
 from kernelwright.ops.optim._optimizer import BLOCK, RULES, Step
 from kernelwright.optim import _by_norm, _moving, _paging, _sharded
+from kernelwright.optim._kept import Kept
 from kernelwright.optim._many import update
 from kernelwright.optim.manager import GlobalOptimManager
 
@@ -80,7 +81,7 @@ class Optimizer8bit(torch.optim.Optimizer):
         )
         self.mng, self.initialized, self.is_paged = GlobalOptimManager.get_instance(), False, is_paged
         self._pages: dict[torch.device, _paging.Pages] = {}
-        self._moving = _moving.Steps()
+        self._moving, self._kept = _moving.Steps(), Kept()
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, **defaults})
 
     # --- settings -----------------------------------------------------------------
@@ -170,6 +171,7 @@ class Optimizer8bit(torch.optim.Optimizer):
             flat = {**held, **held.get(WRAPPED, {})} if isinstance(held, dict) else {}
             own[key] = {name: value for name, value in flat.items() if name in _KEPT}
             rest[key] = {n: v for n, v in flat.items() if n not in _KEPT and n != WRAPPED} if flat else held
+        self._kept.forget()
         super().load_state_dict({**state_dict, "state": rest})
         saved = chain.from_iterable(group["params"] for group in state_dict["param_groups"])
         there = chain.from_iterable(group["params"] for group in self.param_groups)
@@ -194,6 +196,8 @@ class Optimizer8bit(torch.optim.Optimizer):
         if not self.initialized:
             self.check_overrides()
             self.initialized = True
+        if self._kept.step(self):
+            return
         batches = self._batches()
         for (device, *_, paged, numbers), members in batches.items():
             if paged:
@@ -206,6 +210,7 @@ class Optimizer8bit(torch.optim.Optimizer):
         self._moving.make_room([device for device, *_ in batches])
         for pages in self._pages.values():  # who looks at a state after the step sees the new one
             pages.wait()
+        self._kept.note(self)
 
     def _batches(self) -> dict[Any, list[tuple[Tensor, dict[str, Any]]]]:
         """Parameters that take the same step, together; those with a limit are through with theirs, and those whose

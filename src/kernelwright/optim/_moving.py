@@ -52,13 +52,13 @@ class Moving:
         return Moving(self.before, self.memory.clone(), count)
 
 
-def _captured(device: torch.device) -> bool:
+def captured(device: torch.device) -> bool:
     """Whether calls become part of a CUDA graph."""
     return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
 
 
 def refuse_captured(p: Tensor, why: str) -> None:
-    if _captured(p.device):
+    if captured(p.device):
         raise Unsupported(f"optimizer: a step cannot become part of a CUDA graph: a parameter of shape {p.shape} {why}")
 
 
@@ -66,7 +66,7 @@ def follows(config: dict[str, Any], p: Tensor, state: dict[str, Any]) -> bool:
     """Whether this parameter's step is such a one."""
     lr = config["lr"]
     wanted = isinstance(state["step"], Moving) or (isinstance(lr, torch.Tensor) and lr.device == p.device)
-    if not (wanted or _captured(p.device)) or _environment.read().disable:
+    if not (wanted or captured(p.device)) or _environment.read().disable:
         return False
     part = local(p)
     return fits(part, part, part_of_state(p, state, BLOCK))

@@ -182,14 +182,14 @@ def test_what_cannot_be_captured(monkeypatch):
     """Refused, since each replay would repeat the step's number."""
     params, optimizer = made("Adam", 0.1)
     gradients(params, 0)
-    monkeypatch.setattr(_moving, "_captured", lambda _: True)
+    monkeypatch.setattr(_moving, "captured", lambda _: True)
     with pytest.raises(errors.Unsupported, match="has no states yet; take a step before the graph is captured"):
         optimizer.step()
     monkeypatch.undo()
     optimizer.step()
     limited = optim.LAMB(params, lr=0.1)
     limited.step()
-    monkeypatch.setattr(_moving, "_captured", lambda _: True)
+    monkeypatch.setattr(_moving, "captured", lambda _: True)
     with pytest.raises(errors.Unsupported, match=r"limited \(max_unorm\)"):
         limited.step()
     with pytest.raises(errors.Unsupported, match="was at another step than those before"):
