@@ -110,7 +110,7 @@ def package(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 def test_by_a_process_that_never_imported_the_package(package):
     path, expected, device = package
-    command = sys.executable, "-c", RUN, path, _library.load().path, device
+    command = sys.executable, "-X", "faulthandler", "-c", RUN, path, _library.load().path, device
     found = done(*command, TORCH_DEVICE_BACKEND_AUTOLOAD="0")  # else torch itself imports what has such an entry point
     torch.testing.assert_close(floats(found), expected)
 
