@@ -108,3 +108,8 @@ def cuobjdump():
 @pytest.fixture(scope="session")
 def nvdisasm():
     return _tool("nvdisasm")
+
+
+@pytest.fixture(scope="session")
+def ptxas():
+    return _tool("ptxas")

@@ -9,11 +9,12 @@ from kernelwright_toolchain.cubin.elf import CubinError
 from kernelwright_toolchain.cubin.loaded import loaded
 from kernelwright_toolchain.cubin.ptx import Ptx, bare, read_ptx
 from kernelwright_toolchain.cubin.read import Cubin, Kernel, read
+from kernelwright_toolchain.cubin.registers import renamed
 
 if TYPE_CHECKING:
     from kernelwright_toolchain.targets import Code
 
-__all__ = ["Cubin", "CubinError", "Kernel", "Ptx", "bare", "check", "loaded", "read", "read_ptx"]
+__all__ = ["Cubin", "CubinError", "Kernel", "Ptx", "bare", "check", "loaded", "read", "read_ptx", "renamed"]
 
 
 def check(image: bytes, code: Code) -> Cubin | Ptx:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from kernelwright_toolchain.cubin import Cubin, Ptx, bare, check, loaded
+from kernelwright_toolchain.cubin import Cubin, Ptx, bare, check, loaded, renamed
 from kernelwright_toolchain.device.log import Spills, serialized, spills, warnings
 from kernelwright_toolchain.errors import CompileError, DeterminismError
 
@@ -83,7 +83,7 @@ def finish(job: Job, compiled: Compiled) -> Image:
     return Image(
         op=job.op,
         code=job.code.name,
-        data=compiled.image if isinstance(facts, Cubin) or job.debug else bare(compiled.image),
+        data=compiled.image if isinstance(facts, Cubin) or job.debug else renamed(bare(compiled.image)),
         facts=facts,
         spills=spilled,
         warnings=tuple(warnings(compiled.log)),
