@@ -49,6 +49,11 @@ def shape(body: str) -> list[str]:
     return [NUMBERED.sub(lambda found: found[0].rstrip("0123456789"), line) for line in lines]
 
 
+def written(body: str) -> list[int]:
+    """How many different registers each line writes."""
+    return [len(set(NUMBERED.findall(_parts(line)[1]))) for line in _lines(body)]
+
+
 def sources(body: str) -> list[tuple[int, list[tuple[int, bool]]]]:
     """For each line that reads registers, in the order it names them: the writes whose value may be there, a bit each
     in their order, and whether it may be there unwritten.

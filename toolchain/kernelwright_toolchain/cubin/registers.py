@@ -88,7 +88,8 @@ def _names(known: Function) -> dict[str, int]:
 
 def _across(known: Function) -> int:
     """Those that more than one block names, and those whose value a block is entered with."""
-    across, home = 0, {}
+    across = 0
+    home: dict[str, int] = {}
     for number, block in enumerate(known.blocks):
         across |= block.live_in
         for statement in block.statements:
