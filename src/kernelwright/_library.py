@@ -93,7 +93,9 @@ class Library:
         built = {_COMMON, *(str(image["op"]) for image in manifest["images"])}
         self.functions = _bind(handle, path, signatures, built)
         self._signatures = signatures["functions"]
-        self.ops = {_stem(signatures["functions"][name]) for name in self.functions} - {_COMMON}
+        # One that lacks a function is as if it were not there: families share files, which a build of others may have.
+        partly = {_stem(one) for name, one in signatures["functions"].items() if name not in self.functions}
+        self.ops = {_stem(signatures["functions"][name]) for name in self.functions} - {_COMMON} - partly
         self.constants: Mapping[str, int] = signatures["constants"]
         self.structs = {name: _struct(name, members) for name, members in signatures["structs"].items()}
         self._statuses = {self.constants[name]: name for name in self.constants if name.startswith("KW_ERROR_")}

@@ -26,6 +26,7 @@ sys.path.insert(0, str(ROOT / "tests/toolchain"))  # for emulation
 from emulation import emulator
 
 from kernelwright_toolchain.abi import header_directories
+from kernelwright_toolchain.elf import Elf, View
 from kernelwright_toolchain.errors import ToolMissing
 from kernelwright_toolchain.request import find_ops
 from kernelwright_toolchain.targets import load
@@ -103,6 +104,38 @@ def test_ctest(build: Path) -> None:
     )
     assert declared > 40
     assert int(ran[1]) > declared, "the consumer and the CPU tests come on top of the cases"
+
+
+def objects(tree: Path) -> dict[Path, tuple[set[str], set[str]]]:
+    """The library's objects: the names that each has for others, and those that it wants of them."""
+    found = {}
+    for path in sorted(tree.glob("CMakeFiles/k*.dir/**/*.o")):
+        symbols = [
+            symbol for symbol in Elf(View(path.read_bytes())).symbols(".symtab") if symbol.name and symbol.binding
+        ]
+        has = {symbol.name for symbol in symbols if symbol.defined}
+        found[path] = has, {symbol.name for symbol in symbols} - has
+    return found
+
+
+def kept(path: Path, op: str) -> bool:
+    """Whether CMake compiles this file where an operator is all that was asked for (cmake/host.cmake)."""
+    place = re.search(r"/csrc/ops/(\w+)/.*?(\w+)\.cpp\.o$", path.as_posix())
+    if place is None or place[2] == op:
+        return True
+    return (ROOT / f"csrc/ops/{place[1]}/api/{op}.h").exists() and (place[2] not in find_ops() or place[2] == place[1])
+
+
+def test_each_operator_links_alone(build: Path) -> None:
+    """What operators of a family share lies in no file with another's name, which a build of one leaves out."""
+    every = objects(build)
+    assert any(has for has, _ in every.values())
+    for op in find_ops():
+        here = [path for path in every if kept(path, op)]
+        has = set().union(*(every[path][0] for path in here))
+        left = {name: path for path in every.keys() - {*here} for name in every[path][0]}
+        wants = {name: path for path in here for name in every[path][1] - has if name in left}
+        assert not wants, f"{op} alone: " + ", ".join(f"{a.name} wants {n} of {left[n].name}" for n, a in wants.items())
 
 
 def numbers(tree: Path, *before: str) -> dict[str, list[str]]:

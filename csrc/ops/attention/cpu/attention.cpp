@@ -100,10 +100,7 @@ kw_status run_attention(const AttentionProblem& a) {
   return KW_OK;
 }
 
-kw_status attention(const Attention& args) {
-  KW_TRY(check_sequences(args));
-  return run_attention(problem_of(args));
-}
+kw_status attention(const Attention& args) { return run_attention(problem_of(args)); }
 
 kw_status run_attention_backward(const AttentionProblem& a) {
   constexpr int64_t kRowsAtMost = 32;

@@ -47,6 +47,7 @@ struct AttentionBackward {
 
 namespace cpu {
 kw_status attention(const Attention& args);
+kw_status attention_varlen(const Attention& args);  // refuses sequences that do not lie in their tensors
 kw_status attention_backward(const AttentionBackward& args);
 }  // namespace cpu
 

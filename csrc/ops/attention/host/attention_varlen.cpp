@@ -28,6 +28,12 @@ kw_status check_arrays(const char* name, const Attention& a, int64_t max_q, int6
   return a.sinks == nullptr ? KW_OK : check_pointer(name, "sinks", a.sinks, 4);
 }
 
+// The CPU sees where sequences begin, and refuses what does not lie in its tensors.
+kw_status run_sequences(const char* name, int32_t device, void* stream, const Attention& a) {
+  const bool any = a.batch > 0 && a.heads > 0 && a.queries > 0;
+  return any && device == KW_CPU ? cpu::attention_varlen(a) : run_attention(name, device, stream, a);
+}
+
 }  // namespace
 }  // namespace kw
 
@@ -51,7 +57,7 @@ KW_API kw_status kw_attention_varlen(int32_t device, void* stream, void* out, fl
   a.q = kw::packed_rows(q, heads, d), a.k = kw::packed_rows(k, kv_heads, d), a.v = kw::packed_rows(v, kv_heads, d_v);
   a.out = kw::packed_rows(out, heads, d_v);
   a.lse_head = total_q;
-  return kw::run_attention(kName, device, stream, a);
+  return kw::run_sequences(kName, device, stream, a);
 }
 
 KW_API kw_status kw_attention_varlen_tensors(void* stream, const kw_tensor* out, const kw_tensor* lse,
@@ -70,5 +76,5 @@ KW_API kw_status kw_attention_varlen_tensors(void* stream, const kw_tensor* out,
   kw::Attention a{};
   int32_t device = KW_CPU;
   KW_TRY(kw::attention_checks::read(kName, from, options, &a, &device));
-  return kw::run_attention(kName, device, stream, a);
+  return kw::run_sequences(kName, device, stream, a);
 }
