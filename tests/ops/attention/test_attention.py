@@ -125,6 +125,15 @@ def test_refusals_name_what_is_wrong(device):
         kernelwright.attention(q, q, q, window=(-2, 0))
 
 
+@pytest.mark.parametrize("wrong", [[0, 9, 6], [0, 5, 4], [-1, 3, 6]])
+def test_sequences_outside_their_tensors_are_refused_on_the_cpu(wrong):
+    q = torch.randn(6, 2, 16)
+    right, starts = (torch.tensor(each, dtype=torch.int32) for each in ([0, 3, 6], wrong))
+    for given in ((starts, right), (right, starts)):
+        with pytest.raises(errors.InvalidArgument, match="they must not fall, and be from 0 to the 6 rows"):
+            kernelwright.attention_varlen(q, q, q, *given, 3, 3)
+
+
 def test_what_is_added_and_slopes_and_lse_have_gradients(device):
     """Of which kernels have none: against float64's autograd through the definition."""
     shapes = (1, 2, 5, 16), (1, 1, 7, 16), (1, 1, 7, 16), (2, 1, 7), (2,)
