@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from kernelwright.ops import _sizes as sizes
 from kernelwright.ops._record import SIZES, Case, Tolerance
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from kernelwright.ops.norm._shared import Norm
 
-DTYPES = ("float32", "float16", "bfloat16")
+DTYPES = sizes.FLOATS
 
 # Half a unit in the last place of the result, and a little for sums in float32.
 TOLERANCES = {
@@ -25,14 +26,9 @@ TOLERANCES = {
     "bfloat16": Tolerance(2.0**-8 * 1.01, 1e-7, 1e-6),
 }
 
-_COLS = (1, 2, 3, 7, 8, 15, 16, 31, 33, 64, 100, 127, 128, 129, 255, 256, 257, 511, 768, 1000, 1024, 2047, 4096, 5120)
 _SHAPES = (
-    *((3, cols) for cols in _COLS),
-    (64,),
-    (0, 64),
-    (2, 0, 16),
-    (2, 3, 40),
-    (2, 1, 3, 1, 24),
+    *sizes.rows_of(*sizes.EDGES, 255, 256, 257, 511, 768, 1000, 1024, 2047, 4096, 5120),
+    *sizes.DIMENSIONS,
     (1, 8193),
     (2, 16384),
     (1, 65535),
