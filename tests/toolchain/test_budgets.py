@@ -54,7 +54,10 @@ def test_every_family_of_this_tree_has_a_budget(table):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (None, "no budget for gated: without family.toml each takes 40,000 bytes of that of common (csrc/core/family.toml),"),
+        (
+            None,
+            "no budget for gated: without family.toml each takes 40,000 bytes of that of common (csrc/core/family.toml),",
+        ),
         ("", "found budget = None"),
         ("budget = 0", "a number above 0, and nothing else; found budget = 0"),
         ("budget = true", "found budget = True"),

@@ -43,7 +43,7 @@ def _budget(root: Path, family: str, path: Path) -> int | None:
     if not (root / path).is_file():
         if family != COMMON:
             return None
-        raise TableError(f"{path} is missing: it holds what no family may take of a released wheel, as `budget = BYTES`")
+        raise TableError(f"{path} is missing: it holds what all but families may take of a wheel, as `budget = BYTES`")
     values = toml((root / path).read_text(encoding="utf-8"), str(path))
     budget = values.pop("budget", None)
     if values or type(budget) is not int or budget <= 0:

@@ -152,7 +152,7 @@ class Op:
     flops_by_values: bool = False
     """`flop_formula` is given tensors instead of shapes, and results as `out_val`: it reads lengths of sequences."""
 
-    roles: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: {"small": sizes.SMALL, "aligned": sizes.ALIGNED})
+    roles: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: dict(sizes.ROLES))
     """Shapes of cases that tests of all operators ask for, of which each overload has at least one: "small", a call of
     little work with sizes that are no multiples of a vector, in float32 among others; "aligned", one that is whole
     vectors, in each type that the operator takes."""

@@ -7,9 +7,11 @@ FLOATS = ("float32", "float16", "bfloat16")
 """The element types that most operators take; float64 is computed by their references."""
 
 SMALL = (3, 33)
-"""Little work, in sizes that are no multiples of a vector (`Op.roles`)."""
+"""Little work, in sizes that are no multiples of a vector."""
 ALIGNED = (3, 64)
-"""Whole vectors of each element type (`Op.roles`)."""
+"""Whole vectors of each element type."""
+ROLES = {"small": SMALL, "aligned": ALIGNED}
+"""What tests of all operators ask for (`Op.roles`)."""
 
 EDGES = (1, 2, 3, 7, 8, 15, 16, 31, 33, 64, 100, 127, 128, 129)
 """Lengths of rows around what one vector, one warp's elements and one warp's vectors are."""
