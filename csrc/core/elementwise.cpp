@@ -88,7 +88,7 @@ kw_status run_elementwise(Elementwise& op, int32_t device, void* stream, Element
   KW_TRY(check(op, device, call, inputs, outputs));
   if (call.rows == 0 || call.cols == 0) return KW_OK;
   join_rows(&call, inputs, outputs);
-  if (device == KW_CPU) return run_on_cpu(op, call, inputs, outputs);
+  if (device == KW_CPU) return op.cpu != nullptr ? run_on_cpu(op, call, inputs, outputs) : refuse_cpu(op.function);
   return run_on_device(op, device, stream, call, inputs, outputs);
 }
 

@@ -18,7 +18,7 @@ struct Elementwise {
   int numbers;
   const char* inputs[KW_ELEMENTWISE_INPUTS];  // as the C ABI names them; nullptr ends them
   const char* outputs[KW_ELEMENTWISE_OUTPUTS];
-  cpu::Range (*cpu)();  // of the instruction set that runs
+  cpu::Range (*cpu)();  // of the instruction set that runs; nullptr where there is none
   Module& module;
   Kernel kernels[3];  // by element type, as the C ABI numbers them
 };

@@ -99,6 +99,12 @@ FILES = [
     ),
     Plant(
         "one_stem_names_an_op_everywhere",
+        {**op("gelu", "csrc/ops/gated/cpu/gelu.cpp"), "src/kernelwright/ops/gated/gelu.py": 'OP = Op(no_cpu="")'},
+        "its CPU path is missing",
+        {"src/kernelwright/ops/gated/gelu.py": 'OP = Op(no_cpu="no CPU has fp3")'},
+    ),
+    Plant(
+        "one_stem_names_an_op_everywhere",
         op("gelu", "csrc/ops/gated/gelu.cu"),
         "gelu.py: its kernels are missing",
         {"csrc/ops/gated/shared.cu": ""},

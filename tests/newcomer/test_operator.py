@@ -7,6 +7,7 @@ It is laid over a copy of this tree and built alone; then the tests that all ope
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -46,9 +47,9 @@ def test_five_files_and_no_other_edited():
 class Tree:
     """A copy of this tree with the toy in it, and the package that was built of that."""
 
-    def __init__(self, place: Path, cache: Path) -> None:
+    def __init__(self, place: Path) -> None:
         self.root, self.site = place / "tree", place / "site"
-        self.environment = {**os.environ, "KERNELWRIGHT_CACHE": str(cache), "PYTHONDONTWRITEBYTECODE": "1"}
+        self.environment = {**os.environ, "KERNELWRIGHT_CACHE": str(place / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
         shutil.copytree(ROOT, self.root, ignore=NOT_COPIED)
         shutil.copytree(TOY, self.root, dirs_exist_ok=True)
         for name in (".kw", "dist"):
@@ -78,8 +79,7 @@ class Tree:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
-    place = tmp_path_factory.mktemp("newcomer")
-    made = Tree(place, place / "cache")
+    made = Tree(tmp_path_factory.mktemp("newcomer"))
     made.build()
     return made
 
@@ -108,6 +108,60 @@ def test_its_kernels_run_on_an_emulated_gpu(tree: Tree, tmp_path):
     asked = ("9.0/132/50", "--ops", "leaky_relu", "--all-of", "sm_90a")
     said = tree.run("-m", "tests.emulator.program", tmp_path, *asked, PYTHONPATH=path, OMP_NUM_THREADS="1")
     assert '"failures": [], "left_out": []' in said
+
+
+WITHOUT_CPU = """
+namespace kw {
+static Module leaky_relu_module{"leaky_relu"};
+static Elementwise leaky_relu{"kw_leaky_relu", 1, {"x"}, {"y"}, nullptr, leaky_relu_module, {{"a"}, {"b"}, {"c"}}};
+}  // namespace kw
+"""
+CALLS = """
+import warnings, torch, kernelwright
+from kernelwright import _library, errors, ops
+from kernelwright.doctor.operators._all import runs
+from kernelwright.doctor.operators._run import on_cpu
+native = _library.load()
+ops.register()
+assert hasattr(torch.ops._kernelwright, "leaky_relu"), "the kernels are those in C, which leave the CPU to Python"
+x = torch.randn(3, 33, dtype=torch.bfloat16)
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    found = [kernelwright.leaky_relu(x, 0.3), torch.ops.kernelwright.leaky_relu(x, 0.3), kernelwright.leaky_relu(x, 0.3)]
+for y in found:
+    assert torch.equal(y, torch.where(x >= 0, x.float(), 0.3 * x.float()).bfloat16())
+print([str(each.message) for each in said])
+try:
+    kernelwright.leaky_relu(x.int())
+except errors.InvalidDtype as error:
+    print(error)
+try:
+    native.call("kw_leaky_relu", -1, None, x.data_ptr(), 33, x.data_ptr(), 33, 3, 33, 2, 0.3)
+except errors.Unsupported as error:
+    print(error)
+print(*(words for name, _, words in runs({"operators": on_cpu()}) if name == "leaky_relu"))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_without_a_cpu_implementation_the_reference_runs_and_says_so_once(tmp_path):
+    tree = Tree(tmp_path)
+    (tree.root / "csrc/ops/toy/cpu/leaky_relu.cpp").unlink()
+    host_file, record = (
+        tree.root / "csrc/ops/toy/host/leaky_relu.cpp",
+        tree.root / "src/kernelwright/ops/toy/leaky_relu.py",
+    )
+    host_file.write_text(re.sub(r"\nKW_ELEMENTWISE\(.*\n", WITHOUT_CPU, host_file.read_text()))
+    record.write_text(record.read_text().replace('doc="leaky ReLU",', 'doc="leaky ReLU",\n    no_cpu="a toy",'))
+    tree.build()
+    words = "leaky_relu has no CPU implementation (a toy): plain torch computes it"
+    assert tree.run("-c", CALLS, PYTHONPATH=str(tree.site)).splitlines() == [
+        f"['{words}']",
+        "leaky_relu: x has dtype torch.int32, but must have torch.float32 or torch.float16 or torch.bfloat16 or torch.float64",
+        "kw_leaky_relu: it has no CPU implementation; give it the number of a GPU",
+        words.removeprefix("leaky_relu "),
+    ]
 
 
 @pytest.mark.slow

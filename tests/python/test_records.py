@@ -103,13 +103,16 @@ def test_bytes_and_flops_of_a_known_case():
     assert op.flops(Case("residual_", (3, 5), "float32", {"weight": "same"})) == 15 * 5
 
 
-@each
+on_cpu = pytest.mark.parametrize("op", [op for op in RECORDS if not op.no_cpu], ids=lambda op: op.name)
+
+
+@on_cpu
 def test_selfcheck_passes(op):
     for _ in range(20):  # new numbers each time
         assert "% of the error allowed" in op.selfcheck(_selfcheck.OnCpu(_library.load()))
 
 
-@each
+@on_cpu
 @pytest.mark.parametrize("damage", ["one bit", "nothing done", "NaN"])
 def test_selfcheck_notices(op, damage, monkeypatch):
     """A check that cannot fail is none: its C function is replaced by one that is wrong somewhere."""

@@ -117,7 +117,7 @@ class _Bound:
         x, name = args[self.like], self.inputs[self.like]
         if not x.shape:
             raise InvalidArgument(f"{self.op}: {name} has shape (), but must have at least one dimension")
-        require_dtype(self.op, name, x, tuple(getattr(torch, each) for each in TOLERANCES))
+        require_dtype(self.op, name, x, tuple(getattr(torch, each) for each in (*sizes.FLOATS, "float64")))
         for other, tensor in zip(self.inputs, args, strict=False):
             if other != name:
                 require_dtype(self.op, other, tensor, (x.dtype,))
@@ -215,7 +215,9 @@ def _eager_backward(forward: Formula) -> Callable[..., Callable[[], Any]]:
     return eager
 
 
-def elementwise(name: str, *, doc: str, function: Callable[..., Any], formulas: Sequence[Formula]) -> Op:
+def elementwise(
+    name: str, *, doc: str, function: Callable[..., Any], formulas: Sequence[Formula], no_cpu: str = ""
+) -> Op:
     """The record of an operator; `formulas` has "default", and may have "backward": gradients, then inputs."""
     bound = {formula.name: _Bound(name, formula) for formula in formulas}
 
@@ -247,4 +249,5 @@ def elementwise(name: str, *, doc: str, function: Callable[..., Any], formulas: 
         tolerances=TOLERANCES,
         selfcheck=selfcheck,
         eager=eager,
+        no_cpu=no_cpu,
     )

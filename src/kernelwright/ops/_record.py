@@ -143,6 +143,10 @@ class Op:
     writes in place after them). Where an overload is missing its reference stands in.
     """
 
+    no_cpu: str = ""
+    """Why there is no CPU implementation (csrc/ops/<family>/cpu): a call on the CPU then runs the reference, and says
+    so once. The C function refuses KW_CPU; a rule about the tree wants the file or the reason."""
+
     torch_on_gpu: tuple[str, ...] = ()
     """Element types that a GPU has no kernels for: plain torch computes them there."""
 
