@@ -9,6 +9,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,6 +19,7 @@ from kernelwright_toolchain.building import run as module
 from kernelwright_toolchain.building.package import _failure, build_wheel
 from kernelwright_toolchain.building.table import table as as_table
 from kernelwright_toolchain.commands import build as verb
+from kernelwright_toolchain.commands import tests as tests_verb
 from kernelwright_toolchain.device import Built
 from kernelwright_toolchain.errors import CompileError, GateError, ProvisionError, RequestError, ToolMissing
 from kernelwright_toolchain.providers import host, nvrtc, system
@@ -126,6 +128,16 @@ def test_another_process_is_given_the_request_as_it_was_settled(asked):
     """Nothing is decided again there: no provider is picked, and no environment looked at."""
     request = resolve(TABLE, **{"target": "linux-x86_64", **asked})
     assert restored(TABLE, json.loads(json.dumps(settings(request)))) == request
+
+
+def test_the_tests_of_one_operator_are_those_of_a_wheel_of_it(monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr(tests_verb, "to_test", lambda *_: "a torch")
+    monkeypatch.setattr(tests_verb, "build", lambda options, _: asked.append(options) or SimpleNamespace(wheel="w"))
+    monkeypatch.setattr(tests_verb, "run_tests", lambda *given: asked.append(given) or 0)
+    words = ["--archs", "90a", "--ops", "swiglu", "tests/python", "-k", "swiglu"]
+    assert tests_verb.run(argparse.Namespace(arguments=words)) == 0
+    assert asked == [Options(archs="90a", ops="swiglu"), ("w", "a torch", ["tests/python", "-k", "swiglu"], None)]
 
 
 def test_inputs_are_contents_and_never_times(tree):
