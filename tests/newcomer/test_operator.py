@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
-import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -164,14 +164,20 @@ def test_without_a_cpu_implementation_the_reference_runs_and_says_so_once(tmp_pa
     ]
 
 
+def worked() -> float:
+    """Seconds of processors that children took: the clock's depend on what else the machine does."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 @pytest.mark.slow
 def test_what_is_generated_takes_seconds(tree: Tree):
     """The row of docs/use.md, and the kernels' registers, of which the build has left all that is asked."""
     tree.run("-m", "toolchain", "render")
     use = (tree.root / "docs/use.md").read_text(encoding="utf-8")
     assert "| `kernelwright.leaky_relu` | leaky ReLU | [`kw_leaky_relu`](../csrc/ops/toy/api/leaky_relu.h) |" in use
-    before = time.monotonic()
+    before = worked()
     tree.run("-m", "toolchain", "sass", "--write")
-    assert time.monotonic() - before < 30
+    assert worked() - before < 30, "it compiled what the build did not"
     recorded = (tree.root / "benchmarks/sass.toml").read_text(encoding="utf-8")
     assert "[leaky_relu]\nleaky_relu_bfloat16 = [" in recorded
