@@ -36,7 +36,7 @@ kw_status matmul_4bit_grouped(const Grouped4bit& a) {
   int64_t from = 0;
   for (int64_t expert = 0; expert < a.experts && from < m; ++expert) {
     const int64_t end = a.ends[expert], to = end < from ? from : end < m ? end : m;
-    if (to > from) KW_TRY(matmul_4bit(part_of(a, expert, from, to)));
+    if (to > from) KW_TRY(product_4bit(part_of(a, expert, from, to)));
     from = to;
   }
   for (; from < m; ++from)

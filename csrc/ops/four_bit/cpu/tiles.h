@@ -216,11 +216,11 @@ inline void tile_x(const Product& p, int64_t begin, int64_t end) {
 
 }  // namespace
 
-void matmul_4bit_tile_inputs(const void* context, int64_t begin, int64_t end) {
+void product_4bit_tile_inputs(const void* context, int64_t begin, int64_t end) {
   tile_x(*static_cast<const Product*>(context), begin, end);
 }
 
-void matmul_4bit_tiles(const void* context, int64_t begin, int64_t end) {
+void product_4bit_tiles(const void* context, int64_t begin, int64_t end) {
   const Product& p = *static_cast<const Product*>(context);
   if (p.a.m <= 16) return product_of_tiles<1>(p, begin, end);
   if (p.a.m <= 32) return product_of_tiles<2>(p, begin, end);

@@ -62,7 +62,8 @@ kw_status quantize_4bit(const Quantize4bit& args);
 kw_status quantize_4bit_absmax(const QuantizeAbsmax4bit& args);
 kw_status dequantize_4bit(const Dequantize4bit& args);
 kw_status matmul_4bit(const Matmul4bit& args);
-int64_t matmul_4bit_workspace(int64_t m, int64_t k);
+kw_status product_4bit(const Matmul4bit& args);  // what it and experts' are made of
+int64_t product_4bit_workspace(int64_t m, int64_t k);
 }  // namespace cpu
 
 }  // namespace kw

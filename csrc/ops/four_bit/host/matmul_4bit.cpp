@@ -239,7 +239,7 @@ kw_status workspace_bytes(int32_t device, const Matmul4bit& a, int64_t* bytes) {
   *bytes = 0;
   if (a.m == 0 || a.n == 0 || a.k == 0) return KW_OK;
   if (device == KW_CPU) {
-    *bytes = cpu::matmul_4bit_workspace(a.m, a.k);
+    *bytes = cpu::product_4bit_workspace(a.m, a.k);
     return KW_OK;
   }
   Context context;

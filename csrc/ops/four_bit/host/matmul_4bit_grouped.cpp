@@ -128,7 +128,7 @@ kw_status check(const char* name, int32_t device, const Grouped4bit& a) {
 }
 
 kw_status check_workspace(const char* name, const Grouped4bit& a) {
-  const int64_t needed = cpu::matmul_4bit_workspace(a.all.m, a.all.k);
+  const int64_t needed = cpu::product_4bit_workspace(a.all.m, a.all.k);
   if (a.workspace_bytes < needed)
     return fail(KW_ERROR_INVALID_ARGUMENT,
                 "%s: workspace_bytes is %lld; this call needs %lld (kw_matmul_4bit_workspace tells)", name,

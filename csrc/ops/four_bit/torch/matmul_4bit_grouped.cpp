@@ -3,7 +3,7 @@
 
 #include "core/error.h"
 #include "core/tensor.h"
-#include "ops/four_bit/api/matmul_4bit.h"
+#include "ops/four_bit/host/four_bit.h"
 #include "ops/four_bit/torch/weight.h"
 
 namespace kw::torch {
@@ -27,8 +27,7 @@ kw_status grouped(Call& call, bool nested) {
       elements_of(*w.packed) != count / 2 + count % 2)
     return kElsewhere;
   int64_t bytes = 0;
-  if (x.device == KW_CPU && rows.count > 0 && n > 0)
-    KW_TRY(kw_matmul_4bit_workspace(KW_CPU, rows.count, n, rows.cols, blocksize, x.dtype, &bytes));
+  if (x.device == KW_CPU && rows.count > 0 && n > 0) bytes = cpu::product_4bit_workspace(rows.count, rows.cols);
   void* workspace = nullptr;
   KW_TRY(call.make_rows(x, n, x.dtype, &y));
   KW_TRY(call.scratch(bytes, &workspace));
