@@ -58,7 +58,7 @@ CAUSES = (
             sign(r"check for working c(xx)? compiler: .{1,200} (- )?broken"),
             sign(r"calledprocesserror.{0,300}(main|cuda_utils)\.c\b.{0,400}'-l:libcuda\.so\.1'", 2),
         ),
-        yields_to=("KW-116",),
+        yields_to=("KW-116", "KW-081"),
     ),
     Cause(
         code="KW-114",

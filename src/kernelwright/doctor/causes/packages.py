@@ -137,7 +137,7 @@ CAUSES = (
                 r"(not compiled|compiled without|not built|built without|was not enabled in this "
                 r"build).{0,30}\b(cuda|gpu|cudnn|cublas)\b"
             ),
-            sign(r"cuda-enabled jaxlib is not installed"),
+            sign(r"cuda-enabled jaxlib is not installed|no gpu/tpu found, falling back to cpu"),
             sign(
                 r"\b(cuda|gpu|cudnn)\b.{0,40}\b(was|is) not (enabled|integrated|included) in this "
                 r"build|recompile with .{0,40}(use_|with_)(cuda|gpu)"
@@ -146,6 +146,7 @@ CAUSES = (
             sign(r"specified provider 'cudaexecutionprovider' is not in available provider"),
             sign(r"\b(will not|won't|not going to) (use|be (built|compiled) with|build with) (cuda|gpu|cudnn)\b", 2),
             sign(r"\bno cuda runtime is found, using cuda_home", 1),
+            sign(r"^\W*blas = 0\b|[|] blas = 0 [|]", 2, beside=(r"llama|n_gpu_layers|ggml",)),
             sign(
                 r"(gpu|cuda) support (is )?(not (enabled|available|compiled)|disabled).{0,40}(build"
                 r"|compile|version|install)?",

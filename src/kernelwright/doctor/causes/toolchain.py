@@ -24,6 +24,7 @@ CAUSES = (
             sign(r"['\"]nvcc(\.exe)?['\"] is not recognized as"),
             sign(r"\bnvcc\b.{0,30}\bos \{.{0,20}notfound|failed to (execute|run|spawn|start) ['\"`]?nvcc"),
             sign(r"cuda_home (environment variable )?is not set|\bspecify cuda_toolkit_root_dir\b"),
+            sign(r"\bcuda_toolkit_root_dir\b.{0,30}(must be|has to be|should be|is not|not) (defined|set|specified)"),
             sign(r"\bcuda_?(home|dir|path|root)\b[^\n]*\n([^\n]*\n){0,2}typeerror: [^\n]*nonetype"),
             sign(
                 r"\bnvcc\b['\"]?:? ?(command )?(not found|no such file|was not found|missing|is not "
@@ -92,7 +93,7 @@ CAUSES = (
             sign(r"ptxas (?!application )\S.{0,200}, line \d+; fatal ?: unsupported \.version"),
             sign(r"you are using ptxas \d+\.\w+, but|requires ptxas (version )?\d+\.\w+"),
             sign(r"findcuda says cuda version is .{0,80}headers say the version is"),
-            sign(r"cuda_home\W{1,4}\S*:\S", 2),
+            sign(r"cuda_home\W{1,4}(?!\W*[a-z]:[\\/])\S*:\S", 2),
             sign(r"was compiled with .{0,20}cuda.{0,10}\d+\.\d+.{0,60}(but|while|and).{0,40}\d+\.\d+", 1),
             sign(
                 r"only supported on cuda \d+(\.\d+)? (and|or) (above|newer|later|higher)|requires? "

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kernelwright import _files
+from kernelwright.doctor.explain.cures import _families as families
 from kernelwright.doctor.explain.cures._cure import Cure
 from kernelwright.doctor.remedies import containers, packages, systems, toolkits
 
@@ -85,7 +86,7 @@ def built(package: str, said: Said | None = None) -> str:
     place = said.source if said is not None else ""
     if place and re.sub(r"[-_.]+", "-", package).lower().split("-")[-1] in place.lower():
         return f"install --force-reinstall --no-deps --no-build-isolation --no-cache-dir {place}"
-    return f"install --force-reinstall --no-deps --no-build-isolation --no-cache-dir --no-binary {package} {package}"
+    return families.whole(package)
 
 
 def torch(said: Said, release: str, *, alone: bool = False) -> str:
@@ -137,6 +138,12 @@ def newer_ptxas(said: Said) -> Cure:
     found = f'export NVCC="{place}" && export PATH="$NVCC/bin:$PATH" XLA_FLAGS="--xla_gpu_cuda_data_dir=$NVCC"'
     then = "It takes the ptxas of that package before any toolkit's on PATH or in CUDA_HOME."
     return Cure(f"{pip(said, 'install --upgrade nvidia-cuda-nvcc-cu12')} && {found}", then)
+
+
+def of_ptx_exactly(version: str) -> str:
+    """The CUDA release of a PTX version before 8, where no newer one is of use."""
+    major, minor = number(version)[:2]
+    return f"11.{minor}" if major == _OF_SEVERAL + 1 else of_ptx(version)
 
 
 _OF_SEVERAL = 6  # PTX of CUDA 9 and 10; from the next on each belongs to one major version
@@ -192,7 +199,7 @@ def toolkit_of_torch(said: Said) -> Cure:
     if _apart(said) == "pacman" or said.nix:
         return toolkit(said)
     then = "It is the toolkit of torch's own CUDA release. The package is in NVIDIA's repository (KW-105)."
-    install = f"{root_install(said)} cuda-toolkit-${{V/./-}}"
+    install = f"{{ [ -x /usr/local/cuda-$V/bin/nvcc ] || {root_install(said)} cuda-toolkit-${{V/./-}}; }}"
     return Cure(f"{asked} && {install} && {use('/usr/local/cuda-$V')}", then)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from kernelwright.doctor.explain.cures import _families as families
 from kernelwright.doctor.explain.cures import _ways
 from kernelwright.doctor.explain.cures._cure import Cure, of
 from kernelwright.doctor.explain.cures.torches import mmcv
@@ -274,9 +275,15 @@ def no_compiled_part(said: Said) -> Cure | None:
         return Cure(f"FORCE_CUDA=1 {own}", "In the sources that hold setup.py; nvcc has to be on PATH.")
     if said.has(r"flash.?attn|flash ?attention"):
         package = "flash-attn"
+    clone = said.shows(r"\(((?:/[\w.+-]+)+)/[\w.+-]+/__init__\.py\)")
+    if clone and ".." not in clone[1] and not re.search(r"(site|dist)-packages", clone[1]):
+        own = _ways.pip(said, "install --no-deps --no-build-isolation --no-cache-dir -v -e .")
+        return Cure(f"cd {clone[1]} && FORCE_CUDA=1 {own}", "It lies beside its sources; nvcc has to be on PATH.")
     if not package:
         return None
-    built = _ways.pip(said, f"install --force-reinstall --no-deps --no-build-isolation --no-cache-dir -v {package}")
+    wanted = families.requirement(package) if families.requirement(package).startswith(("git+", '"git+')) else package
+    words = f"install --force-reinstall --no-deps --no-build-isolation --no-cache-dir -v {wanted}"
+    built = families.given(package) + _ways.pip(said, words)
     return Cure(
         f"cd / && {built}",
         "In / no source directory hides it; with nvcc on PATH, since without one the compiled part is left out.",

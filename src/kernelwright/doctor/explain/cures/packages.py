@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from kernelwright.doctor.explain.cures import _families as families
 from kernelwright.doctor.explain.cures import _ways
 from kernelwright.doctor.explain.cures._cure import Cure, of
 from kernelwright.doctor.explain.cures.gpus import of_paddle
@@ -184,18 +185,36 @@ def without_cuda(said: Said) -> Cure | None:
         return _lightgbm(said)
     if said.has(r"opencv|\bcv2\b|\bcv::"):
         return _opencv(said)
-    for pattern, words in _WITH_CUDA:
-        if said.has(pattern):
-            before = (
-                _ways.pip(said, "uninstall -y onnxruntime onnxruntime-gpu") + " && " if "onnxruntime" in words else ""
-            )
-            return Cure(before + _ways.pip(said, words))
+    return _under_its_name(said) or _compiled_with_cuda(said)
+
+
+def _under_its_name(said: Said) -> Cure | None:
+    """The package that has CUDA, where it is called otherwise."""
+    words = next((words for pattern, words in _WITH_CUDA if said.has(pattern)), "")
+    if not words:
+        return None
+    if said.windows and not said.wsl and "jax" in words:
+        then = 'jax has no CUDA build for Windows. Within WSL: python3 -m pip install --upgrade "jax[cuda12]".'
+        return Cure("wsl.exe --install", then)
+    before = _ways.pip(said, "uninstall -y onnxruntime onnxruntime-gpu") + " && " if "onnxruntime" in words else ""
+    return Cure(before + _ways.pip(said, words))
+
+
+def _compiled_with_cuda(said: Said) -> Cure | None:
     package = said.package or ("detectron2" if said.has("detectron2") else "")
-    if said.has(r"not compiled with gpu support") or package:
-        what = package or "-e ."
-        built = _ways.pip(said, f"install --force-reinstall --no-deps --no-build-isolation --no-cache-dir -v {what}")
-        return Cure(f"FORCE_CUDA=1 {built}", "In its sources where it was built from them; nvcc has to be on PATH.")
-    return None
+    if not package and not said.has(r"not compiled with gpu support"):
+        return None
+    place = said.own_directory
+    if place:
+        words = "install --force-reinstall --no-deps --no-build-isolation --no-cache-dir -v -e ."
+        up = f'cd {place} && until [ -e setup.py ] || [ "$PWD" = / ]; do cd ..; done'
+        again = f"[ -e setup.py ] && rm -rf build && FORCE_CUDA=1 {_ways.pip(said, words)}"
+        return Cure(f"{up}; {again}", "It lies beside its sources; nvcc has to be on PATH.")
+    what = "-e ."
+    if package:
+        what = families.requirement(package).removeprefix(f"--no-binary {package} ")
+    built = _ways.pip(said, f"install --force-reinstall --no-deps --no-build-isolation --no-cache-dir -v {what}")
+    return Cure(f"FORCE_CUDA=1 {built}", "In its sources where it was built from them; nvcc has to be on PATH.")
 
 
 # The last patch release of each CUDA release, of which nvidia/cuda has images; CUDA 10's were taken away.

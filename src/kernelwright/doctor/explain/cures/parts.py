@@ -29,7 +29,8 @@ def part_missing(said: Said) -> Cure | None:
 
 def _of_compiler(said: Said) -> Cure | None:
     """What compilers that run within a program want."""
-    if said.has(r"\bnvvm\b|libnvvm"):
+    of_xla = said.has(r"\bxla\b|xla_gpu|\bjax|tensorflow") and not said.has("numba")
+    if said.has(r"\bnvvm\b|libnvvm") and not of_xla:
         unset = "unset NUMBAPRO_NVVM NUMBAPRO_LIBDEVICE"  # which name a place of their own, before any other
         by_conda = f'{unset} && conda install -y -c conda-forge cuda-nvcc cuda-nvrtc "cuda-version>=12"'
         by_pip = _ways.pip(said, 'install --upgrade "numba-cuda[cu12]"')

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 _WITH_LIBRARIES = 'install --upgrade "tensorflow[and-cuda]"'
 _OLDEST, _NEWEST = 11, 12  # CUDA whose libraries NVIDIA has as Python packages with its number in their names
+_OF_11 = (
+    "install nvidia-cuda-runtime-cu11 nvidia-cublas-cu11 nvidia-cufft-cu11 nvidia-curand-cu11 nvidia-cusolver-cu11 "
+    'nvidia-cusparse-cu11 "nvidia-cudnn-cu11==8.*"'
+)
 # Libraries whose number is CUDA's own.
 _AS_CUDA = frozenset({"libcudart", "libcublas", "libcublasLt", "libcusparse"})
 
@@ -25,10 +29,14 @@ def libraries_of(said: Said, name: str, behind: str) -> Cure:
     if name == "libcudnn" and not wanted:
         release, major = ("11.8", 11) if behind.startswith("8") else ("10.1", 10)
     without = said.old_tensorflow or said.has("tfjs|node_modules") or (major < _OLDEST and not said.python)
+    without = without or said.has(r"tensorflow/(compiler/xla/)?stream_executor/")
     old = 0 < major < _NEWEST and without
     if not old:
         then = "That brings CUDA's libraries as packages, of the release it was built with."
         return Cure(_ways.pip(said, _WITH_LIBRARIES), then)
+    if major == _OLDEST and not said.conda and not said.has("tfjs|node_modules"):
+        then = "These serve each TensorFlow of CUDA 11; newer ones want Python 3.9 and bring their own libraries."
+        return Cure(f"{_ways.pip(said, _OF_11)} && {_ways.FINDS}", then)
     sets = f'"cudatoolkit={"11.8" if major == _OLDEST else release}" "cudnn={"8" if major == _OLDEST else "7"}"'
     then = "Any of these that serves this TensorFlow; newer ones want Python 3.9 and bring their own libraries."
     found = 'export LD_LIBRARY_PATH="$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"'

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from kernelwright.doctor.explain.cures import _families as families
 from kernelwright.doctor.explain.cures import _ways
 from kernelwright.doctor.explain.cures._cure import Cure, of
 from kernelwright.doctor.remedies.shell import quote
@@ -29,6 +30,13 @@ def _first_of(major: int) -> str:
 @of("KW-003", "KW-087")
 def driver_too_old(said: Said) -> Cure | None:
     """torch has builds for older drivers; whatever else needs the newer driver."""
+    started = said.finds(r"\bdocker run [^\n]*")
+    if (
+        started
+        and not re.search(r"--gpus|--runtime|nvidia", started[0])
+        and not said.has(r"nvidia-docker run|compose|\bnvidia-smi\b")
+    ):
+        return _ways.restart_with_gpu(said)
     needed = said.finds(r"(?:driver (?:to |version )?|>= ?)(\d{3}(?:\.\d+)?)(?: or (?:newer|later)|\b)")
     asked = said.finds(r"unsatisfied condition: cuda ?>= ?(\d+\.\d+)")
     driver = _ways.driver(said, f"{needed[1]} or newer" if needed else "", asked[1] if asked else "")
@@ -45,10 +53,6 @@ def driver_too_old(said: Said) -> Cure | None:
     if not release:
         return driver
     return Cure(_ways.torch(said, release), f"It runs on this driver. Or the newer driver: {driver.command}.")
-
-
-_BRING_TORCH = frozenset({"xformers", "vllm", "torchaudio", "torchtext", "sgl-kernel", "torchao"})
-_OF_PYG = "torch-scatter torch-sparse torch-cluster torch-spline-conv"
 
 
 @of("KW-020")
@@ -115,17 +119,19 @@ def mmcv(said: Said) -> Cure:
     named = said.finds(r"\bmmcv(?:-full)?[ =]{1,20}(\d+\.\d+\.\d+)\b")
     first = (named and named[1].startswith(("0", "1"))) or (not named and said.torch.startswith("1"))
     name = "mmcv-full" if first or said.has("mmcv-full") else "mmcv"
-    words = f"install --force-reinstall --no-deps --no-build-isolation --no-cache-dir --no-binary {name} {name}"
-    fix = f"MMCV_WITH_OPS=1 FORCE_CUDA=1 {_ways.pip(said, words)}{f'=={named[1]}' if named else ''}"
-    return Cure(fix, "That builds it for the torch that is here; python -m pip uninstall mmcv first, where both are.")
+    gone = _ways.pip(said, "uninstall -y mmcv mmcv-full")
+    brought = _ways.pip(said, "install --upgrade openmim")
+    wanted = f"{name}=={named[1]}" if named else name
+    fix = f"{gone} && {brought} && MMCV_WITH_OPS=1 FORCE_CUDA=1 python -m mim install --no-cache-dir {wanted}"
+    return Cure(fix, "That takes its wheel for the torch that is here, or compiles it where there is none.")
 
 
 def _again(said: Said, package: str) -> Cure:
     """The package for the torch that is here: from the index that has builds for each, or compiled."""
-    if package == "torch-scatter" and said.torch and said.torch_cuda:
-        page = f"https://data.pyg.org/whl/torch-{said.torch}+{_ways.label(said.torch_cuda)}.html"
-        return Cure(_ways.pip(said, f"install --force-reinstall --no-deps {_OF_PYG} -f {page}"))
-    if package in _BRING_TORCH:
+    if package.startswith("torch-") and families.wheel(said, package):
+        words, _ = families.wheel(said, package) or ("", "")
+        return Cure(_ways.pip(said, words), "Of the page that has its wheels for each torch; nothing is compiled.")
+    if package in families.BRING_TORCH:
         words = f"install --upgrade --force-reinstall {package}"
         return Cure(_ways.pip(said, words), "It brings the torch that it was built for.")
     if package in {"mmcv", "mmcv-full"}:
@@ -140,13 +146,23 @@ def _again(said: Said, package: str) -> Cure:
         "That builds it for the torch that is here. Without a compiler: its wheel for "
         "exactly this torch, CUDA, Python and C++ ABI."
     )
-    return Cure(_ways.pip(said, built), then)
+    return Cure(families.given(package) + _ways.pip(said, built), then)
 
 
 @of("KW-021")
 def without_cuda(said: Said) -> Cure | None:
     if said.board:
         return _ways.of_board(said)
+    if said.r and not said.has(r"\bpip3?\b|\bpython\b"):
+        then = "R's torch has a build for each CUDA release; the variable asks for one. Then restart R."
+        return Cure("CUDA=12.4 Rscript -e 'torch::install_torch(reinstall = TRUE)'", then)
+    if said.macos:
+        found = "grep -rlE '[\"'\\'']cuda[\"'\\'']|\\.cuda\\(\\)' --include=*.py ."
+        new = "s/([\"'\\''])cuda([\"'\\''])/\\1mps\\2/g; s/\\.cuda\\(\\)/.to(\"mps\")/g"
+        then = (
+            "No Mac has CUDA: in the program's sources the device is Apple's, or \"cpu\". The old files stay as .bak."
+        )
+        return Cure(f"{found} | xargs sed -i.bak -E '{new}'", then)
     if said.nix:
         return Cure(
             "NIXPKGS_ALLOW_UNFREE=1 nix-shell -p 'python3.withPackages (p: [ p.torch-bin ])'",

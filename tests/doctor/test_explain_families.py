@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: MIT
+"""What a package is, what a log shows to be there, and what was tried already decide the first command. The lines are
+made up, in the form in which programs print them.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kernelwright.doctor.explain import explain
+from kernelwright.doctor.explain.cures import _families as families
+from kernelwright.doctor.explain.cures._prompt import in_cmd
+from kernelwright.doctor.explain.said import Said, _seen
+
+SITE = "/srv/env/lib/python3.11/site-packages"
+SYMBOL = "undefined symbol: _ZN2at4_ops4ones4callEN3c108ArrayRefIlEE"
+NO_IMAGE = "RuntimeError: CUDA error: no kernel image is available for execution on the device"
+OTHER = (
+    "The detected CUDA version ({}) mismatches the version that was used to compile\n"
+    "PyTorch ({}). Please make sure to use the same CUDA versions.\nERROR: Failed building wheel for {}"
+)
+GONE = "cannot open shared object file: No such file or directory"
+ORT = (
+    "[ONNXRuntimeError] : 1 : FAIL : Failed to load library libonnxruntime_providers_cuda.so with error: libcudnn.so.9: "
+    + GONE
+)
+NEEDS_LIST = (
+    "OSError: Unknown compute capability. Specify the target compute capabilities in the TCNN_CUDA_ARCHITECTURES "
+    "environment variable or install PyTorch with the CUDA backend to detect it automatically."
+)
+NUMBA = (
+    "numba.cuda.cudadrv.driver.LinkerError: [222] Call to cuLinkAddData results in CUDA_ERROR_UNSUPPORTED_PTX_VERSION\n"
+    "ptxas application ptx input, line 9; fatal   : Unsupported .version {}; current version is '{}'"
+)
+NVML = "Failed to initialize NVML: Unknown Error"
+
+
+def fix(log):
+    return explain(log).answers[0].fix
+
+
+PACKAGES = [
+    (f"ImportError: {SITE}/pytorch3d/_C.so: {SYMBOL}", "KW-020", "git+https://github.com/facebookresearch/pytorch3d@stable"),
+    (f"apex is here\n{NO_IMAGE}", "KW-010", "git+https://github.com/NVIDIA/apex --config-settings"),
+    (OTHER.format("11.8", "12.1", "torch-scatter"), "KW-041", 'torch-scatter -f "https://data.pyg.org/whl/torch-$('),
+    (f"torch 2.1.2+cu121\n{OTHER.format('11.8', '12.1', 'torch-sparse')}", "KW-041", "whl/torch-2.1.2+cu121.html"),
+    (OTHER.format("12.3", "11.7", "flash-attn"), "KW-041", "FLASH_ATTENTION_SKIP_CUDA_BUILD=TRUE python -m pip install"),
+    (f"Precompiled wheel not found. Building from source...\n{OTHER.format('12.3', '12.1', 'flash-attn')}", "KW-041", "cuda-toolkit-12-1"),
+    ("OSError: Could not find compatible tinycudann extension for compute capability 70.", "KW-010", "TCNN_CUDA_ARCHITECTURES=70 "),
+    (f"RTX 3090\n{NEEDS_LIST}", "KW-090", "TCNN_CUDA_ARCHITECTURES=86"),
+    (f"C:\\x> pip install .\n{NEEDS_LIST}", "KW-090", "do set TCNN_CUDA_ARCHITECTURES=%i%j"),
+    ("tiny_cuda_nn, RTX 4090\nnvcc fatal   : Unsupported gpu architecture 'compute_89'", "KW-044", "TCNN_CUDA_ARCHITECTURES=86"),
+    (f'  File "{SITE}/vllm/platforms/cuda.py", line 15\nImportError: libcudart.so.12: {GONE}', "KW-050", "--force-reinstall vllm"),
+    ("ImportError: cannot import name '_C' from 'scan3d' (/srv/scans/scan3d/scan3d/__init__.py)", "KW-093", "cd /srv/scans/scan3d && FORCE_CUDA=1 "),
+    (('  File "/srv/detect/roi/layers/align.py", line 31, in forward\nRuntimeError: Not compiled with GPU support'),
+     "KW-100", "cd /srv/detect/roi/layers && until [ -e setup.py ]"),
+    (f'  File "/srv/net/ops/roi_align/roi.py", line 30, in forward\n{NO_IMAGE}', "KW-010", "cd /srv/net/ops/roi_align"),
+    ("$ python train.py\nCUDA kernel failed : no kernel image is available for execution on the device", "KW-010", "if [ -e setup.py ]; then"),
+]  # fmt: skip
+
+THERE = [
+    (f"ImportError: libcudart.so.11.0: {GONE}\nfind says /opt/cuda-11.2/lib64/libcudart.so.11.0", "KW-050",
+     "export LD_LIBRARY_PATH=/opt/cuda-11.2/lib64:"),
+    (f"./a.out: error while loading shared libraries: libcudart.so.11.0: {GONE}", "KW-050", "find / -name libcudart.so.11.0"),
+    (f"release 11.4, V11.4.48\nImportError: libcublas.so.11: {GONE}", "KW-050", "find / -name libcublas.so.11"),
+    (ORT, "KW-050", '[cuda,cudnn]" && export LD_LIBRARY_PATH='),
+    (f"library(tensorflow)\nR version 4.3.1\nCould not load dynamic library 'libcudart.so.12'; dlerror: libcudart.so.12: {GONE}",
+     "KW-050", "Rscript -e 'reticulate::py_install"),
+    ("NixOS 24.05\nRuntimeError: CUDA unknown error - this may be due to an incorrectly set up environment", "KW-009", "/run/opengl-driver/lib"),
+    ('  File "/Users/anna/app/run.py", line 3\nAssertionError: Torch not compiled with CUDA enabled', "KW-021", 'to("mps")'),
+    ("libKMCUDA: CUDA_TOOLKIT_ROOT_DIR environment variable must be defined", "KW-040", "cuda-toolkit"),
+    ("error: command ':/usr/local/cuda/bin/nvcc' failed: No such file or directory", "KW-081", "export CUDA_HOME=/usr/local/cuda"),
+    ("$ docker run -it scan:latest python run.py\ncuda runtime error (35) : CUDA driver version is insufficient for CUDA runtime version",
+     "KW-003", "docker run --gpus all"),
+    (f"$ docker run --rm --gpus all ubuntu nvidia-smi\n{NVML}", "KW-122", "no-cgroups = false"),
+    (f"works, and after some hours:\n$ docker run --rm --gpus all ubuntu nvidia-smi\n{NVML}", "KW-122", "create-dev-char-symlinks"),
+    ("ORT failure OrtSessionOptionsAppendExecutionProvider_Cuda: Failed to load shared library\nonnxruntime, Windows 10", "KW-050",
+     "winget install --id Nvidia.CUDA"),
+    ("C:\\x> python run.py\nWARNING:jax._src.xla_bridge:No GPU/TPU found, falling back to CPU.", "KW-100", "wsl.exe --install"),
+    ("jax 0.4\nCan't find libdevice directory ${CUDA_DIR}/nvvm/libdevice.", "KW-045", "XLA_FLAGS="),
+]  # fmt: skip
+
+TRIED = [
+    ("I ran pip install tensorflow[and-cuda] and still get\nCannot dlopen some GPU libraries.", "KW-050", "export LD_LIBRARY_PATH="),
+    (f"I reinstalled flash_attn, same error\nImportError: {SITE}/flash_attn_2_cuda.so: {SYMBOL}", "KW-020", "FORCE_BUILD=TRUE"),
+    (f"{NUMBA.format('8.7', '8.4')}\nI tried pynvjitlink, it did not help", "KW-005", "unset CUDA_HOME CUDA_PATH && "),
+    (NUMBA.format("8.7", "8.4"), "KW-005", "pynvjitlink-cu12"),
+    (f"colab\n{NUMBA.format('8.5', '8.4')}", "KW-005", '"numba-cuda[cu12]" pynvjitlink-cu12'),
+    (NUMBA.format("7.3", "7.2"), "KW-005", '-c conda-forge "cudatoolkit=11.2"'),
+    (NUMBA.format("6.3", "6.1"), "KW-005", 'conda install -y "cudatoolkit=9.0"'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("log", "code", "wanted"), PACKAGES + THERE + TRIED)
+def test_the_first_command(log, code, wanted):
+    answer = explain(log).answers[0]
+    assert answer.cause.code == code
+    assert wanted in answer.fix, answer.fix
+
+
+def test_a_board_takes_no_wheels_for_servers():
+    log = f"jetson orin, R36 (release), REVISION: 4.3\n{OTHER.format('11.8', '12.1', 'torch-scatter')}"
+    assert "data.pyg.org" not in fix(log)
+
+
+def test_a_torch_that_no_wheel_is_for_is_compiled_for():
+    assert families.wheel(Said("nvcr.io/nvidia/pytorch:24.01-py3"), "flash-attn") is None
+    assert families.wheel(Said("torch 2.9.0.dev20260101+cu128"), "torch-scatter") is None
+    assert families.wheel(Said(""), "scan") is None
+
+
+def test_every_repository_has_a_name_that_it_is_found_by():
+    assert families.requirement("PyTorch3D") == families.requirement("pytorch3d")
+    assert families.requirement("tiny-cuda-nn").startswith('"git+https://github.com/NVlabs/tiny-cuda-nn#subdirectory=')
+    assert families.requirement("scan") == "--no-binary scan scan"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("/opt/cuda-11.2/lib64/libcublas.so.11", "/opt/cuda-11.2/lib64"),
+        ("/opt/cuda-11.2/lib64/libcublas.so.11.2.1", ""),
+        (f"/opt/x/libcublas.so.11: {GONE}", ""),
+        ("libcublas.so.11 => not found", ""),
+        ("/opt/../etc/libcublas.so.11", ""),
+        ("/usr/local/cuda/lib64/stubs/libcublas.so.11", ""),
+        ("$(reboot)/libcublas.so.11", ""),
+    ],
+)
+def test_where_a_library_lies(text, place):
+    assert _seen.place_of("libcublas.so.11", text) == place
+
+
+@pytest.mark.parametrize(
+    ("text", "tried"),
+    [
+        ("I did pip install --upgrade scan, but the error is still there", True),
+        ("Even after pip install --upgrade scan it fails", True),
+        ("ERROR: it is still missing, please run pip install --upgrade scan", False),
+        ("$ pip install --upgrade scan\nCollecting scan", False),
+    ],
+)
+def test_what_was_tried_in_vain(text, tried):
+    assert _seen.tried("pip install --upgrade scan", text) is tried
+
+
+@pytest.mark.parametrize(
+    ("unix", "cmd"),
+    [
+        ('export A="8.6" B=86', 'set "A=8.6" & set "B=86"'),
+        ("FORCE_CUDA=1 MAX_JOBS=4 python -m pip install scan", 'set "FORCE_CUDA=1" & set "MAX_JOBS=4" & python -m pip install scan'),
+        ("unset HTTP_PROXY HTTPS_PROXY && python -m pip install scan", 'set "HTTP_PROXY=" & set "HTTPS_PROXY=" & python -m pip install scan'),
+        ("unset CUDA_VISIBLE_DEVICES", 'set "CUDA_VISIBLE_DEVICES="'),
+        ("cd / && FORCE_CUDA=1 python -m pip install scan", 'cd \\ && set "FORCE_CUDA=1" & python -m pip install scan'),
+        ("rm -rf build && python -m pip install .", "rmdir /s /q build & python -m pip install ."),
+        ("winget install --id Nvidia.CUDA", "winget install --id Nvidia.CUDA"),
+        ("sudo apt-get install -y x && export A=1", "sudo apt-get install -y x && export A=1"),
+    ],
+)  # fmt: skip
+def test_a_command_for_the_prompt_of_windows(unix, cmd):
+    assert in_cmd(unix) == cmd
