@@ -80,6 +80,22 @@ THERE = [
     ("jax 0.4\nCan't find libdevice directory ${CUDA_DIR}/nvvm/libdevice.", "KW-045", "XLA_FLAGS="),
 ]  # fmt: skip
 
+SYSTEMS = [
+    ("C:\\x> python run.py\nfailed call to cuInit: CUDA_ERROR_UNKNOWN: unknown error", "KW-009", "shutdown /r"),
+    ("microsoft-standard-WSL2\nUserWarning: CUDA initialization: Unexpected error from cudaGetDeviceCount(). Error 2: out of memory",
+     "KW-009", "wsl.exe --shutdown"),
+    ("wsl, Windows [Version 10.0.19042.1052]\nNVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
+     "KW-008", "ms-settings:windowsupdate"),
+    ("RuntimeError: Ninja is required to load C++ extensions", "KW-047", 'get_path("scripts")'),
+    ("RuntimeError: Error building extension 'scan_op'", "KW-049", 'rm -rf "${TORCH_EXTENSIONS_DIR:-'),
+    (("C:\\x> python\nWARNING[XFORMERS]: xFormers can't load C++/CUDA extensions. xFormers was built for:\n"
+     "  PyTorch 2.1.2+cu121 with CUDA 1201 (you have 2.1.2+cpu)"), "KW-020", "xformers torch torchvision --index-url"),
+    (f"    import torch_scatter\nOSError: libtorch_cuda_cpp.so: {GONE}", "KW-020", "data.pyg.org"),
+    ("assert any(os.path.exists(os.path.join(path, 'libcuda.so')) for path in dirs), msg\nAssertionError: libcuda.so cannot found!",
+     "KW-115", "ln -sf libcuda.so.1"),
+    (f"library(keras)\ntensorflow-gpu==1.4.0\n/srv/anaconda2\nImportError: libcublas.so.8.0: {GONE}", "KW-050", '"cudatoolkit=8.0"'),
+]  # fmt: skip
+
 TRIED = [
     ("I ran pip install tensorflow[and-cuda] and still get\nCannot dlopen some GPU libraries.", "KW-050", "export LD_LIBRARY_PATH="),
     (f"I reinstalled flash_attn, same error\nImportError: {SITE}/flash_attn_2_cuda.so: {SYMBOL}", "KW-020", "FORCE_BUILD=TRUE"),
@@ -91,7 +107,7 @@ TRIED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("log", "code", "wanted"), PACKAGES + THERE + TRIED)
+@pytest.mark.parametrize(("log", "code", "wanted"), PACKAGES + THERE + SYSTEMS + TRIED)
 def test_the_first_command(log, code, wanted):
     answer = explain(log).answers[0]
     assert answer.cause.code == code

@@ -67,7 +67,10 @@ CAUSES = (
                 r"found|unknown error)",
                 2,
             ),
-            sign(r"libcuda\.so\S* can ?not (be )?found", apart=(r"\btriton\b|symlink of libcuda",)),
+            sign(
+                r"libcuda\.so\S* can ?not (be )?found",
+                apart=(r"\btriton\b|symlink of libcuda|os\.path\.join\(path, 'libcuda\.so'\)",),
+            ),
             sign(r"could not find cuda drivers on your machine", 2),
             sign(
                 r"cuda driver library (is )?(not found|missing)|no cuda driver (is )?(found|installed)"

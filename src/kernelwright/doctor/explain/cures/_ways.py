@@ -126,9 +126,10 @@ def vision_of_board(said: Said) -> Cure:
     """torchvision for the torch of a board: of the index for boards, or compiled there."""
     if not _old_board(said):
         return Cure(torch(said, ""), "Of the index for JetPack 6, where each of them is made for the other.")
-    tag = '$(python3 -c \'import torch; print("v0.%d.0" % (int(torch.__version__.split(".")[1]) + 15))\')'
+    number = 'int(v[1]) + (15 if v[0] == "2" else 1)'
+    tag = f'$(python3 -c \'import torch; v = torch.__version__.split("."); print("v0.%d.0" % ({number}))\')'
     cloned = f"git clone --depth 1 --branch {tag} https://github.com/pytorch/vision && cd vision"
-    then = "That is torchvision of torch 2; there are no wheels of it for this JetPack, so that it is compiled here."
+    then = "That is torchvision for the torch that is here; for this JetPack there are no wheels of it."
     return Cure(f"{cloned} && python3 -m pip install --no-deps --no-build-isolation .", then)
 
 
@@ -267,6 +268,18 @@ def driver(said: Said, needed: str = "", serves: str = "") -> Cure:
             of_ubuntu = _REPOSITORY
     where = "On the host, whose driver the container uses; then reboot it." if said.container else "Then reboot."
     return Cure(ways.get(_apart(said), of_ubuntu), f"{where}{wanted}")
+
+
+_WITH_WSL = 19044  # the first build of Windows whose WSL has a GPU
+
+
+def old_windows(said: Said) -> Cure | None:
+    """A Windows whose WSL has no GPU yet."""
+    found = said.finds(r"\b(?:build|10\.0\.)\W{0,2}(1\d{4})\b") if said.wsl else None
+    if not found or int(found[1]) >= _WITH_WSL:
+        return None
+    then = "Its GPUs are shown to WSL 2 from Windows 10 21H2 on, and from Windows 11; then wsl.exe --update."
+    return Cure("explorer.exe ms-settings:windowsupdate", then)
 
 
 def module(said: Said) -> Cure:

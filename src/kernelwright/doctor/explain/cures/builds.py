@@ -187,6 +187,10 @@ def no_build_tool(said: Said) -> Cure | None:
         )
         fix = ways["windows"] if said.windows else ways["conda"] if said.conda else f"{by_system} {part}"
         return Cure(fix, "LIBCLANG_PATH names its directory, where the build does not find it by itself.")
+    if said.shows(r"\bninja\b") and not said.windows:
+        found = '"$(python -c \'import sysconfig; print(sysconfig.get_path("scripts"))\'):$PATH"'
+        then = "In the environment that builds; the variable names its programs, where it was not activated."
+        return Cure(f"{_ways.pip(said, 'install --upgrade ninja setuptools wheel')} && export PATH={found}", then)
     if said.has(r"compatibility with cmake < 3\.5"):
         return Cure("export CMAKE_POLICY_VERSION_MINIMUM=3.5", "Or an older CMake: python -m pip install 'cmake<4'.")
     return None
@@ -217,6 +221,11 @@ def no_test_program(said: Said) -> Cure | None:
 @of("KW-049")
 def build_failed(said: Said) -> Cure | None:
     what = said.project
+    named = said.shows(r"error building extension '(\w+)'")
+    if named and not said.windows:
+        cached = '"${TORCH_EXTENSIONS_DIR:-$HOME/.cache/torch_extensions}"'
+        then = "It is built while the program runs; what an earlier build left goes. The reason is the first error."
+        return Cure(f"rm -rf {cached} && MAX_JOBS=1 python {said.script or '<program.py>'}", then)
     if not what:
         return None
     built = _ways.pip(said, f"install -v --no-build-isolation {what}")

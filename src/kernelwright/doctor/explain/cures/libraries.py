@@ -118,7 +118,7 @@ _LAST_OF = {10: "10.2", 11: "11.8"}
 @of("KW-050")
 def of_cuda(said: Said) -> Cure | None:
     """By whose library it is: the board's, a program's with a build of its own, or NVIDIA's package."""
-    if said.r:
+    if said.r and not said.shows(r"\.so\.([5-9]|10)\b"):
         return of_r(said)
     if said.windows:
         return on_windows(said)

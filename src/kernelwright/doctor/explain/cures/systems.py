@@ -126,6 +126,9 @@ _FIRST_FOR_WSL = 470
 
 @of("KW-008")
 def windows_driver(said: Said) -> Cure | None:
+    old = _ways.old_windows(said)
+    if old:
+        return old
     driver = said.finds(r"driver version:? (\d{3})\.\d")
     if driver and int(driver[1]) < _FIRST_FOR_WSL:
         then = f"Windows' own driver serves WSL from {_FIRST_FOR_WSL} on; then wsl.exe --shutdown."
@@ -160,6 +163,12 @@ def does_not_start(said: Said) -> Cure | None:
     of_nix = hidden_by_nix.make(said)
     if of_nix:
         return of_nix
+    if said.machine is None and said.wsl:
+        then = "In Windows; it ends this session. If it stays: a newer or older driver in Windows itself."
+        return Cure("wsl.exe --shutdown", then)
+    if said.windows:
+        then = "If it stays: NVIDIA's driver again, with a clean installation, and no second one beside it."
+        return Cure("shutdown /r /t 0", then)
     if said.has(r"modprobe|not loaded|lsmod"):
         return Cure(
             "sudo modprobe nvidia && sudo modprobe nvidia_uvm",
@@ -248,7 +257,7 @@ def library_of_driver(said: Said) -> Cure | None:
     if said.has(r"cuda_cuda_library"):
         stub = '"${CUDA_HOME:-/usr/local/cuda}/lib64/stubs/libcuda.so"'
         return Cure(f"cmake -DCUDA_CUDA_LIBRARY={stub} .", "In the build directory, with its other options.")
-    if not said.has(r"libcuda\.so\S* can ?not (be )?found|symlink of libcuda"):
+    if not said.has(r"libcuda\.so\S* can ?not (be )?found|symlink of libcuda|\btriton\b|_inductor"):
         return None
     then = "The driver is there as libcuda.so.1; TRITON_LIBCUDA_PATH, a directory, tells a newer Triton where."
     named = said.finds(r"possible files are located at \['((?:/[\w.+-]+)+)/libcuda\.so")

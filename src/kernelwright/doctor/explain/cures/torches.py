@@ -18,7 +18,6 @@ _TIED = r"\b(vllm|sglang|lmdeploy)\b"  # these fit one torch, which another one 
 
 
 _RUNS_11 = 11000  # the level of a driver that runs each release of CUDA 11
-_WITH_WSL = 19044  # the first build of Windows whose WSL has a GPU
 
 
 def _first_of(major: int) -> str:
@@ -40,10 +39,9 @@ def driver_too_old(said: Said) -> Cure | None:
     needed = said.finds(r"(?:driver (?:to |version )?|>= ?)(\d{3}(?:\.\d+)?)(?: or (?:newer|later)|\b)")
     asked = said.finds(r"unsatisfied condition: cuda ?>= ?(\d+\.\d+)")
     driver = _ways.driver(said, f"{needed[1]} or newer" if needed else "", asked[1] if asked else "")
-    old_windows = said.finds(r"\b(?:build|10\.0\.)\W{0,2}(1\d{4})\b") if said.wsl else None
-    if old_windows and int(old_windows[1]) < _WITH_WSL:
-        then = "Its GPUs are shown to WSL 2 from Windows 10 21H2 on, and from Windows 11; then wsl.exe --update."
-        return Cure("explorer.exe ms-settings:windowsupdate", then)
+    old = _ways.old_windows(said)
+    if old:
+        return old
     of_torch = said.has(r"torch\._c\._cuda_init|found version \d{5}|torch/cuda/__init__") and not said.has(_TIED)
     if of_torch and said.board:
         return _ways.of_board(said)
@@ -93,6 +91,8 @@ def _torch_that_has(said: Said) -> Cure:
         then = "The torch that is here is for CPUs, or for another CUDA release than what was built for it."
         return Cure(_ways.torch(said, said.torch_cuda or _ways.newest()), then)
     if said.shows(r"libtorch_cuda_(cu|cpp)\.so"):
+        if said.package:
+            return _again(said, said.package)
         then = "Only torch 1 had these two; or the extension is compiled again, for a newer torch."
         return Cure(_ways.pip(said, 'install "torch<2" torchvision'), then)
     return Cure(_ways.pip(said, "install torch"), "And import torch comes before the extension.")
@@ -131,8 +131,13 @@ def _again(said: Said, package: str) -> Cure:
     if package.startswith("torch-") and families.wheel(said, package):
         words, _ = families.wheel(said, package) or ("", "")
         return Cure(_ways.pip(said, words), "Of the page that has its wheels for each torch; nothing is compiled.")
-    if package in families.BRING_TORCH:
+    if package in families.BRING_TORCH and not said.board:
         words = f"install --upgrade --force-reinstall {package}"
+        if package != "vllm" and (
+            said.windows or said.has(r"\byou have \S+\+cpu")
+        ):  # where the usual torch is for CPUs
+            release = said.torch_cuda or _ways.newest()
+            words = f"{words} torch torchvision --index-url {_ways.OF_TORCH}/{_ways.label(release)}"
         return Cure(_ways.pip(said, words), "It brings the torch that it was built for.")
     if package in {"mmcv", "mmcv-full"}:
         return mmcv(said)
