@@ -96,6 +96,31 @@ SYSTEMS = [
     (f"library(keras)\ntensorflow-gpu==1.4.0\n/srv/anaconda2\nImportError: libcublas.so.8.0: {GONE}", "KW-050", '"cudatoolkit=8.0"'),
 ]  # fmt: skip
 
+PROGRAMS = [
+    ("error: failed to run custom build command for `cudarc v0.11.8`\nUnsupported cuda toolkit version: `12.6`. Please raise an issue.",
+     "KW-041", "cargo update -p cudarc"),
+    ("cargo:rerun-if-env-changed=CUDARC_CUDA_VERSION\nfailed to run custom build command for `cudarc`\nUnsupported cuda toolkit version: `13.3`.",
+     "KW-041", "export CUDARC_CUDA_VERSION="),
+    ('thread 'main' panicked at cudarc-0.11.4/src/nvrtc/sys/mod.rs:51:9:\nUnable to find nvrtc lib under the names ["nvrtc", "nvrtc64"]. Please open an issue.', "KW-050",
+     "cargo update -p cudarc"),
+    (f"ImportError: {SITE}/points_cuda.so: undefined symbol: _ZN8pybind116detail11type_casterIN2at6TensorEvE4loadENS_6handleEb",
+     "KW-020", "--no-binary points"),
+    (f"ImportError: ~/src/scans/ops/scan_cuda.so: {SYMBOL}", "KW-020", "cd ~/src/scans/ops && until"),
+    ("nvcc fatal   : Path to libdevice library not specified", "KW-045", "[ -x /usr/local/cuda/bin/nvcc ] || "),
+    ("Driver 575.57.08\ncu->cuInit(0) failed -> CUDA_ERROR_NOT_INITIALIZED: initialization error", "KW-009", "uvm_disable_hmm=1"),
+    ("nvidia-container-cli: initialization error: cuda error: unknown error", "KW-009", "sudo reboot"),
+    ('C:\\x> cmake .\nrelease 11.8, V11.8.89\nCMake Error at DetermineId.cmake:739 (message):\n  Compiling the CUDA compiler identification source file\n  "CMakeCUDACompilerId.cu" failed.',
+     "KW-048", 'CMAKE_CUDA_COMPILER="C:/Program Files/NVIDIA GPU Computing Toolkit/CUDA/v11.8/bin/nvcc.exe"'),
+    ("ModuleNotFoundError: No module named 'diff_gaussian_rasterization'", "KW-093", "git+https://github.com/graphdeco-inria/"),
+    ("failed to resolve reference docker.io/nvidia/cuda:9.0-base: docker.io/nvidia/cuda:9.0-base: not found", "KW-107", "-base-ubuntu20.04"),
+    ("google colab\nRuntimeError: Library libcublas.so.11 is not found or cannot be loaded", "KW-050", "/etc/ld.so.conf.d/nvidia.conf && ldconfig"),
+    (f"CUDA/cuDNN version: 9.0\nTensorFlow 1.13.1\nImportError: libcublas.so.10.0: {GONE}", "KW-050", "tensorflow-gpu==1.12.0"),
+    (("E tensorflow/stream_executor/cuda/cuda_dnn.cc:378] Loaded runtime CuDNN library: 6021 (compatibility version 6000) but source was "
+     "compiled with 5105 (compatibility version 5100)."), "KW-051", "cudnn>=5.1,<6"),
+    ("/srv/conda/envs/x\n/usr/bin/ld: cannot find -lcudart\ncollect2: error: ld returned 1 exit status", "KW-045", "LIBRARY_PATH=$CUDA_HOME/lib:"),
+    ("ns-train splatfacto\n" + NO_IMAGE, "KW-010", "--no-binary gsplat gsplat"),
+]  # fmt: skip
+
 TRIED = [
     ("I ran pip install tensorflow[and-cuda] and still get\nCannot dlopen some GPU libraries.", "KW-050", "export LD_LIBRARY_PATH="),
     (f"I reinstalled flash_attn, same error\nImportError: {SITE}/flash_attn_2_cuda.so: {SYMBOL}", "KW-020", "FORCE_BUILD=TRUE"),
@@ -107,7 +132,7 @@ TRIED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("log", "code", "wanted"), PACKAGES + THERE + SYSTEMS + TRIED)
+@pytest.mark.parametrize(("log", "code", "wanted"), PACKAGES + THERE + SYSTEMS + PROGRAMS + TRIED)
 def test_the_first_command(log, code, wanted):
     answer = explain(log).answers[0]
     assert answer.cause.code == code

@@ -315,6 +315,7 @@ CAUSES = (
         fix="sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm",
         then="If it stays, reboot; the kernel's log (dmesg, lines of NVRM) has the reason. With NVSwitch: KW-123.",
         signs=(
+            sign(r"cuinit\S* failed.{0,20}cuda_error_not_initialized"),
             sign(
                 r"(cuda error|failed to initialize cuda|cuda failure|cuda initialization)\W{1,4}initialization error", 2
             ),

@@ -42,6 +42,10 @@ CAUSES = (
         then="In / no source directory hides the package; what its build says there, names why the compiled part is "
         "left out.",
         signs=(
+            sign(
+                r"no module named '?(diff_gaussian_rasterization|simple_knn|tinycudann|pointnet2_ops|nvdiffrast|"
+                r"minkowskiengine\w*|torchsparse)\b"
+            ),
             sign(r"\b(kernels?|extensions?|ops) could not be (loaded|imported|found)\b", 2),
             sign(
                 r"requires? (the )?(cuda|c\+\+|cpp) ext(ension)?s\b|please (re-?)?(build|install) \w+ "

@@ -77,7 +77,7 @@ CAUSES = (
                 r")?(that was )?used to (compile|build)"
             ),
             sign(r"detected cuda version \(?\S+\)? mismatches the version that was used to compile"),
-            sign(r"specified cuda version \S+.{0,40}found \S+"),
+            sign(r"specified cuda version \S+.{0,40}found \S+|unsupported cuda toolkit version: ['`]?\d"),
             sign(r"cuda version mismatch|mismatch(ed)? cuda versions?|cuda toolkit version mismatch"),
             sign(
                 r"(asked|requested|expected|wanted|requires?)\W.{0,40}\b(cuda|nvcc|toolkit"
@@ -206,6 +206,7 @@ CAUSES = (
         then="Of NVIDIA's repository: cuda-toolkit-<release> for one release; cuDNN is cudnn, NCCL libnccl-dev. In "
         "conda: conda install -c conda-forge cuda-toolkit cudnn nccl.",
         signs=(
+            sign(r"path to libdevice library not specified"),
             sign(
                 r"\b(cudnn|cublas\w*|nccl|nvinfer|tensorrt|cusparse\w*|cufft|curand\w*|cuda_\w+"
                 r"|cutlass)(\.h|\.cuh|\.hpp)?( headers?| librar\w+)? (could not be|cannot be|was not"

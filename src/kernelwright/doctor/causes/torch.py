@@ -24,7 +24,9 @@ CAUSES = (
             sign(r"undefined symbol:? ?" + _TORCH_SYMBOL),
             sign(r"symbol not found.{0,40}" + _TORCH_SYMBOL),
             sign(r"undefined symbol:? .{0,80}(c10|torch|aten|caffe2)\b", 2),
-            sign(r"undefined symbol:? ?(aoti_torch_|torch_|THC)\w+"),
+            sign(
+                r"undefined symbol:? ?(aoti_torch_|torch_|THC)\w+|undefined symbol:? ?_ZN\w*(2at6Tensor|5torch3|3c104|3c105)"
+            ),
             sign(r"(compiled|built) (against|with|for) (a different|another|an incompatible) (version of )?(py)?torch"),
             sign(r"_C\.\S*so:? undefined symbol", 2),
             sign(r"lib(torch|c10)(_\w+)?\.so: cannot open shared object file"),

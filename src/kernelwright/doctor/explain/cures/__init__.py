@@ -92,6 +92,8 @@ def cure(cause: Cause, said: Said) -> Cure:
     if said.machine is not None:
         own = pip(said.machine, "").rstrip()
         command = re.sub(r"\bpython3? -m pip\b", lambda _: own, command)
+    if said.machine is None and said.notebook and ways.FINDS in command:
+        command = command.replace(ways.FINDS, ways.FINDS_OF_NOTEBOOK)
     if said.machine is None and said.windows and not said.wsl:
         command = in_cmd(command)
     return Cure(command, found.then or (cause.then if found.command == cause.fix else ""))

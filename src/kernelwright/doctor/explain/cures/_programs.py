@@ -62,3 +62,22 @@ def on_windows(said: Said) -> Cure:
         return Cure(_ways.pip(said, OF_CUPY), "That brings CUDA's libraries as packages.")
     release = {"10": "10.2", "11": "11.8"}.get(number[1]) or _ways.at_least(f"{number[1]}.5") if number else ""
     return _ways.toolkit(said, release)
+
+
+def of_cudarc(said: Said) -> Cure:
+    """Rust's bindings know the toolkits that were there when they were released."""
+    if said.has(r"cudarc_cuda_version"):
+        then = "It takes the bindings of that release, which newer drivers and toolkits serve too."
+        return Cure("export CUDARC_CUDA_VERSION=12090", then)
+    then = "A newer one knows newer toolkits and the names of their files. Or an older toolkit."
+    return Cure("cargo update -p cudarc && cargo clean -p cudarc", then)
+
+
+def without_visual_studio(said: Said) -> Cure:
+    """CMake by Ninja: Visual Studio's own build wants a part of CUDA's installer, which is often missing."""
+    named = said.finds(r"release (\d+\.\d+), V\d|CUDA[\\/]v(\d+\.\d+)")
+    home = "C:/Program Files/NVIDIA GPU Computing Toolkit/CUDA"
+    found = f"{home}/v{named[1] or named[2]}/bin/nvcc.exe" if named else "nvcc"
+    words = f'cmake --fresh -G Ninja -S . -B build -DCMAKE_CUDA_COMPILER="{found}"'
+    then = "In the x64 Native Tools prompt. Or CUDA's installer again, after Visual Studio, with its integration."
+    return Cure(f"{_ways.pip(said, 'install ninja')} && {words}", then)

@@ -21,6 +21,12 @@ FINDS = (
     'print(":".join(sorted(glob.glob(list(nvidia.__path__)[0] + '
     '"/*/lib"))))\'):$LD_LIBRARY_PATH"'
 )
+# The same where each line is a shell of its own, and root's.
+FINDS_OF_NOTEBOOK = (
+    "python -c 'import glob, nvidia; "
+    'print(*glob.glob(list(nvidia.__path__)[0] + "/*/lib"), sep="\\n")\' '
+    "> /etc/ld.so.conf.d/nvidia.conf && ldconfig"
+)
 _BESIDE = "torch torchvision torchaudio"
 # The first and last CUDA release of GPUs that are older than the table of this package, by capability.
 _BEFORE = {

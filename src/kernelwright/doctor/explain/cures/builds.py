@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kernelwright.doctor.explain.cures import _families as families
 from kernelwright.doctor.explain.cures import _ways
 from kernelwright.doctor.explain.cures._cure import Cure, of
+from kernelwright.doctor.explain.cures._programs import of_cudarc, without_visual_studio
 from kernelwright.doctor.explain.cures.torches import mmcv
 
 if TYPE_CHECKING:
@@ -50,6 +51,10 @@ def _there_on_windows(said: Said) -> Cure | None:
 
 @of("KW-041")
 def other_release(said: Said) -> Cure | None:
+    return of_cudarc(said) if said.has(r"\bcudarc\b") else _other_release(said)
+
+
+def _other_release(said: Said) -> Cure | None:
     named = said.finds(r"running this\s+command again with PATH=(/[\w./-]+/bin):\$PATH")
     if named and ".." not in named[1]:
         return Cure(f"export PATH={named[1]}:$PATH", "nvcc is not on PATH. Then delete the build directory.")
@@ -203,6 +208,8 @@ def no_test_program(said: Said) -> Cure | None:
         return Cure(
             f"sudo chmod +x {place[1]}", "Its neighbours too, where the whole toolkit was copied without its rights."
         )
+    if said.windows:
+        return without_visual_studio(said)
     codes = f"-DCMAKE_CUDA_ARCHITECTURES={said.capability or 'native'}"
     if said.has(r"llama[_-]cpp[_-]python"):
         built = _ways.pip(

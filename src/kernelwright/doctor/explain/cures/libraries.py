@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kernelwright.doctor.explain.cures import _ways
 from kernelwright.doctor.explain.cures._cure import Cure, of
 from kernelwright.doctor.explain.cures._families import BRING_TORCH
-from kernelwright.doctor.explain.cures._programs import OF_CUPY, of_onnxruntime, of_r, on_windows
+from kernelwright.doctor.explain.cures._programs import OF_CUPY, of_cudarc, of_onnxruntime, of_r, on_windows
 from kernelwright.doctor.explain.cures.gpus import of_paddle
 from kernelwright.doctor.explain.cures.tensorflow import libraries_of, other_cudnn
 from kernelwright.doctor.remedies import wheels
@@ -120,6 +120,8 @@ def of_cuda(said: Said) -> Cure | None:
     """By whose library it is: the board's, a program's with a build of its own, or NVIDIA's package."""
     if said.r and not said.shows(r"\.so\.([5-9]|10)\b"):
         return of_r(said)
+    if said.shows(r"unable to find \w+ lib(rary)? under the names"):
+        return of_cudarc(said)
     if said.windows:
         return on_windows(said)
     name, _, behind = said.library.partition(".so")

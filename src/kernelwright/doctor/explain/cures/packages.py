@@ -261,6 +261,7 @@ def no_image(said: Said) -> Cure | None:
         # Of a release that has no image any more the oldest that has; its cuDNN is 8.
         wanted = release[1] if release[1] in _PATCHES else min(_PATCHES, key=_ways.number)
         rest = release[2] if wanted == release[1] else release[2].replace("cudnn7", "cudnn8")
+        rest = rest if re.search(r"ubuntu|centos|ubi|rocky", rest) else f"{rest}-ubuntu20.04"
         then = "Tags have three numbers; hub.docker.com/r/nvidia/cuda/tags lists those that are left."
         return Cure(f"docker pull nvidia/cuda:{wanted}.{_PATCHES[wanted]}-{rest}", then)
     if said.has(r"nvidia/cuda:latest|pull nvidia/cuda\s*$"):

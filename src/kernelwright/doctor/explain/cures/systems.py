@@ -149,34 +149,6 @@ def windows_driver(said: Said) -> Cure | None:
     return None
 
 
-@of("KW-007")
-def hidden_by_nix(said: Said) -> Cure | None:
-    """NixOS has the driver in one place, and nothing has to be made for it."""
-    if not said.has(r"\bnixos\b|/run/current-system") or said.has(r"ubuntu|debian|fedora|not nixos"):
-        return None
-    then = "The driver that runs is there; a nvidia_x11 of a shell's own nixpkgs is of another release."
-    return Cure("export LD_LIBRARY_PATH=/run/opengl-driver/lib:$LD_LIBRARY_PATH", then)
-
-
-@of("KW-009")
-def does_not_start(said: Said) -> Cure | None:
-    of_nix = hidden_by_nix.make(said)
-    if of_nix:
-        return of_nix
-    if said.machine is None and said.wsl:
-        then = "In Windows; it ends this session. If it stays: a newer or older driver in Windows itself."
-        return Cure("wsl.exe --shutdown", then)
-    if said.windows:
-        then = "If it stays: NVIDIA's driver again, with a clean installation, and no second one beside it."
-        return Cure("shutdown /r /t 0", then)
-    if said.has(r"modprobe|not loaded|lsmod"):
-        return Cure(
-            "sudo modprobe nvidia && sudo modprobe nvidia_uvm",
-            "If it stays, reboot; dmesg, lines of NVRM, has the reason.",
-        )
-    return None
-
-
 @of("KW-122")
 def lost_devices(said: Said) -> Cure | None:
     name = said.finds(r"root@([0-9a-f]{12}):") or said.finds(r"docker exec (?:-\S+ )*([a-z0-9][\w.-]+) ")

@@ -101,7 +101,7 @@ def _torch_that_has(said: Said) -> Cure:
 def _where_it_was_built(said: Said) -> Cure | None:
     """An egg, or a file beside its sources, is of no index: it is compiled again where those are."""
     words = "install --force-reinstall --no-deps --no-build-isolation --no-cache-dir"
-    found = said.finds(r"(?:^|[ '\"])((?:/[\w.+-]+)+)/[\w.+-]+\.so['\"]?:\s{1,2}undefined symbol")
+    found = said.finds(r"(?:^|[ '\"])(~?(?:/[\w.+-]+)+)/[\w.+-]+\.so['\"]?:\s{1,2}undefined symbol")
     if not found or ".." in found[1] or "/torch_extensions" in found[1]:
         return None
     if ".egg" in found[1]:

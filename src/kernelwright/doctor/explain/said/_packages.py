@@ -126,7 +126,7 @@ _TELLS = (
     (r"diff[-_]gaussian[-_]rast", "diff-gaussian-rasterization"),
     (r"simple[-_]knn", "simple-knn"),
     (r"pointnet2[-_]ops", "pointnet2-ops"),
-    (r"\bgsplat\b", "gsplat"),
+    (r"\bgsplat\b|splatfacto", "gsplat"),
     (r"\bspconv\b", "spconv"),
     (r"torchsparse", "torchsparse"),
     (r"groundingdino", "groundingdino"),
