@@ -101,7 +101,7 @@ PROGRAMS = [
      "KW-041", "cargo update -p cudarc"),
     ("cargo:rerun-if-env-changed=CUDARC_CUDA_VERSION\nfailed to run custom build command for `cudarc`\nUnsupported cuda toolkit version: `13.3`.",
      "KW-041", "export CUDARC_CUDA_VERSION="),
-    ('thread 'main' panicked at cudarc-0.11.4/src/nvrtc/sys/mod.rs:51:9:\nUnable to find nvrtc lib under the names ["nvrtc", "nvrtc64"]. Please open an issue.', "KW-050",
+    ('thread main panicked at cudarc-0.11.4/src/nvrtc/sys/mod.rs:51:9:\nUnable to find nvrtc lib under the names ["nvrtc", "nvrtc64", "nvrtc64_12", "nvrtc64_125"]. Please open an issue.', "KW-050",
      "cargo update -p cudarc"),
     (f"ImportError: {SITE}/points_cuda.so: undefined symbol: _ZN8pybind116detail11type_casterIN2at6TensorEvE4loadENS_6handleEb",
      "KW-020", "--no-binary points"),
