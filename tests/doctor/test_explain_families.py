@@ -121,6 +121,23 @@ PROGRAMS = [
     ("ns-train splatfacto\n" + NO_IMAGE, "KW-010", "--no-binary gsplat gsplat"),
 ]  # fmt: skip
 
+LATER = [
+    ('venv "C:\\x\\webui\\venv\\Scripts\\Python.exe"\nRuntimeError: Torch is not able to use GPU; add --skip-torch-cuda-test', "KW-021",
+     "webui\\venv\\Scripts\\python.exe -m pip install --force-reinstall torch"),
+    ("NameError: name 'selective_scan_cuda' is not defined", "KW-093", " mamba-ssm"),
+    ("NameError: name 'selective_scan_cuda_core' is not defined", "KW-093", "*kernels/selective_scan"),
+    ('scan.cu(30): error: namespace "thrust" has no member "host_vector"', "KW-131", "-include thrust/host_vector.h"),
+    ('/opt/cuda/include/crt/host_config.h:100:2: error: #error "Unsupported NVHPC compiler found. nvc++ is the only one."', "KW-043",
+     "export CC=gcc CXX=g++"),
+    ("RuntimeError: Couldn't load custom C++ ops. This can happen if your versions are incompatible", "KW-020", "torch torchvision torchaudio"),
+    ("RuntimeError: cuDNN version mismatch: PyTorch was compiled against 7102 but linked against 7605", "KW-051", "cudnn=7.1.2"),
+    (f'  File "{SITE}/spconv/core.py", line 21\nImportError: cannot import name \'ConvInput\' from \'cumm.conv.main\'', "KW-096",
+     "install --no-cache-dir spconv-cu126"),
+    ("torch 1.13.1+cu117\nERROR: No matching distribution found for cumm<0.5.0", "KW-024", "install --no-cache-dir spconv-cu117"),
+    (f'  File "{SITE}/spconv/algo.py", line 6\nValueError: /io/include/tensorview/tensor.h(171)\ndon\'t compiled with cuda', "KW-100",
+     "uninstall -y spconv cumm "),
+]  # fmt: skip
+
 TRIED = [
     ("I ran pip install tensorflow[and-cuda] and still get\nCannot dlopen some GPU libraries.", "KW-050", "export LD_LIBRARY_PATH="),
     (f"I reinstalled flash_attn, same error\nImportError: {SITE}/flash_attn_2_cuda.so: {SYMBOL}", "KW-020", "FORCE_BUILD=TRUE"),
@@ -132,7 +149,7 @@ TRIED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("log", "code", "wanted"), PACKAGES + THERE + SYSTEMS + PROGRAMS + TRIED)
+@pytest.mark.parametrize(("log", "code", "wanted"), PACKAGES + THERE + SYSTEMS + PROGRAMS + LATER + TRIED)
 def test_the_first_command(log, code, wanted):
     answer = explain(log).answers[0]
     assert answer.cause.code == code

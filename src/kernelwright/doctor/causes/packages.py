@@ -43,6 +43,7 @@ CAUSES = (
         "left out.",
         signs=(
             sign(
+                r"name '(selective_scan_cuda\w*|causal_conv1d_cuda|\w+_cuda_core)' is not defined|"
                 r"no module named '?(diff_gaussian_rasterization|simple_knn|tinycudann|pointnet2_ops|nvdiffrast|"
                 r"minkowskiengine\w*|torchsparse)\b"
             ),
@@ -107,6 +108,9 @@ CAUSES = (
         then="With the others that the message names in the same command, from one index; python -m pip check then "
         "has to be silent.",
         signs=(
+            sign(
+                r"cannot import name '\w+' from 'cumm\b|no module named '?cumm\b|could not convert default argument '\w+: tv::tensor"
+            ),
             sign(r"\bversion solving failed\b|incompatible with \w+ \(\S+\), version solving", 2),
             sign(
                 r"\b(torchvision|torchaudio|xformers|triton|vllm|fastai|torchtext|torchdata"
@@ -137,6 +141,7 @@ CAUSES = (
         then="Such as jax[cuda12], onnxruntime-gpu, cupy-cuda12x, faiss-gpu-cu12; llama-cpp-python is built: "
         "CMAKE_ARGS=-DGGML_CUDA=on and --no-binary llama-cpp-python.",
         signs=(
+            sign(r"don't compiled with cuda", beside=(r"tensorview|spconv",)),
             sign(
                 r"(not compiled|compiled without|not built|built without|was not enabled in this "
                 r"build).{0,30}\b(cuda|gpu|cudnn|cublas)\b"

@@ -146,6 +146,7 @@ CAUSES = (
         then="The newest version that this nvcc takes; and take -allow-unsupported-compiler away. A newer CUDA "
         "release takes newer compilers.",
         signs=(
+            sign(r"unsupported (nvhpc|pgi|intel|clang) (compiler|version)"),
             sign(r"different exception specifi(er|cation)"),
             sign(r"identifier \"?'?_Float(16|32|32x|64|64x|128)\b.{0,20}undefined"),
             sign(r"(floatn(-common)?|stdlib-float|mathcalls)\.h\b.{0,80}\berror\b", 2),

@@ -20,6 +20,7 @@ CAUSES = (
         then="That builds it for the torch that is here. Without a compiler: the package's wheel for exactly this "
         "torch, CUDA, Python and C++ ABI.",
         signs=(
+            sign(r"couldn't load custom c\+\+ ops"),
             sign(r"requires? (py)?torch ?(==|>=|<=|~=|<|>|version) ?\S+ .{0,6}(but )?(found|got|is)\b", 2),
             sign(r"undefined symbol:? ?" + _TORCH_SYMBOL),
             sign(r"symbol not found.{0,40}" + _TORCH_SYMBOL),
@@ -70,6 +71,7 @@ CAUSES = (
         "NVIDIA's wheel for its JetPack; conda: conda install pytorch-gpu; with uv or poetry take the index of CPU "
         "builds out of pyproject.toml.",
         signs=(
+            sign(r"torch is not able to use gpu"),
             sign(r"torch not compiled with cuda enabled"),
             sign(r"\btorch(-|[ =:]+)\d+\.\d+(\.\d+)?\S*\+cpu\b|^['\"]?\d+\.\d+\.\d+\+cpu['\"]?$", 2),
             sign(r"(torch|pytorch)\b.{0,60}\b(cpu[- ]only|without (cuda|gpu) support|cpu (build|version|wheel))"),

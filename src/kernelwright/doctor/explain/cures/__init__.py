@@ -68,7 +68,12 @@ def _of_machine(cause: Cause, machine: Machine) -> Cure | None:
 _STOPS = frozenset({"KW-040", "KW-041", "KW-042", "KW-043", "KW-044", "KW-046", "KW-049", "KW-060"})
 
 
+_SPCONV = frozenset({"KW-024", "KW-093", "KW-096", "KW-100", "KW-020", "KW-049"})
+
+
 def _by_wheel(cause: Cause, said: Said) -> Cure | None:
+    if cause.code in _SPCONV and said.machine is None and families.is_spconv(said):
+        return Cure(families.spconv(said), "Its wheels are called by CUDA's release, which has to be torch's.")
     if cause.code not in _STOPS or said.machine is not None:
         return None
     words = families.wheel(said, said.package) if said.package else None

@@ -84,3 +84,20 @@ def wheel(said: Said, package: str) -> tuple[str, str] | None:
     if name in _FETCHES:
         return f"install {_WHOLE} {name}", f"{_FETCHES[name]} "
     return None
+
+
+_OF_SPCONV = {"11.3": "cu113", "11.4": "cu114", "11.6": "cu116", "11.7": "cu117", "11.8": "cu118", "12.0": "cu120",
+              "12.1": "cu121", "12.4": "cu124", "12.6": "cu126"}  # fmt: skip
+
+
+def is_spconv(said: Said) -> bool:
+    return named(said.package or "x").startswith(("spconv", "cumm")) or bool(said.shows(r"\b(cumm|tensorview|tv::)"))
+
+
+def spconv(said: Said) -> str:
+    """Both of its packages anew, of one CUDA release, which has to be torch's; beside another they break."""
+    last = "cu126" if not said.torch_cuda.startswith("11") else "cu118"
+    label = _OF_SPCONV.get(said.torch_cuda, last)
+    labels = sorted({label, "cu113", "cu114", "cu120"})
+    kinds = " ".join(f"{name}-{one}" for name in ("spconv", "cumm") for one in labels)
+    return f"python -m pip uninstall -y spconv cumm {kinds} && python -m pip install --no-cache-dir spconv-{label}"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from kernelwright.doctor.explain.cures import _ways, tensorflow
@@ -81,3 +82,16 @@ def without_visual_studio(said: Said) -> Cure:
     words = f'cmake --fresh -G Ninja -S . -B build -DCMAKE_CUDA_COMPILER="{found}"'
     then = "In the x64 Native Tools prompt. Or CUDA's installer again, after Visual Studio, with its integration."
     return Cure(f"{_ways.pip(said, 'install ninja')} && {words}", then)
+
+
+def in_a_clone(said: Said) -> Cure | None:
+    """The sources whose part was not compiled are where the log says, or within the project."""
+    if said.shows(r"name '(selective_scan_cuda_\w+)' is not defined"):
+        words = "install --no-build-isolation --force-reinstall --no-deps"
+        found = '"$(find . -type d -path "*kernels/selective_scan" | head -n 1)"'
+        return Cure(_ways.pip(said, f"{words} {found}"), "In the project's directory, which has that kernel's sources.")
+    clone = said.shows(r"\(((?:/[\w.+-]+)+)/[\w.+-]+/__init__\.py\)")
+    if clone and ".." not in clone[1] and not re.search(r"(site|dist)-packages", clone[1]):
+        own = _ways.pip(said, "install --no-deps --no-build-isolation --no-cache-dir -v -e .")
+        return Cure(f"cd {clone[1]} && FORCE_CUDA=1 {own}", "It lies beside its sources; nvcc has to be on PATH.")
+    return None

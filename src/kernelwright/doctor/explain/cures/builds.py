@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kernelwright.doctor.explain.cures import _families as families
 from kernelwright.doctor.explain.cures import _ways
 from kernelwright.doctor.explain.cures._cure import Cure, of
-from kernelwright.doctor.explain.cures._programs import of_cudarc, without_visual_studio
+from kernelwright.doctor.explain.cures._programs import in_a_clone, of_cudarc, without_visual_studio
 from kernelwright.doctor.explain.cures.torches import mmcv
 
 if TYPE_CHECKING:
@@ -118,6 +118,9 @@ def _most(said: Said) -> str:
 
 @of("KW-042", "KW-043")
 def gcc_too_new(said: Said) -> Cure | None:
+    if said.shows(r"unsupported (nvhpc|pgi|intel) "):
+        then = "nvcc takes GCC in place of that compiler, which a module has set. Delete the build directory."
+        return Cure("export CC=gcc CXX=g++ NVCC_CCBIN=g++ CUDAHOSTCXX=g++", then)
     if said.windows:
         return None
     most = _most(said)
@@ -291,10 +294,9 @@ def no_compiled_part(said: Said) -> Cure | None:
         return Cure(f"FORCE_CUDA=1 {own}", "In the sources that hold setup.py; nvcc has to be on PATH.")
     if said.has(r"flash.?attn|flash ?attention"):
         package = "flash-attn"
-    clone = said.shows(r"\(((?:/[\w.+-]+)+)/[\w.+-]+/__init__\.py\)")
-    if clone and ".." not in clone[1] and not re.search(r"(site|dist)-packages", clone[1]):
-        own = _ways.pip(said, "install --no-deps --no-build-isolation --no-cache-dir -v -e .")
-        return Cure(f"cd {clone[1]} && FORCE_CUDA=1 {own}", "It lies beside its sources; nvcc has to be on PATH.")
+    there = in_a_clone(said)
+    if there:
+        return there
     if not package:
         return None
     wanted = families.requirement(package) if families.requirement(package).startswith(("git+", '"git+')) else package
@@ -335,7 +337,10 @@ def unknown_option(said: Said) -> Cure | None:
     return _ways.toolkit(said, _ways.at_least(max(said.torch_cuda or "0", _ways.newest(), key=_ways.number)))
 
 
-_THRUST = "execution_policy.h device_vector.h sort.h unique.h reduce.h remove.h sequence.h transform.h copy.h count.h"
+_THRUST = (
+    "execution_policy.h device_vector.h host_vector.h sort.h unique.h reduce.h remove.h sequence.h transform.h copy.h "
+    "count.h"
+)
 
 
 @of("KW-131")

@@ -314,6 +314,19 @@ def _of_jax(said: Said) -> Cure:
 
 @of("KW-051")
 def mixed(said: Said) -> Cure | None:
+    return _cudnn_of_torch(said) or _mixed(said)
+
+
+def _cudnn_of_torch(said: Said) -> Cure | None:
+    """An old torch says it in one number, and takes that release alone."""
+    old = said.shows(r"compiled against (\d)(\d)(\d\d) but linked")
+    if old:
+        then = "That is the release which this old torch was compiled with. Or LD_LIBRARY_PATH without another cuDNN."
+        return Cure(f'conda install -y "cudnn={old[1]}.{old[2]}.{int(old[3])}"', then)
+    return None
+
+
+def _mixed(said: Said) -> Cure | None:
     if said.has(r"multiple cupy packages"):
         return Cure(
             _ways.pip(said, "uninstall -y cupy cupy-cuda11x cupy-cuda12x cupy-cuda13x")

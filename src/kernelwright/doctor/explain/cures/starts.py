@@ -50,6 +50,6 @@ def _of_module(said: Said) -> Cure | None:
     if said.has(r"modprobe|not loaded|lsmod"):
         then = "If it stays, reboot; dmesg, lines of NVRM, has the reason."
         return Cure("sudo modprobe nvidia && sudo modprobe nvidia_uvm", then)
-    if said.shows(r"nvidia-container-cli|\bnccl\b"):
+    if said.shows(r"nvidia-container-cli.*cuda error|\bnccl\b"):
         return Cure("sudo reboot", "Driver and module are of one release then, and are loaded whole.")
     return None

@@ -55,7 +55,7 @@ def driver_too_old(said: Said) -> Cure | None:
 
 @of("KW-020")
 def other_torch(said: Said) -> Cure | None:
-    if said.has(r"torchvision::nms|torchvision/|operator torchvision|operator torchaudio"):
+    if said.has(r"torchvision::nms|load custom c\+\+ ops|torchvision/|operator torchvision|operator torchaudio"):
         return _vision(said)
     if said.shows(r"loading shared libraries: lib(torch|c10)"):
         place = '"$(python -c \'import torch; print(torch.__path__[0] + "/lib")\'):$LD_LIBRARY_PATH"'

@@ -130,7 +130,7 @@ _TELLS = (
     (r"\bspconv\b", "spconv"),
     (r"torchsparse", "torchsparse"),
     (r"groundingdino", "groundingdino"),
-    (r"\bapex\b|fused_layer_norm_cuda|\bamp_c\b", "apex"),
+    (r"\bapex\b|fused_layer_norm_cuda|\bamp_c\b|multi_tensor_(lamb|l2norm|sgd|axpby)", "apex"),
 )
 # A file of these says that a package is missing something, and is not its own.
 _NOBODYS = frozenset({"torch", "nvidia", "numpy", "lib", "cuda", "build"})

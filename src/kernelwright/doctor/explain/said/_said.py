@@ -118,7 +118,7 @@ class Said:
         """The directory of a Python that comes within a program for Windows: the one on PATH is another."""
         if "python" not in self._lower or not self.windows:
             return ""
-        found = self.finds(r"\b([a-z]:\\[\w .\\-]*?(?:python_embed+ed|\\system\\+python))\\")
+        found = self.finds(r"\b([a-z]:\\[\w .\\-]*?(?:python_embed+ed|\\system\\+python|webui\\+venv\\+scripts))\\")
         return re.sub(r"\\+", r"\\", found[1]) if found else ""
 
     @cached_property
