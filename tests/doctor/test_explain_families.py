@@ -138,6 +138,17 @@ LATER = [
      "uninstall -y spconv cumm "),
 ]  # fmt: skip
 
+GIVEN = [
+    ("Processing /srv/scans/scan-ext\nGetting requirements to build wheel ... error\nModuleNotFoundError: No module named 'torch'",
+     "KW-022", "install --no-build-isolation /srv/scans/scan-ext"),
+    ("Collecting pytorch3d\nGetting requirements to build wheel ... error\nModuleNotFoundError: No module named 'torch'",
+     "KW-022", "--no-build-isolation git+https://github.com/facebookresearch/pytorch3d@stable"),
+    ("Using cached torch-0.1.2.post2.tar.gz (128 kB)\nFailed to build torch", "KW-024", "python=3.12"),
+    ("C:\\x> pip install torch\nUsing cached torch-0.1.2.post2.tar.gz (128 kB)", "KW-024", "winget install --id Python.Python.3.12"),
+    ("Building NVCC (Device) object x.dir/x_generated_scan.cu.o\nnvcc fatal   : Unsupported gpu architecture 'compute_20'\nCMake Error at x.cmake:9",
+     "KW-044", "grep -rlE 'compute_20|sm_20'"),
+]  # fmt: skip
+
 TRIED = [
     ("I ran pip install tensorflow[and-cuda] and still get\nCannot dlopen some GPU libraries.", "KW-050", "export LD_LIBRARY_PATH="),
     (f"I reinstalled flash_attn, same error\nImportError: {SITE}/flash_attn_2_cuda.so: {SYMBOL}", "KW-020", "FORCE_BUILD=TRUE"),
@@ -149,7 +160,7 @@ TRIED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("log", "code", "wanted"), PACKAGES + THERE + SYSTEMS + PROGRAMS + LATER + TRIED)
+@pytest.mark.parametrize(("log", "code", "wanted"), PACKAGES + THERE + SYSTEMS + PROGRAMS + LATER + GIVEN + TRIED)
 def test_the_first_command(log, code, wanted):
     answer = explain(log).answers[0]
     assert answer.cause.code == code

@@ -157,6 +157,7 @@ CAUSES = (
         then="An old pip does not know newer tags. Otherwise take a Python or a release of the package that has "
         "wheels (python -m pip debug --verbose shows the tags that fit), or build it: --no-binary <package>.",
         signs=(
+            sign(r"\btorch-0\.1\.2(\.post\d)?\b|version=['\"]0\.1\.2\.post2"),
             sign(r"is not a supported wheel on this platform"),
             sign(r"could not find a version that satisfies the requirement \S+"),
             sign(r"no matching distribution found for"),

@@ -59,6 +59,10 @@ def requirement(package: str) -> str:
     return f"{wanted}{options}"
 
 
+def is_of_repository(package: str) -> bool:
+    return named(package or "x") in _REPOSITORIES
+
+
 def given(package: str) -> str:
     """Variables that its setup wants before it compiles for a GPU, with a space behind them."""
     return "FORCE_CUDA=1 " if named(package) in _ASK_FOR_CUDA else ""

@@ -236,11 +236,13 @@ def _drop(said: Said, code: int, known: str) -> Cure:
             f'export TORCH_CUDA_ARCH_LIST="{dotted}"',
             f"{then} Then build again, in a fresh build directory; a setup.py that spells it has to lose that line.",
         )
-    if said.has(r"cmake|ninja|\.dir/"):
+    # FindCUDA's way, of before CMake knew CUDA: lists stand in the sources.
+    old_way = said.has(r"building nvcc \(device\)|_generated_\S+\.cu\.o")
+    if said.has(r"cmake|ninja|\.dir/") and not old_way:
         return Cure(f'cmake --fresh -B build -DCMAKE_CUDA_ARCHITECTURES="{plain}"', f"{then} Then build again.")
     found = (
         rf"grep -rlE 'compute_{code}|sm_{code}' --include=Makefile* --include=*.mk "
-        r"--include=*.cmake --include=CMakeLists.txt --include=*.py ."
+        r"--include=*.cmake --include=CMakeLists.txt --include=*.py --include=*.lua ."
     )
     taken = rf"s/-gencode[= ]*arch=compute_{code},code=\\?\"?(sm|compute)_{code}\\?\"?//g; s/\b{code}[; ]//g"
     return Cure(f'{found} | xargs -r sed -i.bak -E "{taken}"', f"{then} The old files stay as .bak.")

@@ -67,6 +67,16 @@ def _of_jax(said: Said) -> Cure | None:
     return Cure(_ways.pip(said, 'install --upgrade "jax[cuda12]"'), then)
 
 
+def _first_torch(said: Said) -> Cure | None:
+    """The name's first release, 0.1.2, is what an index has for a Python that no wheel of torch is for."""
+    if not said.shows(r"\b0\.1\.2(\.post\d)?\b"):
+        return None
+    if said.windows:
+        then = "It wants a Python of 64 bits and none newer than its wheels; then, in a new prompt, pip install torch."
+        return Cure("winget install --id Python.Python.3.12 --architecture x64", then)
+    return _with_python("3.12", "torch")
+
+
 @of("KW-024")
 def no_wheel(said: Said) -> Cure | None:
     wheel = said.finds(r"((?:[\w.+-]*/)?([A-Za-z][\w.]*)-\d[\w.+]*-cp3(\d{1,2})-[\w.-]+\.whl) is not a supported wheel")
@@ -76,7 +86,7 @@ def no_wheel(said: Said) -> Cure | None:
         return Cure(
             _ways.pip(said, f"install {wheel[2]}"), "From the index, which has this machine's wheel if there is one."
         )
-    of_torch = _of_jax(said) or _of_torchs_index(said)
+    of_torch = _first_torch(said) or _of_jax(said) or _of_torchs_index(said)
     if of_torch:
         return of_torch
     required = said.finds(

@@ -190,9 +190,20 @@ def nvidias_torch(said: Said) -> Cure | None:
     return _ways.of_board(said)
 
 
+def _sources(said: Said) -> str:
+    """What pip was given: an address, a directory, a name; of a name that no index has, its repository."""
+    if said.source:
+        return said.source
+    place = said.finds(r"^processing ((?:/[\w.+-]+)+)\s*$")
+    if place and ".." not in place[1]:
+        return place[1]
+    project = said.project
+    return families.requirement(project) if families.is_of_repository(project) else project or "<package>"
+
+
 @of("KW-022")
 def build_without_torch(said: Said) -> Cure | None:
-    wanted = said.project or "<package>"
+    wanted = _sources(said)
     helpers = "setuptools wheel ninja packaging psutil"
     if said.has(r"\bsudo (?:-\S+ )*(?:python|pip)"):
         return Cure(
