@@ -67,7 +67,7 @@ THERE = [
     (f"library(tensorflow)\nR version 4.3.1\nCould not load dynamic library 'libcudart.so.12'; dlerror: libcudart.so.12: {GONE}",
      "KW-050", "Rscript -e 'reticulate::py_install"),
     ("NixOS 24.05\nRuntimeError: CUDA unknown error - this may be due to an incorrectly set up environment", "KW-009", "/run/opengl-driver/lib"),
-    ('  File "/Users/anna/app/run.py", line 3\nAssertionError: Torch not compiled with CUDA enabled', "KW-021", 'to("mps")'),
+    ("macOS 14\nAssertionError: Torch not compiled with CUDA enabled", "KW-021", 'to("mps")'),
     ("libKMCUDA: CUDA_TOOLKIT_ROOT_DIR environment variable must be defined", "KW-040", "cuda-toolkit"),
     ("error: command ':/usr/local/cuda/bin/nvcc' failed: No such file or directory", "KW-081", "export CUDA_HOME=/usr/local/cuda"),
     ("$ docker run -it scan:latest python run.py\ncuda runtime error (35) : CUDA driver version is insufficient for CUDA runtime version",

@@ -90,8 +90,8 @@ def wheel(said: Said, package: str) -> tuple[str, str] | None:
     return None
 
 
-_OF_SPCONV = {"11.3": "cu113", "11.4": "cu114", "11.6": "cu116", "11.7": "cu117", "11.8": "cu118", "12.0": "cu120",
-              "12.1": "cu121", "12.4": "cu124", "12.6": "cu126"}  # fmt: skip
+# CUDA's releases, as digits, that spconv has wheels for, and those whose packages are found beside others.
+_OF_SPCONV, _BESIDE = frozenset({113, 114, 116, 117, 118, 120, 121, 124, 126}), frozenset({113, 114, 120})
 
 
 def is_spconv(said: Said) -> bool:
@@ -100,8 +100,8 @@ def is_spconv(said: Said) -> bool:
 
 def spconv(said: Said) -> str:
     """Both of its packages anew, of one CUDA release, which has to be torch's; beside another they break."""
-    last = "cu126" if not said.torch_cuda.startswith("11") else "cu118"
-    label = _OF_SPCONV.get(said.torch_cuda, last)
-    labels = sorted({label, "cu113", "cu114", "cu120"})
-    kinds = " ".join(f"{name}-{one}" for name in ("spconv", "cumm") for one in labels)
+    own = int(said.torch_cuda.replace(".", "") or 0)
+    fit = own if own in _OF_SPCONV else 118 if said.torch_cuda.startswith("11") else max(_OF_SPCONV)
+    kinds = " ".join(f"{name}-cu{one}" for name in ("spconv", "cumm") for one in sorted({fit, *_BESIDE}))
+    label = f"cu{fit}"
     return f"python -m pip uninstall -y spconv cumm {kinds} && python -m pip install --no-cache-dir spconv-{label}"

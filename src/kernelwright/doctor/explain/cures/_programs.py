@@ -25,7 +25,7 @@ def of_r(said: Said) -> Cure:
     then = (
         "It brings libtorch and CUDA's libraries; the variable names a CUDA release that the package has a build for."
     )
-    return Cure("CUDA=12.4 Rscript -e 'torch::install_torch(reinstall = TRUE)'", then)
+    return Cure(f"CUDA={_ways.at_least('12.3')} Rscript -e 'torch::install_torch(reinstall = TRUE)'", then)
 
 
 def of_onnxruntime(said: Said, words: str) -> Cure:

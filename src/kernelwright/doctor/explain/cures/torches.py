@@ -160,7 +160,7 @@ def without_cuda(said: Said) -> Cure | None:
         return _ways.of_board(said)
     if said.r and not said.has(r"\bpip3?\b|\bpython\b"):
         then = "R's torch has a build for each CUDA release; the variable asks for one. Then restart R."
-        return Cure("CUDA=12.4 Rscript -e 'torch::install_torch(reinstall = TRUE)'", then)
+        return Cure(f"CUDA={_ways.at_least('12.3')} Rscript -e 'torch::install_torch(reinstall = TRUE)'", then)
     if said.macos:
         found = "grep -rlE '[\"'\\'']cuda[\"'\\'']|\\.cuda\\(\\)' --include=*.py ."
         new = "s/([\"'\\''])cuda([\"'\\''])/\\1mps\\2/g; s/\\.cuda\\(\\)/.to(\"mps\")/g"
