@@ -76,7 +76,8 @@ LETTERS = [
 ]  # fmt: skip
 
 TENSORFLOW = [
-    (f"{SITE}/tensorflow\n{DSO.format('libcudart.so.11.0', 'libcudart.so.11.0: ' + GONE)}", '"cudatoolkit=11.8" "cudnn=8"'),
+    (f"{SITE}/tensorflow\n{DSO.format('libcudart.so.11.0', 'libcudart.so.11.0: ' + GONE)}", "nvidia-cuda-runtime-cu11 nvidia-cublas-cu11 "),
+    (f"/srv/conda/envs/x\n{SITE}/tensorflow\n{DSO.format('libcudart.so.11.0', 'libcudart.so.11.0: ' + GONE)}", '"cudatoolkit=11.8" "cudnn=8"'),
     (f"tensorflow-gpu==1.15.0\nImportError: libcublas.so.10.0: {GONE}", '"cudatoolkit=10.0" "cudnn=7"'),
     (f"@tensorflow/tfjs-node-gpu\n{DSO.format('libcudart.so.11.0', 'libcudart.so.11.0: ' + GONE)}", '"cudatoolkit=11.8"'),
     (DSO.format("libcusolver.so.11", f"libnvJitLink.so.12: {GONE}"), "nvidia-nvjitlink-cu12"),
@@ -114,7 +115,7 @@ PACKAGES = [
     (f"pip install git+https://github.com/anna/torch_scan\nOSError: {SITE}/torch_scan/_core.so: undefined symbol: _ZNK3c106SymInt1xEv",
      "--no-build-isolation --no-cache-dir git+https://github.com/anna/torch_scan"),
     (f"mmcv-full          1.2.3\nImportError: {SITE}/mmcv/_ext.cpython-38.so: undefined symbol: _ZN2at5emptyEN3c108ArrayRefIlEE",
-     "--no-binary mmcv-full mmcv-full==1.2.3"),
+     "mim install --no-cache-dir mmcv-full==1.2.3"),
     ("pip install mmcv==1.2.7\nModuleNotFoundError: No module named 'mmcv._ext'", "MMCV_WITH_OPS=1"),
     ((f'GPU: RTX 2080 Ti\n  File "{SITE}/flash_attn/flash_attn_interface.py", line 53, in f\n'
      "RuntimeError: CUDA error: no kernel image is available for execution on the device"), "uninstall -y flash-attn"),

@@ -67,7 +67,10 @@ CAUSES = (
                 r"found|unknown error)",
                 2,
             ),
-            sign(r"libcuda\.so\S* can ?not (be )?found", apart=(r"\btriton\b|symlink of libcuda",)),
+            sign(
+                r"libcuda\.so\S* can ?not (be )?found",
+                apart=(r"\btriton\b|symlink of libcuda|os\.path\.join\(path, 'libcuda\.so'\)",),
+            ),
             sign(r"could not find cuda drivers on your machine", 2),
             sign(
                 r"cuda driver library (is )?(not found|missing)|no cuda driver (is )?(found|installed)"
@@ -312,6 +315,7 @@ CAUSES = (
         fix="sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm",
         then="If it stays, reboot; the kernel's log (dmesg, lines of NVRM) has the reason. With NVSwitch: KW-123.",
         signs=(
+            sign(r"cuinit\S* failed.{0,20}cuda_error_not_initialized"),
             sign(
                 r"(cuda error|failed to initialize cuda|cuda failure|cuda initialization)\W{1,4}initialization error", 2
             ),

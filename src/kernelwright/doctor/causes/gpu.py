@@ -37,6 +37,7 @@ CAUSES = (
                 r"|\binvalid device function\b",
                 2,
             ),
+            sign(r"could not find compatible tinycudann extension"),
             number(209),
             sign(
                 _NCCL_FAILED, beside=(_AMPERE, r"\bcu(9\d|10\d)\b|\bcuda(toolkit)?[-_ =:v]{0,3}(version:? )?(9|10)\.\d")

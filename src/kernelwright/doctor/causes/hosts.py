@@ -58,7 +58,7 @@ CAUSES = (
             sign(r"check for working c(xx)? compiler: .{1,200} (- )?broken"),
             sign(r"calledprocesserror.{0,300}(main|cuda_utils)\.c\b.{0,400}'-l:libcuda\.so\.1'", 2),
         ),
-        yields_to=("KW-116",),
+        yields_to=("KW-116", "KW-081"),
     ),
     Cause(
         code="KW-114",
@@ -94,7 +94,7 @@ CAUSES = (
                 r"(introuvable|nicht finden|no se puede encontrar|\u65e0\u6cd5\u627e\u5230|\u627e\u4e0d\u5230) ?:? ?-lcuda(?![a-z_])"
             ),
             sign(r"calledprocesserror.{0,400}\.c\b.{0,400}'-lcuda'", 2),
-            sign(r"libcuda\.so\S* can ?not (be )?found", beside=(r"\btriton\b",)),
+            sign(r"libcuda\.so\S* can ?not (be )?found", beside=(r"\btriton\b|os\.path\.join\(path, 'libcuda\.so'\)",)),
             sign(r"please create a symlink of libcuda\.so"),
             sign(r"^cuda_cuda_library( \(advanced\))?$", beside=(r"set to notfound",)),
             sign(r"\bcuda_cuda_library\b.{0,60}notfound|target \S*cuda::cuda_driver\S* (was |is )?not found"),

@@ -55,6 +55,10 @@ CAUSES = (
             sign(r"\bunable to load cuda\b", 2),
             sign(r"require cudnn \d+\.\* and cuda \d+\.\*"),
             sign(r"could not satisfy dependency " + _CUDA_LIBRARIES),
+            sign(
+                r"appendexecutionprovider_cuda\b.{0,40}failed to load|failed to load library,? error code:? 12[67]",
+                beside=(r"onnxruntime|\bort\b",),
+            ),
             sign(r"loadlibrary failed with error 12[67]\b.{0,200}cuda"),
             sign(r"\bcuda was(n'?t| not) able to be loaded|failed to create cudaexecutionprovider", 2),
         ),

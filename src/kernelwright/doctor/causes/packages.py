@@ -42,6 +42,11 @@ CAUSES = (
         then="In / no source directory hides the package; what its build says there, names why the compiled part is "
         "left out.",
         signs=(
+            sign(
+                r"name '(selective_scan_cuda\w*|causal_conv1d_cuda|\w+_cuda_core)' is not defined|"
+                r"no module named '?(diff_gaussian_rasterization|simple_knn|tinycudann|pointnet2_ops|nvdiffrast|"
+                r"minkowskiengine\w*|torchsparse)\b"
+            ),
             sign(r"\b(kernels?|extensions?|ops) could not be (loaded|imported|found)\b", 2),
             sign(
                 r"requires? (the )?(cuda|c\+\+|cpp) ext(ension)?s\b|please (re-?)?(build|install) \w+ "
@@ -103,6 +108,9 @@ CAUSES = (
         then="With the others that the message names in the same command, from one index; python -m pip check then "
         "has to be silent.",
         signs=(
+            sign(
+                r"cannot import name '\w+' from 'cumm\b|no module named '?cumm\b|could not convert default argument '\w+: tv::tensor"
+            ),
             sign(r"\bversion solving failed\b|incompatible with \w+ \(\S+\), version solving", 2),
             sign(
                 r"\b(torchvision|torchaudio|xformers|triton|vllm|fastai|torchtext|torchdata"
@@ -133,11 +141,12 @@ CAUSES = (
         then="Such as jax[cuda12], onnxruntime-gpu, cupy-cuda12x, faiss-gpu-cu12; llama-cpp-python is built: "
         "CMAKE_ARGS=-DGGML_CUDA=on and --no-binary llama-cpp-python.",
         signs=(
+            sign(r"don't compiled with cuda", beside=(r"tensorview|spconv",)),
             sign(
                 r"(not compiled|compiled without|not built|built without|was not enabled in this "
                 r"build).{0,30}\b(cuda|gpu|cudnn|cublas)\b"
             ),
-            sign(r"cuda-enabled jaxlib is not installed"),
+            sign(r"cuda-enabled jaxlib is not installed|no gpu/tpu found, falling back to cpu"),
             sign(
                 r"\b(cuda|gpu|cudnn)\b.{0,40}\b(was|is) not (enabled|integrated|included) in this "
                 r"build|recompile with .{0,40}(use_|with_)(cuda|gpu)"
@@ -146,6 +155,7 @@ CAUSES = (
             sign(r"specified provider 'cudaexecutionprovider' is not in available provider"),
             sign(r"\b(will not|won't|not going to) (use|be (built|compiled) with|build with) (cuda|gpu|cudnn)\b", 2),
             sign(r"\bno cuda runtime is found, using cuda_home", 1),
+            sign(r"^\W*blas = 0\b|[|] blas = 0 [|]", 2, beside=(r"llama|n_gpu_layers|ggml",)),
             sign(
                 r"(gpu|cuda) support (is )?(not (enabled|available|compiled)|disabled).{0,40}(build"
                 r"|compile|version|install)?",

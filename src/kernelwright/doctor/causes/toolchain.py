@@ -24,6 +24,7 @@ CAUSES = (
             sign(r"['\"]nvcc(\.exe)?['\"] is not recognized as"),
             sign(r"\bnvcc\b.{0,30}\bos \{.{0,20}notfound|failed to (execute|run|spawn|start) ['\"`]?nvcc"),
             sign(r"cuda_home (environment variable )?is not set|\bspecify cuda_toolkit_root_dir\b"),
+            sign(r"\bcuda_toolkit_root_dir\b.{0,30}(must be|has to be|should be|is not|not) (defined|set|specified)"),
             sign(r"\bcuda_?(home|dir|path|root)\b[^\n]*\n([^\n]*\n){0,2}typeerror: [^\n]*nonetype"),
             sign(
                 r"\bnvcc\b['\"]?:? ?(command )?(not found|no such file|was not found|missing|is not "
@@ -76,7 +77,7 @@ CAUSES = (
                 r")?(that was )?used to (compile|build)"
             ),
             sign(r"detected cuda version \(?\S+\)? mismatches the version that was used to compile"),
-            sign(r"specified cuda version \S+.{0,40}found \S+"),
+            sign(r"specified cuda version \S+.{0,40}found \S+|unsupported cuda toolkit version: ['`]?\d"),
             sign(r"cuda version mismatch|mismatch(ed)? cuda versions?|cuda toolkit version mismatch"),
             sign(
                 r"(asked|requested|expected|wanted|requires?)\W.{0,40}\b(cuda|nvcc|toolkit"
@@ -92,7 +93,7 @@ CAUSES = (
             sign(r"ptxas (?!application )\S.{0,200}, line \d+; fatal ?: unsupported \.version"),
             sign(r"you are using ptxas \d+\.\w+, but|requires ptxas (version )?\d+\.\w+"),
             sign(r"findcuda says cuda version is .{0,80}headers say the version is"),
-            sign(r"cuda_home\W{1,4}\S*:\S", 2),
+            sign(r"cuda_home\W{1,4}(?!\W*[a-z]:[\\/])\S*:\S", 2),
             sign(r"was compiled with .{0,20}cuda.{0,10}\d+\.\d+.{0,60}(but|while|and).{0,40}\d+\.\d+", 1),
             sign(
                 r"only supported on cuda \d+(\.\d+)? (and|or) (above|newer|later|higher)|requires? "
@@ -145,6 +146,7 @@ CAUSES = (
         then="The newest version that this nvcc takes; and take -allow-unsupported-compiler away. A newer CUDA "
         "release takes newer compilers.",
         signs=(
+            sign(r"unsupported (nvhpc|pgi|intel|clang) (compiler|version)"),
             sign(r"different exception specifi(er|cation)"),
             sign(r"identifier \"?'?_Float(16|32|32x|64|64x|128)\b.{0,20}undefined"),
             sign(r"(floatn(-common)?|stdlib-float|mathcalls)\.h\b.{0,80}\berror\b", 2),
@@ -205,6 +207,7 @@ CAUSES = (
         then="Of NVIDIA's repository: cuda-toolkit-<release> for one release; cuDNN is cudnn, NCCL libnccl-dev. In "
         "conda: conda install -c conda-forge cuda-toolkit cudnn nccl.",
         signs=(
+            sign(r"path to libdevice library not specified"),
             sign(
                 r"\b(cudnn|cublas\w*|nccl|nvinfer|tensorrt|cusparse\w*|cufft|curand\w*|cuda_\w+"
                 r"|cutlass)(\.h|\.cuh|\.hpp)?( headers?| librar\w+)? (could not be|cannot be|was not"

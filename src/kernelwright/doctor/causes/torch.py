@@ -20,11 +20,14 @@ CAUSES = (
         then="That builds it for the torch that is here. Without a compiler: the package's wheel for exactly this "
         "torch, CUDA, Python and C++ ABI.",
         signs=(
+            sign(r"couldn't load custom c\+\+ ops"),
             sign(r"requires? (py)?torch ?(==|>=|<=|~=|<|>|version) ?\S+ .{0,6}(but )?(found|got|is)\b", 2),
             sign(r"undefined symbol:? ?" + _TORCH_SYMBOL),
             sign(r"symbol not found.{0,40}" + _TORCH_SYMBOL),
             sign(r"undefined symbol:? .{0,80}(c10|torch|aten|caffe2)\b", 2),
-            sign(r"undefined symbol:? ?(aoti_torch_|torch_|THC)\w+"),
+            sign(
+                r"undefined symbol:? ?(aoti_torch_|torch_|THC)\w+|undefined symbol:? ?_ZN\w*(2at6Tensor|5torch3|3c104|3c105)"
+            ),
             sign(r"(compiled|built) (against|with|for) (a different|another|an incompatible) (version of )?(py)?torch"),
             sign(r"_C\.\S*so:? undefined symbol", 2),
             sign(r"lib(torch|c10)(_\w+)?\.so: cannot open shared object file"),
@@ -68,6 +71,7 @@ CAUSES = (
         "NVIDIA's wheel for its JetPack; conda: conda install pytorch-gpu; with uv or poetry take the index of CPU "
         "builds out of pyproject.toml.",
         signs=(
+            sign(r"torch is not able to use gpu"),
             sign(r"torch not compiled with cuda enabled"),
             sign(r"\btorch(-|[ =:]+)\d+\.\d+(\.\d+)?\S*\+cpu\b|^['\"]?\d+\.\d+\.\d+\+cpu['\"]?$", 2),
             sign(r"(torch|pytorch)\b.{0,60}\b(cpu[- ]only|without (cuda|gpu) support|cpu (build|version|wheel))"),
@@ -153,6 +157,7 @@ CAUSES = (
         then="An old pip does not know newer tags. Otherwise take a Python or a release of the package that has "
         "wheels (python -m pip debug --verbose shows the tags that fit), or build it: --no-binary <package>.",
         signs=(
+            sign(r"\btorch-0\.1\.2(\.post\d)?\b|version=['\"]0\.1\.2\.post2"),
             sign(r"is not a supported wheel on this platform"),
             sign(r"could not find a version that satisfies the requirement \S+"),
             sign(r"no matching distribution found for"),

@@ -15,7 +15,11 @@ from kernelwright.doctor._check import Grade
 from kernelwright.doctor._others import others
 from kernelwright.doctor.causes import all_causes
 from kernelwright.doctor.checks import all_checks, examine
+from kernelwright.doctor.explain.cures import _families as families
+from kernelwright.doctor.explain.cures import _ways as ways
 from kernelwright.doctor.explain.cures._cure import Cure, Marked
+from kernelwright.doctor.explain.cures._next import after
+from kernelwright.doctor.explain.cures._prompt import in_cmd
 from kernelwright.doctor.remedies.packages import pip
 
 if TYPE_CHECKING:
@@ -60,12 +64,31 @@ def _of_machine(cause: Cause, machine: Machine) -> Cure | None:
     return None
 
 
+# A build that stops, for whatever reason, is not needed where there are wheels.
+_STOPS = frozenset({"KW-040", "KW-041", "KW-042", "KW-043", "KW-044", "KW-046", "KW-049", "KW-060"})
+
+
+_SPCONV = frozenset({"KW-024", "KW-093", "KW-096", "KW-100", "KW-020", "KW-049"})
+
+
+def _by_wheel(cause: Cause, said: Said) -> Cure | None:
+    if cause.code in _SPCONV and said.machine is None and families.is_spconv(said):
+        return Cure(families.spconv(said), "Its wheels are called by CUDA's release, which has to be torch's.")
+    if cause.code not in _STOPS or said.machine is not None:
+        return None
+    words = families.wheel(said, said.package) if said.package else None
+    if words is None:
+        return None
+    then = "That is its wheel for the torch that is here, so that nothing is compiled. A nightly torch has none."
+    return Cure(words[1] + ways.pip(said, words[0]), then)
+
+
 def cure(cause: Cause, said: Said) -> Cure:
     """One command for this log, and what comes after it."""
     found = _of_machine(cause, said.machine) if said.machine is not None else None
     make = _maker(cause.code)
     if found is None and make is not None:
-        found = make(said)
+        found = after(cause.code, said) or _by_wheel(cause, said) or make(said)
     if found is None or not found.command:
         found = Cure(cause.fix, cause.then)
     command = found.command
@@ -74,4 +97,8 @@ def cure(cause: Cause, said: Said) -> Cure:
     if said.machine is not None:
         own = pip(said.machine, "").rstrip()
         command = re.sub(r"\bpython3? -m pip\b", lambda _: own, command)
+    if said.machine is None and said.notebook and ways.FINDS in command:
+        command = command.replace(ways.FINDS, ways.FINDS_OF_NOTEBOOK)
+    if said.machine is None and said.windows and not said.wsl:
+        command = in_cmd(command)
     return Cure(command, found.then or (cause.then if found.command == cause.fix else ""))

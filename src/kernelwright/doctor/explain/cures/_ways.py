@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kernelwright import _files
+from kernelwright.doctor.explain.cures import _families as families
 from kernelwright.doctor.explain.cures._cure import Cure
 from kernelwright.doctor.remedies import containers, packages, systems, toolkits
 
@@ -19,6 +20,12 @@ FINDS = (
     "export LD_LIBRARY_PATH=\"$(python -c 'import glob, nvidia; "
     'print(":".join(sorted(glob.glob(list(nvidia.__path__)[0] + '
     '"/*/lib"))))\'):$LD_LIBRARY_PATH"'
+)
+# The same where each line is a shell of its own, and root's.
+FINDS_OF_NOTEBOOK = (
+    "python -c 'import glob, nvidia; "
+    'print(*glob.glob(list(nvidia.__path__)[0] + "/*/lib"), sep="\\n")\' '
+    "> /etc/ld.so.conf.d/nvidia.conf && ldconfig"
 )
 _BESIDE = "torch torchvision torchaudio"
 # The first and last CUDA release of GPUs that are older than the table of this package, by capability.
@@ -85,7 +92,7 @@ def built(package: str, said: Said | None = None) -> str:
     place = said.source if said is not None else ""
     if place and re.sub(r"[-_.]+", "-", package).lower().split("-")[-1] in place.lower():
         return f"install --force-reinstall --no-deps --no-build-isolation --no-cache-dir {place}"
-    return f"install --force-reinstall --no-deps --no-build-isolation --no-cache-dir --no-binary {package} {package}"
+    return families.whole(package)
 
 
 def torch(said: Said, release: str, *, alone: bool = False) -> str:
@@ -125,9 +132,10 @@ def vision_of_board(said: Said) -> Cure:
     """torchvision for the torch of a board: of the index for boards, or compiled there."""
     if not _old_board(said):
         return Cure(torch(said, ""), "Of the index for JetPack 6, where each of them is made for the other.")
-    tag = '$(python3 -c \'import torch; print("v0.%d.0" % (int(torch.__version__.split(".")[1]) + 15))\')'
+    number = 'int(v[1]) + (15 if v[0] == "2" else 1)'
+    tag = f'$(python3 -c \'import torch; v = torch.__version__.split("."); print("v0.%d.0" % ({number}))\')'
     cloned = f"git clone --depth 1 --branch {tag} https://github.com/pytorch/vision && cd vision"
-    then = "That is torchvision of torch 2; there are no wheels of it for this JetPack, so that it is compiled here."
+    then = "That is torchvision for the torch that is here; for this JetPack there are no wheels of it."
     return Cure(f"{cloned} && python3 -m pip install --no-deps --no-build-isolation .", then)
 
 
@@ -137,6 +145,12 @@ def newer_ptxas(said: Said) -> Cure:
     found = f'export NVCC="{place}" && export PATH="$NVCC/bin:$PATH" XLA_FLAGS="--xla_gpu_cuda_data_dir=$NVCC"'
     then = "It takes the ptxas of that package before any toolkit's on PATH or in CUDA_HOME."
     return Cure(f"{pip(said, 'install --upgrade nvidia-cuda-nvcc-cu12')} && {found}", then)
+
+
+def of_ptx_exactly(version: str) -> str:
+    """The CUDA release of a PTX version before 8, where no newer one is of use."""
+    major, minor = number(version)[:2]
+    return f"11.{minor}" if major == _OF_SEVERAL + 1 else of_ptx(version)
 
 
 _OF_SEVERAL = 6  # PTX of CUDA 9 and 10; from the next on each belongs to one major version
@@ -192,7 +206,7 @@ def toolkit_of_torch(said: Said) -> Cure:
     if _apart(said) == "pacman" or said.nix:
         return toolkit(said)
     then = "It is the toolkit of torch's own CUDA release. The package is in NVIDIA's repository (KW-105)."
-    install = f"{root_install(said)} cuda-toolkit-${{V/./-}}"
+    install = f"{{ [ -x /usr/local/cuda-$V/bin/nvcc ] || {root_install(said)} cuda-toolkit-${{V/./-}}; }}"
     return Cure(f"{asked} && {install} && {use('/usr/local/cuda-$V')}", then)
 
 
@@ -260,6 +274,18 @@ def driver(said: Said, needed: str = "", serves: str = "") -> Cure:
             of_ubuntu = _REPOSITORY
     where = "On the host, whose driver the container uses; then reboot it." if said.container else "Then reboot."
     return Cure(ways.get(_apart(said), of_ubuntu), f"{where}{wanted}")
+
+
+_WITH_WSL = 19044  # the first build of Windows whose WSL has a GPU
+
+
+def old_windows(said: Said) -> Cure | None:
+    """A Windows whose WSL has no GPU yet."""
+    found = said.finds(r"\b(?:build|10\.0\.)\W{0,2}(1\d{4})\b") if said.wsl else None
+    if not found or int(found[1]) >= _WITH_WSL:
+        return None
+    then = "Its GPUs are shown to WSL 2 from Windows 10 21H2 on, and from Windows 11; then wsl.exe --update."
+    return Cure("explorer.exe ms-settings:windowsupdate", then)
 
 
 def module(said: Said) -> Cure:

@@ -6,8 +6,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from kernelwright.doctor.explain.cures import _families as families
 from kernelwright.doctor.explain.cures import _ways
 from kernelwright.doctor.explain.cures._cure import Cure, of
+from kernelwright.doctor.explain.cures._programs import in_a_clone, of_cudarc, without_visual_studio
 from kernelwright.doctor.explain.cures.torches import mmcv
 
 if TYPE_CHECKING:
@@ -49,6 +51,10 @@ def _there_on_windows(said: Said) -> Cure | None:
 
 @of("KW-041")
 def other_release(said: Said) -> Cure | None:
+    return of_cudarc(said) if said.has(r"\bcudarc\b") else _other_release(said)
+
+
+def _other_release(said: Said) -> Cure | None:
     named = said.finds(r"running this\s+command again with PATH=(/[\w./-]+/bin):\$PATH")
     if named and ".." not in named[1]:
         return Cure(f"export PATH={named[1]}:$PATH", "nvcc is not on PATH. Then delete the build directory.")
@@ -112,6 +118,9 @@ def _most(said: Said) -> str:
 
 @of("KW-042", "KW-043")
 def gcc_too_new(said: Said) -> Cure | None:
+    if said.shows(r"unsupported (nvhpc|pgi|intel) "):
+        then = "nvcc takes GCC in place of that compiler, which a module has set. Delete the build directory."
+        return Cure("export CC=gcc CXX=g++ NVCC_CCBIN=g++ CUDAHOSTCXX=g++", then)
     if said.windows:
         return None
     most = _most(said)
@@ -186,6 +195,10 @@ def no_build_tool(said: Said) -> Cure | None:
         )
         fix = ways["windows"] if said.windows else ways["conda"] if said.conda else f"{by_system} {part}"
         return Cure(fix, "LIBCLANG_PATH names its directory, where the build does not find it by itself.")
+    if said.shows(r"\bninja\b") and not said.windows:
+        found = '"$(python -c \'import sysconfig; print(sysconfig.get_path("scripts"))\'):$PATH"'
+        then = "In the environment that builds; the variable names its programs, where it was not activated."
+        return Cure(f"{_ways.pip(said, 'install --upgrade ninja setuptools wheel')} && export PATH={found}", then)
     if said.has(r"compatibility with cmake < 3\.5"):
         return Cure("export CMAKE_POLICY_VERSION_MINIMUM=3.5", "Or an older CMake: python -m pip install 'cmake<4'.")
     return None
@@ -198,6 +211,8 @@ def no_test_program(said: Said) -> Cure | None:
         return Cure(
             f"sudo chmod +x {place[1]}", "Its neighbours too, where the whole toolkit was copied without its rights."
         )
+    if said.windows:
+        return without_visual_studio(said)
     codes = f"-DCMAKE_CUDA_ARCHITECTURES={said.capability or 'native'}"
     if said.has(r"llama[_-]cpp[_-]python"):
         built = _ways.pip(
@@ -216,6 +231,11 @@ def no_test_program(said: Said) -> Cure | None:
 @of("KW-049")
 def build_failed(said: Said) -> Cure | None:
     what = said.project
+    named = said.shows(r"error building extension '(\w+)'")
+    if named and not said.windows:
+        cached = '"${TORCH_EXTENSIONS_DIR:-$HOME/.cache/torch_extensions}"'
+        then = "It is built while the program runs; what an earlier build left goes. The reason is the first error."
+        return Cure(f"rm -rf {cached} && MAX_JOBS=1 python {said.script or '<program.py>'}", then)
     if not what:
         return None
     built = _ways.pip(said, f"install -v --no-build-isolation {what}")
@@ -274,9 +294,14 @@ def no_compiled_part(said: Said) -> Cure | None:
         return Cure(f"FORCE_CUDA=1 {own}", "In the sources that hold setup.py; nvcc has to be on PATH.")
     if said.has(r"flash.?attn|flash ?attention"):
         package = "flash-attn"
+    there = in_a_clone(said)
+    if there:
+        return there
     if not package:
         return None
-    built = _ways.pip(said, f"install --force-reinstall --no-deps --no-build-isolation --no-cache-dir -v {package}")
+    wanted = families.requirement(package) if families.requirement(package).startswith(("git+", '"git+')) else package
+    words = f"install --force-reinstall --no-deps --no-build-isolation --no-cache-dir -v {wanted}"
+    built = families.given(package) + _ways.pip(said, words)
     return Cure(
         f"cd / && {built}",
         "In / no source directory hides it; with nvcc on PATH, since without one the compiled part is left out.",
@@ -312,7 +337,10 @@ def unknown_option(said: Said) -> Cure | None:
     return _ways.toolkit(said, _ways.at_least(max(said.torch_cuda or "0", _ways.newest(), key=_ways.number)))
 
 
-_THRUST = "execution_policy.h device_vector.h sort.h unique.h reduce.h remove.h sequence.h transform.h copy.h count.h"
+_THRUST = (
+    "execution_policy.h device_vector.h host_vector.h sort.h unique.h reduce.h remove.h sequence.h transform.h copy.h "
+    "count.h"
+)
 
 
 @of("KW-131")

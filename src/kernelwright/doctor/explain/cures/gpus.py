@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from kernelwright.doctor.explain.cures import _families as families
 from kernelwright.doctor.explain.cures import _ways
 from kernelwright.doctor.explain.cures._cure import Cure, of
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from kernelwright.doctor.explain.said import Said
 
 _NATIVE = "\"$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | sort -u | paste -sd ';')\""
+_TINY = '"$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)"'
 _GONE, _OLDEST = 37, 50  # what no build of torch has, and the first that builds of its second major version have
 _AMPERE = (80, 86)
 # The builds of torch 1 that have code for those two, by its minor version.
@@ -108,17 +110,30 @@ def no_code(said: Said) -> Cure | None:
         return Cure(_LLAMA_PYTHON.format(flags=_LLAMA))
     of_torch = said.has(r"current pytorch install(ation)?\b|pytorch no longer supports|gpu with pytorch, please check")
     package = "" if of_torch else said.package
+    return _of_package(said, package) if package else _without_package(said, of_torch=of_torch)
+
+
+def _of_package(said: Said, package: str) -> Cure:
+    """A package of its own, by the way in which it is built."""
+    if families.named(package) == "tinycudann":
+        found = said.shows(r"compute capability (\d{2,3})\b")
+        own = found[1] if found else said.capability or _TINY
+        words = _ways.pip(said, families.whole(package))
+        then = "For several GPUs: numbers with ; between them, in quotes."
+        return Cure(f"TCNN_CUDA_ARCHITECTURES={own} {words}", then)
     if package == "flash-attn" and said.capability and said.capability < _FLASH:
         return _other_attention(said)
     if package in _OWN_WAY:
         return Cure(_ways.pip(said, _OWN_WAY[package]), "Its newest release has the most GPUs.")
-    if package:
-        built = (
-            f"install --force-reinstall --no-deps --no-build-isolation --no-cache-dir --no-binary {package} {package}"
-        )
-        then = "That builds it for this GPU, with nvcc of torch's CUDA release."
-        return Cure(f"TORCH_CUDA_ARCH_LIST={_listed(said.capability)} {_ways.pip(said, built)}", then)
-    return _without_package(said, of_torch=of_torch)
+    listed = f"TORCH_CUDA_ARCH_LIST={_listed(said.capability)} {families.given(package)}"
+    then = "That builds it for this GPU, with nvcc of torch's CUDA release."
+    return Cure(listed + _ways.pip(said, families.whole(package)), then)
+
+
+# Directories of a project that hold kernels of its own.
+_HOLDS_KERNELS = (
+    r"/(ops|csrc|cuda|ext|_?extensions?|kernels?|lib|layers|nms|roi_\w+|dcn\w*|pointnet2?\w*|\w+_(cuda|ops|ext))(/|$)"
+)
 
 
 def _without_package(said: Said, *, of_torch: bool) -> Cure:
@@ -127,14 +142,21 @@ def _without_package(said: Said, *, of_torch: bool) -> Cure:
         words = "install --force-reinstall --no-deps --no-build-isolation --no-cache-dir ."
         then = "In the sources that were built here, after the build directory is deleted."
         return Cure(f"TORCH_CUDA_ARCH_LIST={_listed(said.capability)} {_ways.pip(said, words)}", then)
+    place = said.own_directory
+    if not of_torch and place and re.search(_HOLDS_KERNELS, place):
+        listed = f"export TORCH_CUDA_ARCH_LIST={_listed(said.capability)}"
+        cure = _ways.beside_sources(place, "The file that failed is of these sources: they are built for this GPU.")
+        return Cure(f"{listed}; {cure.command}", cure.then)
     if of_torch or said.has(_SAID_BY_TORCH):
         return torch_for(said, said.capability)
-    return Cure(
-        "cmake --fresh -B build "
-        f"-DCMAKE_CUDA_ARCHITECTURES={'native' if not said.capability else said.capability} "
-        "&& cmake --build build -j",
-        "In its sources. A Python package: python -m pip install --upgrade with its name.",
-    )
+    code = "native" if not said.capability else said.capability
+    built = f"cmake --fresh -B build -DCMAKE_CUDA_ARCHITECTURES={code} && cmake --build build -j"
+    then = "In its sources. A Python package: python -m pip install --upgrade with its name."
+    if said.windows or not said.has(r"\bpython|\.py\b|torch"):
+        return Cure(built, then)
+    words = "install --force-reinstall --no-deps --no-build-isolation --no-cache-dir -e ."
+    own = f"rm -rf build && TORCH_CUDA_ARCH_LIST={_listed(said.capability)} {_ways.pip(said, words)}"
+    return Cure(f"if [ -e setup.py ]; then {own}; else {built}; fi", then)
 
 
 @of("KW-053")
@@ -214,11 +236,13 @@ def _drop(said: Said, code: int, known: str) -> Cure:
             f'export TORCH_CUDA_ARCH_LIST="{dotted}"',
             f"{then} Then build again, in a fresh build directory; a setup.py that spells it has to lose that line.",
         )
-    if said.has(r"cmake|ninja|\.dir/"):
+    # FindCUDA's way, of before CMake knew CUDA: lists stand in the sources.
+    old_way = said.has(r"building nvcc \(device\)|_generated_\S+\.cu\.o")
+    if said.has(r"cmake|ninja|\.dir/") and not old_way:
         return Cure(f'cmake --fresh -B build -DCMAKE_CUDA_ARCHITECTURES="{plain}"', f"{then} Then build again.")
     found = (
         rf"grep -rlE 'compute_{code}|sm_{code}' --include=Makefile* --include=*.mk "
-        r"--include=*.cmake --include=CMakeLists.txt --include=*.py ."
+        r"--include=*.cmake --include=CMakeLists.txt --include=*.py --include=*.lua ."
     )
     taken = rf"s/-gencode[= ]*arch=compute_{code},code=\\?\"?(sm|compute)_{code}\\?\"?//g; s/\b{code}[; ]//g"
     return Cure(f'{found} | xargs -r sed -i.bak -E "{taken}"', f"{then} The old files stay as .bak.")
@@ -228,7 +252,7 @@ def _unknown_to_program(said: Said, code: int) -> Cure | None:
     """torch's own list, or the NVRTC that it brings; of other programs their list."""
     if said.shows(r"ptxas does not support"):
         return _ways.newer_ptxas(said)
-    if code and said.has(r"tiny-?cuda-?nn|\btcnn"):
+    if code and said.has(r"tiny[-_]?cuda[-_]?nn|\btcnn"):
         return _of_tiny_cuda(said, code)
     if said.shows(r"larger than the max|no gpu codes parsed"):
         return _ways.toolkit(said)
@@ -273,6 +297,8 @@ def _of_tiny_cuda(said: Said, code: int) -> Cure:
     """Its list takes numbers alone, of the newest code that this nvcc knows and the GPU runs."""
     own, known = said.capability or code, said.toolkit or said.torch_cuda
     fit = [one for one in _FAMILIES if one <= own and one // 10 == own // 10 and (not known or _knows(known, one))]
+    if not known and not said.shows(r"\+ptx"):  # that one it does not know
+        fit = [one for one in fit if one != code]
     then = "Numbers without a dot and without +PTX. Then build it again, from a fresh build directory."
     return Cure(f"export TCNN_CUDA_ARCHITECTURES={max(fit, default=own)}", then)
 
@@ -330,20 +356,6 @@ def _too_new(first: str, known: str) -> bool:
     return bool(first and known and _ways.number(first) > _ways.number(known))
 
 
-@of("KW-018")
-def other_engine(said: Said) -> Cure | None:
-    """Programs that make their engine themselves make it again; Python's TensorRT can be that of the file."""
-    engine = said.finds(r"expecting library version [\d.]+ got (\d+\.\d+\.\d+)")
-    if engine and int(engine[1].partition(".")[0]) > 7 and said.has(r"\[trt\]|\.py\b|import tensorrt"):
-        then = "That is the release that made the file; or make it again, by the TensorRT that is here."
-        return Cure(_ways.pip(said, f'install "tensorrt=={engine[1]}.*"'), then)
-    if said.has(r"jetson|deepstream|ultralytics|frigate|\byolo|onnxruntime"):
-        kinds = r"\( -name '*.engine' -o -name '*.plan' -o -name '*.trt' \)"
-        then = "The program makes them anew at its next start, where it has the model."
-        return Cure(f"find . {kinds} -exec mv {{}} {{}}.old \\;", then)
-    return None
-
-
 @of("KW-124")
 def without_suffix(said: Said) -> Cure | None:
     """Instructions that only the code with an a (or f) has."""
@@ -361,8 +373,14 @@ def without_suffix(said: Said) -> Cure | None:
 def no_list(said: Said) -> Cure | None:
     if said.machine is None and said.shows(r"architecture '"):
         value = str(said.capability or "80;86;89;90")
+        if said.has(r"llama[-_]cpp[-_]python"):
+            given = f"{_LLAMA.partition(' ')[0]} -DCMAKE_CUDA_ARCHITECTURES={value}"
+            return Cure(_LLAMA_PYTHON.format(flags=given), "This nvcc does not look for the GPU by itself.")
         then = "Nobody was there to ask for the GPU: in a build of an image, say, or with a CMake before 3.24."
         return Cure(f'cmake --fresh -B build -DCMAKE_CUDA_ARCHITECTURES="{value}" && cmake --build build -j', then)
+    if said.has(r"tcnn_cuda_architectures"):
+        then = "The GPU's compute capability without its dot; more than one with ; between them. Then build again."
+        return Cure(f"export TCNN_CUDA_ARCHITECTURES={said.capability or _TINY}", then)
     if said.machine is None and not said.capability:
         return None
     code = said.capability or 0

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from kernelwright.doctor.explain.cures import _ways
 from kernelwright.doctor.explain.cures._cure import Cure, of
+from kernelwright.doctor.explain.cures._families import BRING_TORCH
+from kernelwright.doctor.explain.cures._programs import OF_CUPY, of_cudarc, of_onnxruntime, of_r, on_windows
 from kernelwright.doctor.explain.cures.gpus import of_paddle
-from kernelwright.doctor.explain.cures.tensorflow import libraries_of, on_windows, other_cudnn
+from kernelwright.doctor.explain.cures.tensorflow import libraries_of, other_cudnn
 from kernelwright.doctor.remedies import wheels
 
 if TYPE_CHECKING:
@@ -40,11 +42,10 @@ _OF_JETPACK = {
     "libcupti": "cuda-cupti",
     "libnvToolsExt": "cuda-nvtx",
 }
-_OF_CUPY = 'install --upgrade "cupy-cuda12x[ctk]"'
 _OF_PROGRAMS = {
     "onnxruntime|cudaexecutionprovider": 'install --upgrade "onnxruntime-gpu[cuda,cudnn]"',
     "jaxlib|\\bjax\\b": 'install --upgrade "jax[cuda12]"',
-    "\\bcupy": _OF_CUPY,
+    "\\bcupy": OF_CUPY,
     "\\bpaddle": of_paddle(_ways.at_least("12.5")),
 }
 _OLDEST = 11  # CUDA whose libraries NVIDIA has as Python packages
@@ -111,45 +112,23 @@ def _jetson(said: Said, name: str, behind: str) -> Cure:
     )
 
 
-_ORT_12 = 19  # the first minor version of ONNX Runtime whose usual package is for CUDA 12
-
-
-def _windows(said: Said) -> Cure:
-    if said.has(r"microsoft\.ml\.onnxruntime|sessionoptions"):
-        asked = said.finds(r"onnxruntime\.gpu\D{0,40}1\.(\d+)\.\d")
-        cure = _ways.toolkit(said, "11" + ".8" if asked and int(asked[1]) < _ORT_12 else _ways.newest())
-        return Cure(
-            cure.command, "And the DLLs of that release's cuDNN on PATH; 1.19 and later want CUDA 12 and cuDNN 9."
-        )
-    if said.has("onnxruntime|providers_cuda|cudaexecutionprovider"):
-        return Cure(
-            _ways.pip(said, 'install --upgrade "onnxruntime-gpu[cuda,cudnn]"'),
-            "And onnxruntime.preload_dlls() before the first session.",
-        )
-    if said.shows("cudnn"):
-        number = said.shows(r"cudnn\w*?64_(\d+)")
-        wanted = f'"nvidia-cudnn-cu12=={number[1]}.*"' if number else "nvidia-cudnn-cu12"
-        fix = (
-            f'{_ways.pip(said, f"install {wanted} nvidia-cublas-cu12")} && python -c "import '
-            'nvidia.cudnn; print(list(nvidia.cudnn.__path__)[0])"'
-        )
-        return Cure(fix, "Then the bin directory under what it prints belongs on PATH.")
-    number = said.shows(r"(?:cudart|cublas|cublasLt|cusparse|nvrtc)(?:64|32)_(\d\d)(\d?)")
-    if number and said.has(r"tensorflow") and int(number[1]) < _WITH_LABEL[1]:
-        return on_windows(int(number[1]), number[2])
-    if said.has(r"\bcupy"):
-        return Cure(_ways.pip(said, _OF_CUPY), "That brings CUDA's libraries as packages.")
-    release = {"10": "10.2", "11": "11.8"}.get(number[1]) or _ways.at_least(f"{number[1]}.5") if number else ""
-    return _ways.toolkit(said, release)
+_LAST_OF = {10: "10.2", 11: "11.8"}
 
 
 @of("KW-050")
 def of_cuda(said: Said) -> Cure | None:
     """By whose library it is: the board's, a program's with a build of its own, or NVIDIA's package."""
+    if said.r and not said.shows(r"\.so\.([5-9]|10)\b"):
+        return of_r(said)
+    if said.shows(r"unable to find \w+ lib(rary)? under the names"):
+        return of_cudarc(said)
     if said.windows:
-        return _windows(said)
+        return on_windows(said)
     name, _, behind = said.library.partition(".so")
     name, behind = re.sub(r"^libcudnn\w*", "libcudnn", name), behind.strip(".")
+    if said.place_of_library:
+        then = "It lies there, and the loader does not look there by itself."
+        return Cure(f"export LD_LIBRARY_PATH={said.place_of_library}:$LD_LIBRARY_PATH", then)
     if said.jetson:
         return _jetson(said, name, behind)
     return _of_program(said, name, behind) or _of_release(said, name, behind)
@@ -178,18 +157,28 @@ def _of_python_program(said: Said, name: str, behind: str) -> Cure | None:
         return libraries_of(said, name, behind)
     if not words or not python:
         return None
+    if "onnxruntime" in words:
+        return of_onnxruntime(said, words)
     return Cure(_ways.pip(said, words), "That brings CUDA's libraries as packages, of the release it was built with.")
+
+
+def _of_package(said: Said, package: str, major: int) -> Cure | None:
+    """A package that was built for another CUDA release than torch; some bring the torch that they were built for."""
+    if package in BRING_TORCH:
+        words = f"install --upgrade --force-reinstall {package}"
+        return Cure(_ways.pip(said, words), f"It was built for CUDA {major}; the torch of its release comes with it.")
+    if said.torch_cuda and major != int(said.torch_cuda.partition(".")[0]):
+        then = f"It was built for CUDA {major}, torch is for {said.torch_cuda}: that builds it for torch's."
+        return Cure(_ways.pip(said, _ways.built(package, said)), then)
+    return None
 
 
 def _of_release(said: Said, name: str, behind: str) -> Cure | None:
     """The library of one CUDA release: a package that was built for another is built again, or the library is added."""
     major, package = _major(name, behind, said), said.package
-    if said.torch_cuda and major != int(said.torch_cuda.partition(".")[0]) and package:
-        then = (
-            f"It was built for CUDA {major}, torch is for {said.torch_cuda}: its build for that "
-            "one, or this, compiled here."
-        )
-        return Cure(_ways.pip(said, _ways.built(package, said)), then)
+    of_package = _of_package(said, package, major) if package else None
+    if of_package:
+        return of_package
     if major < _OLDEST or (name == "libcudnn" and behind.partition(".")[0] in _OLD_CUDNN):
         return _of_old_release(said, name, behind, major)
     part = wheels.PACKAGES.get(name)
@@ -197,11 +186,31 @@ def _of_release(said: Said, name: str, behind: str) -> Cure | None:
         return None
     if not behind and not said.windows and said.shows(rf"{name}\.so['\")]?:? ?(cannot|not|=> not|\()"):
         return _without_number(said, name, major)
+    if _is_there(said, major) and said.library.count("."):
+        return _found_or(said, major)
     dotted = f"=={behind.partition('.')[0]}.*" if part == "cudnn" and behind else ""
     own = f"nvidia-{part}-cu{major}" if major in _WITH_LABEL else f"nvidia-{part}"
     words = f'install "{own}{dotted}"' if dotted else f"install {own}"
     then = "That brings the library and names its directory to the loader. Never link one name to another."
     return Cure(f"{_ways.pip(said, words)} && {_ways.FINDS}", then)
+
+
+def _is_there(said: Said, major: int) -> bool:
+    """Whether it is a matter of the search path: a toolkit of that release is here, or no Python is at work."""
+    if said.machine is not None or said.has("libcudnn|libnccl|cusparselt"):
+        return False
+    here = _ways.number(said.toolkit)[:1] == (major,)
+    return bool(here) or bool(said.shows(r"error while loading shared libraries"))
+
+
+def _found_or(said: Said, major: int) -> Cure:
+    """The directory in which the library lies, and where it lies nowhere the toolkit that has it."""
+    found = f'FOUND="$(find / -name {said.library} -not -path "/proc/*" 2> /dev/null | head -n 1)"'
+    named = 'export LD_LIBRARY_PATH="${FOUND%/*}:$LD_LIBRARY_PATH"'
+    own = _ways.toolkit(said, _LAST_OF.get(major, "") or _ways.newest())
+    install = own.command.partition(" && export")[0]
+    then = f"Where it lies nowhere: {install}."
+    return Cure(f"{found} && {named}", then)
 
 
 def _without_number(said: Said, name: str, major: int) -> Cure:
@@ -305,6 +314,19 @@ def _of_jax(said: Said) -> Cure:
 
 @of("KW-051")
 def mixed(said: Said) -> Cure | None:
+    return _cudnn_of_torch(said) or _mixed(said)
+
+
+def _cudnn_of_torch(said: Said) -> Cure | None:
+    """An old torch says it in one number, and takes that release alone."""
+    old = said.shows(r"compiled against (\d)(\d)(\d\d) but linked")
+    if old:
+        then = "That is the release which this old torch was compiled with. Or LD_LIBRARY_PATH without another cuDNN."
+        return Cure(f'conda install -y "cudnn={old[1]}.{old[2]}.{int(old[3])}"', then)
+    return None
+
+
+def _mixed(said: Said) -> Cure | None:
     if said.has(r"multiple cupy packages"):
         return Cure(
             _ways.pip(said, "uninstall -y cupy cupy-cuda11x cupy-cuda12x cupy-cuda13x")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from kernelwright.doctor.explain.cures import _families as families
 from kernelwright.doctor.explain.cures import _ways
 from kernelwright.doctor.explain.cures._cure import Cure, of
 from kernelwright.doctor.explain.cures.gpus import of_paddle
@@ -66,6 +67,16 @@ def _of_jax(said: Said) -> Cure | None:
     return Cure(_ways.pip(said, 'install --upgrade "jax[cuda12]"'), then)
 
 
+def _first_torch(said: Said) -> Cure | None:
+    """The name's first release, 0.1.2, is what an index has for a Python that no wheel of torch is for."""
+    if not said.shows(r"\b0\.1\.2(\.post\d)?\b"):
+        return None
+    if said.windows:
+        then = "It wants a Python of 64 bits and none newer than its wheels; then, in a new prompt, pip install torch."
+        return Cure("winget install --id Python.Python.3.12 --architecture x64", then)
+    return _with_python("3.12", "torch")
+
+
 @of("KW-024")
 def no_wheel(said: Said) -> Cure | None:
     wheel = said.finds(r"((?:[\w.+-]*/)?([A-Za-z][\w.]*)-\d[\w.+]*-cp3(\d{1,2})-[\w.-]+\.whl) is not a supported wheel")
@@ -75,7 +86,7 @@ def no_wheel(said: Said) -> Cure | None:
         return Cure(
             _ways.pip(said, f"install {wheel[2]}"), "From the index, which has this machine's wheel if there is one."
         )
-    of_torch = _of_jax(said) or _of_torchs_index(said)
+    of_torch = _first_torch(said) or _of_jax(said) or _of_torchs_index(said)
     if of_torch:
         return of_torch
     required = said.finds(
@@ -184,18 +195,36 @@ def without_cuda(said: Said) -> Cure | None:
         return _lightgbm(said)
     if said.has(r"opencv|\bcv2\b|\bcv::"):
         return _opencv(said)
-    for pattern, words in _WITH_CUDA:
-        if said.has(pattern):
-            before = (
-                _ways.pip(said, "uninstall -y onnxruntime onnxruntime-gpu") + " && " if "onnxruntime" in words else ""
-            )
-            return Cure(before + _ways.pip(said, words))
+    return _under_its_name(said) or _compiled_with_cuda(said)
+
+
+def _under_its_name(said: Said) -> Cure | None:
+    """The package that has CUDA, where it is called otherwise."""
+    words = next((words for pattern, words in _WITH_CUDA if said.has(pattern)), "")
+    if not words:
+        return None
+    if said.windows and not said.wsl and "jax" in words:
+        then = 'jax has no CUDA build for Windows. Within WSL: python3 -m pip install --upgrade "jax[cuda12]".'
+        return Cure("wsl.exe --install", then)
+    before = _ways.pip(said, "uninstall -y onnxruntime onnxruntime-gpu") + " && " if "onnxruntime" in words else ""
+    return Cure(before + _ways.pip(said, words))
+
+
+def _compiled_with_cuda(said: Said) -> Cure | None:
     package = said.package or ("detectron2" if said.has("detectron2") else "")
-    if said.has(r"not compiled with gpu support") or package:
-        what = package or "-e ."
-        built = _ways.pip(said, f"install --force-reinstall --no-deps --no-build-isolation --no-cache-dir -v {what}")
-        return Cure(f"FORCE_CUDA=1 {built}", "In its sources where it was built from them; nvcc has to be on PATH.")
-    return None
+    if not package and not said.has(r"not compiled with gpu support"):
+        return None
+    place = said.own_directory
+    if place:
+        words = "install --force-reinstall --no-deps --no-build-isolation --no-cache-dir -v -e ."
+        up = f'cd {place} && until [ -e setup.py ] || [ "$PWD" = / ]; do cd ..; done'
+        again = f"[ -e setup.py ] && rm -rf build && FORCE_CUDA=1 {_ways.pip(said, words)}"
+        return Cure(f"{up}; {again}", "It lies beside its sources; nvcc has to be on PATH.")
+    what = "-e ."
+    if package:
+        what = families.requirement(package).removeprefix(f"--no-binary {package} ")
+    built = _ways.pip(said, f"install --force-reinstall --no-deps --no-build-isolation --no-cache-dir -v {what}")
+    return Cure(f"FORCE_CUDA=1 {built}", "In its sources where it was built from them; nvcc has to be on PATH.")
 
 
 # The last patch release of each CUDA release, of which nvidia/cuda has images; CUDA 10's were taken away.
@@ -242,6 +271,7 @@ def no_image(said: Said) -> Cure | None:
         # Of a release that has no image any more the oldest that has; its cuDNN is 8.
         wanted = release[1] if release[1] in _PATCHES else min(_PATCHES, key=_ways.number)
         rest = release[2] if wanted == release[1] else release[2].replace("cudnn7", "cudnn8")
+        rest = rest if re.search(r"ubuntu|centos|ubi|rocky", rest) else f"{rest}-ubuntu20.04"
         then = "Tags have three numbers; hub.docker.com/r/nvidia/cuda/tags lists those that are left."
         return Cure(f"docker pull nvidia/cuda:{wanted}.{_PATCHES[wanted]}-{rest}", then)
     if said.has(r"nvidia/cuda:latest|pull nvidia/cuda\s*$"):

@@ -29,7 +29,12 @@ def part_missing(said: Said) -> Cure | None:
 
 def _of_compiler(said: Said) -> Cure | None:
     """What compilers that run within a program want."""
-    if said.has(r"\bnvvm\b|libnvvm"):
+    if said.shows(r"path to libdevice library not specified"):
+        cure = _ways.toolkit(said)
+        then = f"The nvcc in /usr/bin has lost a part of itself. The build directory goes first. {cure.then}"
+        return Cure(f"[ -x /usr/local/cuda/bin/nvcc ] || {cure.command}; {_ways.use('/usr/local/cuda')}", then)
+    of_xla = said.has(r"\bxla\b|xla_gpu|\bjax|tensorflow") and not said.has("numba")
+    if said.has(r"\bnvvm\b|libnvvm") and not of_xla:
         unset = "unset NUMBAPRO_NVVM NUMBAPRO_LIBDEVICE"  # which name a place of their own, before any other
         by_conda = f'{unset} && conda install -y -c conda-forge cuda-nvcc cuda-nvrtc "cuda-version>=12"'
         by_pip = _ways.pip(said, 'install --upgrade "numba-cuda[cu12]"')
@@ -112,8 +117,9 @@ def _of_toolkit(said: Said) -> Cure:
     if said.windows:
         return cure
     if said.shows(r"undefined reference|référence|cannot find -l"):
-        places = f"LIBRARY_PATH={home}/lib64:{home}/lib64/stubs:$LIBRARY_PATH"
+        library = f"{home}/lib" if "$CONDA_PREFIX" in cure.command else f"{home}/lib64"
+        places = f"LIBRARY_PATH={library}:{library}/stubs:$LIBRARY_PATH"
         then = "In CMake: CUDA::cudart and CUDA::cuda_driver among the target's libraries."
-        return Cure(f'{cure.command} && export {places} LDFLAGS="-L{home}/lib64 -lcudart -lcuda"', then)
+        return Cure(f'{cure.command} && export {places} LDFLAGS="-L{library} -lcudart -lcuda"', then)
     places = f"CPATH={home}/include:$CPATH LIBRARY_PATH={home}/lib64:$LIBRARY_PATH"
     return Cure(f"{cure.command} && export {places}", cure.then)

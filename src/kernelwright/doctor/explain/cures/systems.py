@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kernelwright.doctor.explain.cures import _families as families
 from kernelwright.doctor.explain.cures import _ways
 from kernelwright.doctor.explain.cures._cure import Cure, of
 
@@ -16,14 +17,35 @@ _WITHOUT_COMPAT = (
 )
 
 
+# What Anaconda's own channel has of releases that conda-forge does not.
+_OF_ANACONDA = {"8.0": "8.0", "9.0": "9.0", "9.1": "9.0"}
+_PTX_OF_12 = 8  # the major number of PTX from which on numba can link by a library of its own
+
+
+def _of_numba(said: Said) -> Cure:
+    """From CUDA 12 on numba can link by a library of its own; before, its toolkit has to be the driver's."""
+    update = f"Or a newer driver: {_ways.driver(said).command}."
+    knows = said.finds(r"unsupported \.version [\d.]+; current version is '?(\d\.\d)")
+    if knows and _ways.number(knows[1])[0] < _PTX_OF_12:
+        release = _ways.of_ptx_exactly(knows[1])
+        channel = "" if release in _OF_ANACONDA else "-c conda-forge "
+        wanted = _OF_ANACONDA.get(release, release)
+        then = f"The driver knows PTX {knows[1]}, of CUDA {release}. {update}"
+        return Cure(f'conda install -y {channel}"cudatoolkit={wanted}"', then)
+    if said.notebook:
+        then = (
+            "Restart the runtime. Older releases have to be asked: from numba import config; "
+            "config.CUDA_ENABLE_PYNVJITLINK = 1."
+        )
+        return Cure(_ways.pip(said, 'install --upgrade "numba-cuda[cu12]" pynvjitlink-cu12'), then)
+    fix = f"{_ways.pip(said, 'install --upgrade pynvjitlink-cu12')} && export NUMBA_CUDA_ENABLE_PYNVJITLINK=1"
+    return Cure(fix, f"numba then links by a library of its own, on any driver of CUDA 12. {update}")
+
+
 @of("KW-001", "KW-005", "KW-019")
 def driver(said: Said) -> Cure | None:
     if said.machine is None and said.shows(r"ptx|LinkerError|\b222\b") and said.has(r"\bnumba\b"):
-        fix = f"{_ways.pip(said, 'install --upgrade pynvjitlink-cu12')} && export NUMBA_CUDA_ENABLE_PYNVJITLINK=1"
-        return Cure(
-            fix,
-            f"numba then links by a library of its own, on any driver of CUDA 12. Or: {_ways.driver(said).command}.",
-        )
+        return _of_numba(said)
     if said.has(r"srun|slurm|sbatch"):
         return Cure("srun --gres=gpu:1 --pty bash", "The node or the job has no GPU: one has to be asked for.")
     if said.container and not said.has(r"nvidia-smi has failed|modprobe|load library failed"):
@@ -104,6 +126,9 @@ _FIRST_FOR_WSL = 470
 
 @of("KW-008")
 def windows_driver(said: Said) -> Cure | None:
+    old = _ways.old_windows(said)
+    if old:
+        return old
     driver = said.finds(r"driver version:? (\d{3})\.\d")
     if driver and int(driver[1]) < _FIRST_FOR_WSL:
         then = f"Windows' own driver serves WSL from {_FIRST_FOR_WSL} on; then wsl.exe --shutdown."
@@ -124,16 +149,6 @@ def windows_driver(said: Said) -> Cure | None:
     return None
 
 
-@of("KW-009")
-def does_not_start(said: Said) -> Cure | None:
-    if said.has(r"modprobe|not loaded|lsmod"):
-        return Cure(
-            "sudo modprobe nvidia && sudo modprobe nvidia_uvm",
-            "If it stays, reboot; dmesg, lines of NVRM, has the reason.",
-        )
-    return None
-
-
 @of("KW-122")
 def lost_devices(said: Said) -> Cure | None:
     name = said.finds(r"root@([0-9a-f]{12}):") or said.finds(r"docker exec (?:-\S+ )*([a-z0-9][\w.-]+) ")
@@ -141,6 +156,12 @@ def lost_devices(said: Said) -> Cure | None:
     if said.has(r"kubectl|\bk8s\b|kubernetes|\bpods?\b"):
         pod = said.finds(r"kubectl (?:exec|describe pod|logs) (?:-\S+ )*([a-z0-9][a-z0-9.-]+)")
         restart = f"kubectl delete pod {pod[1] if pod else '<pod>'}"
+    if said.has(r"docker run [^\n]*--gpus[^\n]*nvidia-smi") and not said.has(
+        r"daemon-reload|after (a |some|few|\d)|\bhours?\b"
+    ):
+        place = "/etc/nvidia-container-runtime/config.toml"
+        fix = f"sudo sed -i 's/^ *no-cgroups *= *true/no-cgroups = false/' {place} && sudo systemctl restart docker"
+        return Cure(fix, "On the host: with no-cgroups no container may open the devices. Rootless docker needs CDI.")
     then = "On the host; it keeps the devices over a daemon-reload. With cgroup v2 also --device /dev/nvidia0 … or CDI."
     return Cure(f"sudo nvidia-ctk system create-dev-char-symlinks --create-all && {restart}", then)
 
@@ -208,7 +229,7 @@ def library_of_driver(said: Said) -> Cure | None:
     if said.has(r"cuda_cuda_library"):
         stub = '"${CUDA_HOME:-/usr/local/cuda}/lib64/stubs/libcuda.so"'
         return Cure(f"cmake -DCUDA_CUDA_LIBRARY={stub} .", "In the build directory, with its other options.")
-    if not said.has(r"libcuda\.so\S* can ?not (be )?found|symlink of libcuda"):
+    if not said.has(r"libcuda\.so\S* can ?not (be )?found|symlink of libcuda|\btriton\b|_inductor"):
         return None
     then = "The driver is there as libcuda.so.1; TRITON_LIBCUDA_PATH, a directory, tells a newer Triton where."
     named = said.finds(r"possible files are located at \['((?:/[\w.+-]+)+)/libcuda\.so")
@@ -241,10 +262,7 @@ def servers_build(said: Said) -> Cure | None:
     package = said.package or "<package>"
     if number < 36:
         then = "There are no wheels for this L4T on the index of builds for Jetson; JetPack 6 has them."
-        built = (
-            f"install --force-reinstall --no-deps --no-build-isolation --no-cache-dir --no-binary {package} {package}"
-        )
-        return Cure(_ways.pip(said, built), f"That builds it on the board. {then}")
+        return Cure(_ways.pip(said, families.whole(package)), f"That builds it on the board. {then}")
     release = _ways.label(_ways.at_least("12.5"))
     return Cure(
         "python3 -m pip install --force-reinstall --no-deps --index-url "

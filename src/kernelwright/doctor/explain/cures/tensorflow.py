@@ -13,6 +13,13 @@ if TYPE_CHECKING:
 
 _WITH_LIBRARIES = 'install --upgrade "tensorflow[and-cuda]"'
 _OLDEST, _NEWEST = 11, 12  # CUDA whose libraries NVIDIA has as Python packages with its number in their names
+_OF_11 = (
+    "install nvidia-cuda-runtime-cu11 nvidia-cublas-cu11 nvidia-cufft-cu11 nvidia-curand-cu11 nvidia-cusolver-cu11 "
+    'nvidia-cusparse-cu11 "nvidia-cudnn-cu11==8.*"'
+)
+# The last release of TensorFlow 1 or 2 for each CUDA of old, and the cuDNN of a major version.
+_OF_TOOLKITS = {"8.0": "1.4.1", "9.0": "1.12.0", "10.0": "1.15.0", "10.1": "2.3.0"}
+_CUDNN = {8: "6", 9: "7", 10: "7", 11: "8"}
 # Libraries whose number is CUDA's own.
 _AS_CUDA = frozenset({"libcudart", "libcublas", "libcublasLt", "libcusparse"})
 
@@ -25,22 +32,47 @@ def libraries_of(said: Said, name: str, behind: str) -> Cure:
     if name == "libcudnn" and not wanted:
         release, major = ("11.8", 11) if behind.startswith("8") else ("10.1", 10)
     without = said.old_tensorflow or said.has("tfjs|node_modules") or (major < _OLDEST and not said.python)
+    without = without or said.has(r"tensorflow/(compiler/xla/)?stream_executor/")
     old = 0 < major < _NEWEST and without
     if not old:
         then = "That brings CUDA's libraries as packages, of the release it was built with."
         return Cure(_ways.pip(said, _WITH_LIBRARIES), then)
-    sets = f'"cudatoolkit={"11.8" if major == _OLDEST else release}" "cudnn={"8" if major == _OLDEST else "7"}"'
+    if major == _OLDEST and not said.conda and not said.has("tfjs|node_modules"):
+        then = "These serve each TensorFlow of CUDA 11; newer ones want Python 3.9 and bring their own libraries."
+        return Cure(f"{_ways.pip(said, _OF_11)} && {_ways.FINDS}", then)
+    for_here = _for_toolkit(said, release)
+    if for_here:
+        return for_here
+    sets = f'"cudatoolkit={"11.8" if major == _OLDEST else release}" "cudnn={_CUDNN.get(major, "7")}"'
     then = "Any of these that serves this TensorFlow; newer ones want Python 3.9 and bring their own libraries."
     found = 'export LD_LIBRARY_PATH="$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"'
     return Cure(f"conda install -y -c conda-forge {sets} && {found}", then)
 
 
+def _for_toolkit(said: Said, wanted: str) -> Cure | None:
+    """The release for the CUDA that is here, where conda, which has the others, is not."""
+    found = said.finds(
+        r"/usr/local/cuda-(\d+\.\d)|\bcuda(?:/cudnn)?(?: version)?\W{1,3}(?:cuda\W{1,2})?(\d{1,2}\.\d)\b"
+    )
+    here = (found[1] or found[2]) if found else ""
+    if said.conda or here == wanted or here not in _OF_TOOLKITS:
+        return None
+    then = "That is a release for the CUDA that is here; each TensorFlow wants exactly one."
+    return Cure(_ways.pip(said, f"install tensorflow-gpu=={_OF_TOOLKITS[here]}"), then)
+
+
+# How it says which cuDNN it was compiled with: 7.5.0, 5105, or that alone which would serve.
+_ASKED = (
+    r"compiled with:? (\d)\.(\d+)",
+    r"compiled with:? (\d)(\d)\d\d\b",
+    r"compatibility version:? (\d)(\d)\d\d",
+)
 _WITH_PACKAGES = 8  # the first cuDNN that NVIDIA has as Python packages
 
 
 def other_cudnn(said: Said) -> Cure:
     """The cuDNN that it was compiled with, or a newer one of the same major version; by that its CUDA is known."""
-    asked = said.finds(r"compiled with:? (\d)\.(\d+)") or said.finds(r"compatibility version:? (\d)(\d)\d\d")
+    asked = next((found for found in map(said.finds, _ASKED) if found), None)
     then = "At least the release that it was compiled with."
     if asked is None:
         fix = f"unset LD_LIBRARY_PATH && {_ways.pip(said, 'install --upgrade nvidia-cudnn-cu12')}"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from kernelwright.doctor.explain.cures import _families as families
 from kernelwright.doctor.explain.cures import _ways
 from kernelwright.doctor.explain.cures._cure import Cure, of
 from kernelwright.doctor.remedies.shell import quote
@@ -17,7 +18,6 @@ _TIED = r"\b(vllm|sglang|lmdeploy)\b"  # these fit one torch, which another one 
 
 
 _RUNS_11 = 11000  # the level of a driver that runs each release of CUDA 11
-_WITH_WSL = 19044  # the first build of Windows whose WSL has a GPU
 
 
 def _first_of(major: int) -> str:
@@ -29,13 +29,19 @@ def _first_of(major: int) -> str:
 @of("KW-003", "KW-087")
 def driver_too_old(said: Said) -> Cure | None:
     """torch has builds for older drivers; whatever else needs the newer driver."""
+    started = said.finds(r"\bdocker run [^\n]*")
+    if (
+        started
+        and not re.search(r"--gpus|--runtime|nvidia", started[0])
+        and not said.has(r"nvidia-docker run|compose|\bnvidia-smi\b")
+    ):
+        return _ways.restart_with_gpu(said)
     needed = said.finds(r"(?:driver (?:to |version )?|>= ?)(\d{3}(?:\.\d+)?)(?: or (?:newer|later)|\b)")
     asked = said.finds(r"unsatisfied condition: cuda ?>= ?(\d+\.\d+)")
     driver = _ways.driver(said, f"{needed[1]} or newer" if needed else "", asked[1] if asked else "")
-    old_windows = said.finds(r"\b(?:build|10\.0\.)\W{0,2}(1\d{4})\b") if said.wsl else None
-    if old_windows and int(old_windows[1]) < _WITH_WSL:
-        then = "Its GPUs are shown to WSL 2 from Windows 10 21H2 on, and from Windows 11; then wsl.exe --update."
-        return Cure("explorer.exe ms-settings:windowsupdate", then)
+    old = _ways.old_windows(said)
+    if old:
+        return old
     of_torch = said.has(r"torch\._c\._cuda_init|found version \d{5}|torch/cuda/__init__") and not said.has(_TIED)
     if of_torch and said.board:
         return _ways.of_board(said)
@@ -47,13 +53,9 @@ def driver_too_old(said: Said) -> Cure | None:
     return Cure(_ways.torch(said, release), f"It runs on this driver. Or the newer driver: {driver.command}.")
 
 
-_BRING_TORCH = frozenset({"xformers", "vllm", "torchaudio", "torchtext", "sgl-kernel", "torchao"})
-_OF_PYG = "torch-scatter torch-sparse torch-cluster torch-spline-conv"
-
-
 @of("KW-020")
 def other_torch(said: Said) -> Cure | None:
-    if said.has(r"torchvision::nms|torchvision/|operator torchvision|operator torchaudio"):
+    if said.has(r"torchvision::nms|load custom c\+\+ ops|torchvision/|operator torchvision|operator torchaudio"):
         return _vision(said)
     if said.shows(r"loading shared libraries: lib(torch|c10)"):
         place = '"$(python -c \'import torch; print(torch.__path__[0] + "/lib")\'):$LD_LIBRARY_PATH"'
@@ -89,6 +91,8 @@ def _torch_that_has(said: Said) -> Cure:
         then = "The torch that is here is for CPUs, or for another CUDA release than what was built for it."
         return Cure(_ways.torch(said, said.torch_cuda or _ways.newest()), then)
     if said.shows(r"libtorch_cuda_(cu|cpp)\.so"):
+        if said.package:
+            return _again(said, said.package)
         then = "Only torch 1 had these two; or the extension is compiled again, for a newer torch."
         return Cure(_ways.pip(said, 'install "torch<2" torchvision'), then)
     return Cure(_ways.pip(said, "install torch"), "And import torch comes before the extension.")
@@ -97,7 +101,7 @@ def _torch_that_has(said: Said) -> Cure:
 def _where_it_was_built(said: Said) -> Cure | None:
     """An egg, or a file beside its sources, is of no index: it is compiled again where those are."""
     words = "install --force-reinstall --no-deps --no-build-isolation --no-cache-dir"
-    found = said.finds(r"(?:^|[ '\"])((?:/[\w.+-]+)+)/[\w.+-]+\.so['\"]?:\s{1,2}undefined symbol")
+    found = said.finds(r"(?:^|[ '\"])(~?(?:/[\w.+-]+)+)/[\w.+-]+\.so['\"]?:\s{1,2}undefined symbol")
     if not found or ".." in found[1] or "/torch_extensions" in found[1]:
         return None
     if ".egg" in found[1]:
@@ -115,18 +119,25 @@ def mmcv(said: Said) -> Cure:
     named = said.finds(r"\bmmcv(?:-full)?[ =]{1,20}(\d+\.\d+\.\d+)\b")
     first = (named and named[1].startswith(("0", "1"))) or (not named and said.torch.startswith("1"))
     name = "mmcv-full" if first or said.has("mmcv-full") else "mmcv"
-    words = f"install --force-reinstall --no-deps --no-build-isolation --no-cache-dir --no-binary {name} {name}"
-    fix = f"MMCV_WITH_OPS=1 FORCE_CUDA=1 {_ways.pip(said, words)}{f'=={named[1]}' if named else ''}"
-    return Cure(fix, "That builds it for the torch that is here; python -m pip uninstall mmcv first, where both are.")
+    gone = _ways.pip(said, "uninstall -y mmcv mmcv-full")
+    brought = _ways.pip(said, "install --upgrade openmim")
+    wanted = f"{name}=={named[1]}" if named else name
+    fix = f"{gone} && {brought} && MMCV_WITH_OPS=1 FORCE_CUDA=1 python -m mim install --no-cache-dir {wanted}"
+    return Cure(fix, "That takes its wheel for the torch that is here, or compiles it where there is none.")
 
 
 def _again(said: Said, package: str) -> Cure:
     """The package for the torch that is here: from the index that has builds for each, or compiled."""
-    if package == "torch-scatter" and said.torch and said.torch_cuda:
-        page = f"https://data.pyg.org/whl/torch-{said.torch}+{_ways.label(said.torch_cuda)}.html"
-        return Cure(_ways.pip(said, f"install --force-reinstall --no-deps {_OF_PYG} -f {page}"))
-    if package in _BRING_TORCH:
+    if package.startswith("torch-") and families.wheel(said, package):
+        words, _ = families.wheel(said, package) or ("", "")
+        return Cure(_ways.pip(said, words), "Of the page that has its wheels for each torch; nothing is compiled.")
+    if package in families.BRING_TORCH and not said.board:
         words = f"install --upgrade --force-reinstall {package}"
+        if package != "vllm" and (
+            said.windows or said.has(r"\byou have \S+\+cpu")
+        ):  # where the usual torch is for CPUs
+            release = said.torch_cuda or _ways.newest()
+            words = f"{words} torch torchvision --index-url {_ways.OF_TORCH}/{_ways.label(release)}"
         return Cure(_ways.pip(said, words), "It brings the torch that it was built for.")
     if package in {"mmcv", "mmcv-full"}:
         return mmcv(said)
@@ -140,13 +151,23 @@ def _again(said: Said, package: str) -> Cure:
         "That builds it for the torch that is here. Without a compiler: its wheel for "
         "exactly this torch, CUDA, Python and C++ ABI."
     )
-    return Cure(_ways.pip(said, built), then)
+    return Cure(families.given(package) + _ways.pip(said, built), then)
 
 
 @of("KW-021")
 def without_cuda(said: Said) -> Cure | None:
     if said.board:
         return _ways.of_board(said)
+    if said.r and not said.has(r"\bpip3?\b|\bpython\b"):
+        then = "R's torch has a build for each CUDA release; the variable asks for one. Then restart R."
+        return Cure(f"CUDA={_ways.at_least('12.3')} Rscript -e 'torch::install_torch(reinstall = TRUE)'", then)
+    if said.macos:
+        found = "grep -rlE '[\"'\\'']cuda[\"'\\'']|\\.cuda\\(\\)' --include=*.py ."
+        new = "s/([\"'\\''])cuda([\"'\\''])/\\1mps\\2/g; s/\\.cuda\\(\\)/.to(\"mps\")/g"
+        then = (
+            "No Mac has CUDA: in the program's sources the device is Apple's, or \"cpu\". The old files stay as .bak."
+        )
+        return Cure(f"{found} | xargs sed -i.bak -E '{new}'", then)
     if said.nix:
         return Cure(
             "NIXPKGS_ALLOW_UNFREE=1 nix-shell -p 'python3.withPackages (p: [ p.torch-bin ])'",
@@ -169,9 +190,20 @@ def nvidias_torch(said: Said) -> Cure | None:
     return _ways.of_board(said)
 
 
+def _sources(said: Said) -> str:
+    """What pip was given: an address, a directory, a name; of a name that no index has, its repository."""
+    if said.source:
+        return said.source
+    place = said.finds(r"^processing ((?:/[\w.+-]+)+)\s*$")
+    if place and ".." not in place[1]:
+        return place[1]
+    project = said.project
+    return families.requirement(project) if families.is_of_repository(project) else project or "<package>"
+
+
 @of("KW-022")
 def build_without_torch(said: Said) -> Cure | None:
-    wanted = said.project or "<package>"
+    wanted = _sources(said)
     helpers = "setuptools wheel ninja packaging psutil"
     if said.has(r"\bsudo (?:-\S+ )*(?:python|pip)"):
         return Cure(

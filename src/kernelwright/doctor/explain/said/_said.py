@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kernelwright.doctor._cause import Sign
 from kernelwright.doctor.explain._literals import words_of
-from kernelwright.doctor.explain.said import _packages, _releases
+from kernelwright.doctor.explain.said import _packages, _releases, _seen
 
 if TYPE_CHECKING:
     from kernelwright.doctor.machine._machine import Machine
@@ -106,7 +106,7 @@ class Said:
 
     @cached_property
     def macos(self) -> bool:
-        return self.has(r"\bmac ?os\b|macosx_|\bdarwin\b|\bmacos-|\bapple m\d\b|/users/\w+/(opt|library)/")
+        return self.has(r"\bmac ?os\b|macosx_|\bdarwin\b|\bmacos-|\bapple m\d\b|(?<![:\w])/users/\w")
 
     @cached_property
     def board(self) -> bool:
@@ -118,7 +118,7 @@ class Said:
         """The directory of a Python that comes within a program for Windows: the one on PATH is another."""
         if "python" not in self._lower or not self.windows:
             return ""
-        found = self.finds(r"\b([a-z]:\\[\w .\\-]*?(?:python_embed+ed|\\system\\+python))\\")
+        found = self.finds(r"\b([a-z]:\\[\w .\\-]*?(?:python_embed+ed|\\system\\+python|webui\\+venv\\+scripts))\\")
         return re.sub(r"\\+", r"\\", found[1]) if found else ""
 
     @cached_property
@@ -162,6 +162,27 @@ class Said:
         missing = _MISSING.search(self.lines)
         found: list[str] = [missing[1]] if missing else _LIBRARY.findall(self.lines)
         return found[0].rstrip(".") if found else ""
+
+    @cached_property
+    def place_of_library(self) -> str:
+        """Where the log shows that library to lie, though the loader does not find it."""
+        return _seen.place_of(self.library, self.text)
+
+    @cached_property
+    def r(self) -> bool:
+        """R, whose packages have installers of their own."""
+        return self.has(
+            r"\brscript\b|\brstudio\b|\breticulate\b|\blantern\b|\binstall_(torch|tensorflow|keras)\("
+            r"|\blibrary\((torch|tensorflow|keras)\)|\br version [34]\.\d"
+        )
+
+    @cached_property
+    def notebook(self) -> bool:
+        return _seen.notebook(self.text)
+
+    def tried(self, pattern: str) -> bool:
+        """Whether somebody did this already and says that it did not help."""
+        return _seen.tried(pattern, self.text)
 
     @cached_property
     def script(self) -> str:
