@@ -136,7 +136,7 @@ def conda(place: Path) -> tuple[Prefix, dict[str, str]]:
     made = Prefix(place, f"{machine}-conda-linux-gnu-g++")
     (place / "conda-meta").mkdir()
     for package in lock.locked():
-        if package.platform == lock.subdir(machine):
+        if (package.platform, package.manager) == (lock.subdir(machine), lock.CONDA):
             (place / "conda-meta" / f"{package.stem}.json").write_text("{}")
     # What activation sets: conda's compiler packages export all of these.
     stray = {"CFLAGS": "-march=native", "CXXFLAGS": "-march=native", "LDFLAGS": f"-Wl,-rpath,{place}/lib"}

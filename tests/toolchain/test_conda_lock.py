@@ -7,22 +7,27 @@ locks/conda.txt.
 
 from __future__ import annotations
 
+import http.server
 import importlib.util
+import io
 import itertools
 import os
 import re
 import shutil
 import subprocess
 import sys
+import threading
+import zipfile
 
 import pytest
 
 from kernelwright_toolchain import targets
 from kernelwright_toolchain.errors import ProvisionError, RequestError, TableError, ToolMissing
-from kernelwright_toolchain.locking import conda, conda_tool
+from kernelwright_toolchain.locking import conda, conda_tool, wanted
+from kernelwright_toolchain.testing import locked_torch
 from tests.tree import ROOT, Project, serve
 
-FILES = (*conda.made(targets.load()), *conda.LOCKS.values())
+FILES = (*conda.made(targets.load()), *conda.LOCKS.values(), "pyproject.toml")
 X86, PY312 = conda.environment_file("linux-64"), conda.LOCKS["3.12"]
 LOCKS = pytest.mark.parametrize("name", conda.LOCKS.values())
 
@@ -99,8 +104,12 @@ def test_each_machine_is_asked_for_its_own_compilers_alone(table):
 @LOCKS
 def test_every_package_is_of_its_platform_and_has_its_hash(name):
     text = (ROOT / name).read_text()
-    packages = conda.locked(name=name)
-    assert len(packages) == text.count("\n- name: ") == len(re.findall(r"^    md5: [0-9a-f]{32}$", text, re.MULTILINE))
+    packages = [package for package in conda.locked(name=name) if package.manager == conda.CONDA]
+    assert (
+        len(packages)
+        == text.count("\n  manager: conda\n")
+        == len(re.findall(r"^    md5: [0-9a-f]{32}$", text, re.MULTILINE))
+    )
     assert len({(package.platform, package.name) for package in packages}) == len(packages)
     for package in packages:
         assert package.url.startswith("https://conda.anaconda.org/conda-forge/")
@@ -112,7 +121,7 @@ def test_every_package_is_of_its_platform_and_has_its_hash(name):
 def test_the_locks_of_two_pythons_differ_in_what_is_pythons_alone():
     """A wheel has no byte of its Python, so a build in either says the same of its compilers."""
     first, second = (set(conda.locked(name=name)) for name in conda.LOCKS.values())
-    assert {package.name for package in first ^ second} == {"python", "python_abi", "markupsafe"}
+    assert {package.name for package in first ^ second} == {"python", "python_abi", "markupsafe", "torch"}
     assert {p.stem.split("-")[1][:5] for p in first ^ second if p.name == "python"} == {"3.11.", "3.12."}
 
 
@@ -120,17 +129,30 @@ def test_the_locks_of_two_pythons_differ_in_what_is_pythons_alone():
 def test_tests_have_a_category_and_what_it_lacks_is_said(table, name, tree):
     """What everybody gets needs nothing of a category that is asked for by name."""
     found = {package.name: package.category for package in conda.locked(name=name)}
-    assert found["pytest"] == "test"
+    assert {found[name] for name in ("pytest", "torch", "sympy")} == {"test"}
     assert {found[name] for name in ("python", "cuda-nvcc", "gxx_linux-64", "nox")} == {conda.MAIN}
     lacking = [line for line in conda.unlocked(table) if line.startswith(f"{name}: ")]
-    assert lacking == [
-        f"{name}: not locked: pytorch-cpu (category test)",
-        f"{name}: not locked: conda-lock (category dev)",
-    ]
+    assert lacking == [f"{name}: not locked: conda-lock (category dev)"]
     header = (ROOT / name).read_text().partition("version: 1\n")[0]
-    assert "# Not locked: pytorch-cpu (category test) and conda-lock (category dev)" in header
+    assert "# Not locked: conda-lock (category dev)" in header
     (tree / name).write_text((tree / name).read_text().replace("- name: cmake\n", "- name: conda-lock\n"))
     assert f"{name}: not locked: conda-lock (category dev)" not in conda.unlocked(table, tree)
+
+
+@LOCKS
+def test_condas_torch_is_the_file_that_pip_is_given(table, name, tree):
+    """One torch at every door: version and hash of each machine are those of locks/torch.json."""
+    torches = [package for package in conda.locked(name=name) if package.name == conda.TORCH]
+    assert [package.manager for package in torches] == [conda.PIP] * len(conda.platforms(table))
+    version = conda.torch_version().replace("+", "%2B")
+    assert all(package.url.startswith(f"{conda.TORCH_INDEX}/torch-{version}-cp3") for package in torches)
+    needs = {requirement.partition("==")[0].replace("-", "_") for requirement in wanted.group("torch-needs")}
+    assert needs == set(conda.TORCH_NEEDS)
+    assert locked_torch.of_conda(table) == []
+    text = (tree / name).read_text()
+    (tree / name).write_text(text.replace(torches[1].sha256, "0" * 64))
+    (told,) = locked_torch.of_conda(table, tree)
+    assert told.startswith(f"{name}: linux-aarch64: torch is {'0' * 64}, and locks/torch.json has {torches[1].sha256}")
 
 
 @LOCKS
@@ -231,6 +253,7 @@ def solver(monkeypatch, tmp_path, table):
     (tmp_path / conda.LOCK).write_text("# before\n")
     for name in conda.made(table):
         (tmp_path / name).touch()
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return Solver(monkeypatch, tmp_path)
 
 
@@ -246,6 +269,7 @@ def test_a_lock_is_made_anew_where_there_is_a_solver(solver, tmp_path, table, py
         assert files == [platform.environment, *other, "environment-test.yml", "environment-dev.yml"]
         assert words[words.index("--platform") + 1] == platform.subdir
         assert words[words.index("--virtual-package-spec") + 1] == conda.VIRTUAL
+        assert "--pypi_to_conda_lookup_file" in words
 
 
 def test_another_projects_lock_is_made_of_its_machines_files_alone(solver, tmp_path, table):
@@ -273,7 +297,7 @@ def test_without_a_solver_only_the_one_who_asked_for_the_lock_is_refused(solver,
 
 
 # What a channel has and this tree's lock has not yet.
-MORE = {"pytorch-cpu": "test", "conda-lock": "dev"}
+MORE = {"conda-lock": "dev"}
 ANSWERS = """#!{python}
 import json, os, sys
 import yaml
@@ -284,7 +308,7 @@ if os.environ.get("UNREACHABLE"):
     sys.exit(1)
 found = []
 for one in yaml.safe_load(open({lock!r}))["package"]:
-    if one["platform"] == os.environ["CONDA_SUBDIR"]:
+    if one["platform"] == os.environ["CONDA_SUBDIR"] and one["manager"] == "conda":
         fn = one["url"].rpartition("/")[2]
         found.append(dict(
             name=one["name"], version=one["version"], url=one["url"], fn=fn, channel=one["url"].rpartition("/")[0],
@@ -321,7 +345,10 @@ def asking(conda_lock, tree):
 
 
 def test_conda_lock_calls_the_lock_up_to_date_and_solves_nothing(asking, tree):
+    (tree / "names.json").write_text("{}")
     words = ["lock", "--check-input-hash", "--conda", str(tree / "bin" / "micromamba"), "--file", X86]
+    words += ["--file", conda.category_file("test"), "--platform", "linux-64"]
+    words += ["--pypi_to_conda_lookup_file", "names.json"]
     words += ["--virtual-package-spec", conda.VIRTUAL, "--lockfile", conda.LOCK]
     before = (tree / conda.LOCK).read_bytes()
     said, asked = asking(*words)
@@ -340,13 +367,59 @@ def test_conda_lock_renders_every_package_for_each_machine(asking, tree, table):
         lines = (tree / f"conda-{platform.subdir}.lock").read_text().splitlines()
         addresses = [line for line in lines if not line.startswith("#")]
         assert addresses.pop(0) == "@EXPLICIT"
-        wanted = {package.url for package in conda.locked(tree) if package.platform == platform.subdir}
-        assert {address.partition("#")[0] for address in addresses} == wanted
+        here = [package for package in conda.locked(tree) if package.platform == platform.subdir]
+        assert {one.partition("#")[0] for one in addresses} == {p.url for p in here if p.manager == conda.CONDA}
+        (torch,) = [package for package in here if package.manager == conda.PIP]
+        assert f"# pip torch @ {torch.url}#sha256={torch.sha256}" in lines
         assert all(re.search(r"#(sha256:[0-9a-f]{64}|[0-9a-f]{32})$", address) for address in addresses)
 
 
+class Index(http.server.BaseHTTPRequestHandler):
+    """A package index with the torch of this tree's lock, by name and hash, and what it needs; each file is a tiny one."""
+
+    def do_GET(self):
+        _, name, file = self.path.split("/")
+        here = [one for one in conda.locked(ROOT) if one.name.replace("_", "-") == name]
+        files = {f"{name}-{one.stem.split('-')[-2]}-py3-none-any.whl": "0" * 64 for one in here}
+        if name == conda.TORCH:
+            files = {one.url.rpartition("/")[2]: one.sha256 for one in here}
+        links = "".join(f'<a href="{file}#sha256={digest}">{name}</a>' for file, digest in files.items())
+        body = self.wheel(*file.split("-")[:2]) if file else links.encode()
+        self.send_response(200 if body else 404)
+        self.send_header("Content-Type", "application/octet-stream" if file else "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def wheel(self, name, version):
+        needs = "".join(f"Requires-Dist: {need}\n" for need in conda.TORCH_NEEDS) if name == conda.TORCH else ""
+        version = version.replace("%2B", "+")
+        with io.BytesIO() as memory:
+            with zipfile.ZipFile(memory, "w") as made:
+                about = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}"
+                made.writestr(f"{name}-{version}.dist-info/METADATA", about)
+            return memory.getvalue()
+
+    def log_message(self, *_):
+        pass
+
+
 @pytest.fixture
-def answering(conda_lock, tree, monkeypatch):
+def torch_index(tree, monkeypatch):
+    """The tree's request for torch goes to this index, and to no other."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Index)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_port}"
+    path = tree / conda.category_file("test")
+    path.write_text(path.read_text().replace(conda.TORCH_INDEX, f"{address}\nallow-pypi-requests: false"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tree / "cache"))
+    yield address
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def answering(conda_lock, tree, monkeypatch, torch_index):
     """conda-lock itself, with a solver on PATH that answers with the records of this tree's lock."""
     (tree / "bin").mkdir()
     program = tree / "bin" / "micromamba"
@@ -368,11 +441,14 @@ def test_conda_lock_itself_makes_a_lock_that_it_then_finds_nothing_wrong_with(an
     made = conda.locked(answering)
     assert {(one.platform, one.stem) for one in made if one.name not in MORE} == before
     asked = {one.name: one.category for one in made if one.category != conda.MAIN}
-    assert {"pytest": "test", **MORE}.items() <= asked.items()
+    assert {"pytest": "test", "torch": "test", **MORE}.items() <= asked.items()
     assert not any(line.startswith(f"{conda.LOCK}: ") for line in conda.unlocked(table, answering))
     for name in (X86, *map(conda.category_file, conda.CATEGORIES)):
         assert f"\n  - {name}\n" in text
-    assert says() == []
+    assert {one.sha256 for one in made if one.name == conda.TORCH} <= set(
+        locked_torch.known()[conda.torch_version()].values()
+    )
+    assert not any(line.startswith(conda.LOCK) for line in says())  # the other lock is of the request as it was
 
 
 def test_a_channel_that_cannot_be_reached_is_told_in_the_solvers_words(answering, monkeypatch, table):

@@ -97,7 +97,7 @@ def _body(text: str) -> str:
 
 @cache
 def _no_names() -> Path:
-    """A file that translates no name of PyPI's to one of conda's: nothing here needs it, and conda-lock would fetch it."""
+    """A file that translates no name of PyPI's to one of conda's: none is needed, and conda-lock would fetch a list."""
     path = Path(tempfile.mkdtemp(prefix="kernelwright-")) / "names.json"
     path.write_text("{}", encoding="utf-8")
     atexit.register(shutil.rmtree, path.parent)

@@ -70,11 +70,11 @@ def of_conda(table: Table, root: Path | None = None) -> list[str]:
     found = []
     for python, name in conda.LOCKS.items():
         held = {one.platform: one.sha256 for one in conda.locked(root, name) if one.name == conda.TORCH}
-        for platform in conda.platforms(table):
-            row = f"{python} {platform.target.machine}"
-            digest = held.get(platform.subdir)
+        for one in conda.platforms(table):
+            row = f"{python} {one.target.machine}"
+            digest = held.get(one.subdir)
             if digest is not None and digest != rows.get(row):
-                found.append(f"{name}: {platform.subdir}: torch is {digest}, and {TABLE} has {rows.get(row)} for {row}")
+                found.append(f"{name}: {one.subdir}: torch is {digest}, and {TABLE} has {rows.get(row)} for {row}")
     return found
 
 
