@@ -55,6 +55,16 @@ def test_nox_builds_with_its_compilers_and_no_others(conda):
     assert {path.name for path in (tree / ".kw").iterdir()}.isdisjoint({"tools"})  # nothing of pip's was fetched
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["conda", "nix"])
+def test_the_environments_wheel_passes_its_tests_with_torch(request, name, tmp_path):
+    made, variables, _ = request.getfixturevalue(name)
+    tree = standin.with_tests(standin.tree(tmp_path / "tree", made))
+    done = made.run(tree, "tests", *standin.TESTS, **variables)
+    standin.passed(done)
+    assert re.search(rf"tests of kernelwright-\S+{name}-py3-none-", done.stderr)
+
+
 def test_outside_of_it_a_build_says_how_to_get_in(conda):
     made, _, tree = conda
     done = made.run(tree, "repro", "--quick", "--provider", "conda")

@@ -252,6 +252,26 @@ def test_the_locks_are_solved_by_the_one_that_is_pinned(runner, honest):
     assert f"SHA256: {render.pins()['micromamba']['x86_64']}\n" in render.made(TABLE)[".github/workflows/lock.yml"]
 
 
+@pytest.mark.parametrize("honest", [True, False])
+@pytest.mark.parametrize("finds", [True, False])
+def test_actionlint_is_the_one_that_is_pinned_and_what_it_finds_ends_the_job(runner, honest, finds):
+    script, pinned = holding("actionlint.tar.gz"), render.pins()["actionlint"]
+    own = runner.folder / "actionlint"
+    runner.program(own, "exit 1" if finds else "")
+    archive = runner.folder / "archive"
+    subprocess.run(["tar", "-czf", archive, "-C", runner.folder, "actionlint"], check=True)
+    digest = hashlib.sha256(archive.read_bytes() if honest else b"another").hexdigest()
+    runner.program(runner.programs / "curl", f'while [ "$1" != --output ]; do shift; done; cp "{archive}" "$2"')
+    done = runner.run(script, VERSION=pinned["version"], SHA256=digest)
+    ran = [line for line in runner.told() if line.startswith("actionlint")]
+    assert (done.returncode == 0, len(ran)) == (honest and not finds, int(honest)), done.stderr
+    assert any(
+        f"/v{pinned['version']}/actionlint_{pinned['version']}_linux_amd64.tar.gz" in line for line in runner.told()
+    )
+    text = render.made(TABLE)[".github/workflows/ci.yml"]
+    assert f"VERSION: {pinned['version']}\n          SHA256: {pinned['x86_64']}\n" in text
+
+
 @pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
 def test_a_week_that_changed_a_lock_hands_on_a_patch(runner):
     """Of files that were there, and of new ones."""

@@ -20,9 +20,8 @@ from kernelwright_toolchain.targets import Table, Target, Toolkit
 
 VIRTUAL, LOCK = "virtual-packages.yml", "conda-lock.yml"
 MAIN = "main"  # conda-lock's name of what everybody gets
-# What the lock holds besides, for who asks: what tests need, and what makes the lock. torch is not the channel's but, by
-# pip, the build for CPUs that pip's tests see, so that one torch tests every wheel. What it needs (the group torch-needs
-# of pyproject.toml) is the channel's.
+# What the lock holds besides, for who asks: what tests need, and what makes the lock. torch is by pip: the build for
+# CPUs that pip's tests see, so one torch tests each wheel. What it needs (the group torch-needs) is the channel's.
 TORCH, TORCH_NEEDS = "torch", ("filelock", "fsspec", "jinja2", "networkx", "setuptools", "sympy", "typing_extensions")
 CATEGORIES = {"test": ("pytest", *TORCH_NEEDS), "dev": ("conda-lock",)}
 BY_PIP = {"test": (TORCH,)}
