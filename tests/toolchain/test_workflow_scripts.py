@@ -119,6 +119,16 @@ def test_each_verb_is_one_of_kw_and_takes_its_options():
         parser.parse_args(rest)
 
 
+def test_each_run_of_the_tests_hears_where_torch_is(runner):
+    """sudo lets no variable through that is not named, and without an index of builds for CPUs there is no torch."""
+    runner.program(runner.programs / "nix", 'echo "$PIP_EXTRA_INDEX_URL"')
+    kept = 'kept() { case "$1" in --preserve-env=*"$2"*) ;; *) unset "$2" ;; esac; }; '
+    sudo = 'sudo() { ( kept "$1" PIP_EXTRA_INDEX_URL; shift; "$@" ); }; '
+    (script,) = [text for text in SCRIPTS.values() if "nox -s tests" in text and text.startswith("sudo")]
+    done = runner.run(kept + sudo + script, FLAKE="x", PIP_EXTRA_INDEX_URL="an index")
+    assert (done.returncode, done.stdout) == (0, "an index\n")
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_each_file_of_the_tree_that_a_script_names_is_there(name):
     words = re.findall(r"(?<![\w/$.])((?:locks|tests)/[\w./-]+|[\w-]+-lock\.yml)", SCRIPTS[name])
