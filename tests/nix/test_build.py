@@ -19,8 +19,9 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "toolchain")]  # for flake_support, standin_support
 
 import standin_support as standin
-from flake_support import Flake
+from flake_support import Flake, locked_files
 
+from kernelwright_toolchain import targets
 from kernelwright_toolchain.exact import wheel as wheels
 
 pytestmark = [
@@ -45,7 +46,10 @@ def flake(tmp_path_factory):
     flake.change("nixpkgs/answers.nix", 'nvcc = "12.2.140"', f'nvcc = "{nvcc.version}"')
     flake.change("nixpkgs/answers.nix", 'gcc = "12.4.0"', f'gcc = "{gcc.version}"')
     flake.change("nixpkgs/answers.nix", "cudaPackages_12_2", TABLE.toolkits[row].nix)
-    real = (HERE / "real.nix").read_text().replace("@prefix@", str(made.place))
+    flake.take_this_python()
+    own = targets.parse((flake.tree / "targets.toml").read_text(encoding="utf-8"))
+    files = locked_files(tmp_path_factory.mktemp("files"), own)  # a shell has the release's compilers too
+    real = (HERE / "real.nix").read_text().replace("@prefix@", str(made.place)).replace("@wheels@", str(files))
     (flake.nixpkgs / "build.nix").write_text(real)
     flake.change("nix/wheel.nix", WHOLE, f"{WHOLE} {FEW}")
     flake.name = variables["KW_NIX_TARGET"]
