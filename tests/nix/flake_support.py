@@ -7,9 +7,13 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from kernelwright_toolchain.providers import pip
+from kernelwright_toolchain.targets import Table
 
 ROOT = Path(__file__).resolve().parents[2]
 STAND_IN = Path(__file__).resolve().parent / "nixpkgs"
@@ -23,6 +27,17 @@ SETTINGS = (
     "substituters =",
     "flake-registry =",
 )
+
+
+def locked_files(folder: Path, table: Table) -> Path:
+    """The release's compilers and tools for this machine, as Nix would fetch them, by pip."""
+    machine = os.uname().machine
+    kits = [table.toolkits[target.toolkit] for target in table.targets.values() if target.release]
+    locks = {kit.locks[machine] for kit in kits if machine in kit.hosts["pip"]}
+    for lock in (*locks, table.tools.locks[machine], "locks/audit.txt"):
+        words = ["download", "--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:", "-d", str(folder)]
+        pip.run_pip([*words, "-r", str(ROOT / lock)], f"fetching the files of {lock}")
+    return folder
 
 
 class Flake:
@@ -49,6 +64,11 @@ class Flake:
         text = path.read_text()
         assert old in text, f"{file} does not have {old!r}"
         path.write_text(text.replace(old, new))
+
+    def take_this_python(self) -> None:
+        """The stand-in's Python is of the release that runs the tests: the locked files are fetched for it."""
+        here = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        self.change("nixpkgs/answers.nix", 'python = "3.12"', f'python = "{here}"')
 
     def nix(self, *words: str) -> subprocess.CompletedProcess[str]:
         command = ["nix", "--offline", *words]

@@ -8,6 +8,7 @@ there is no sandbox around a build.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -18,8 +19,9 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "toolchain")]  # for flake_support, standin_support
 
 import standin_support as standin
-from flake_support import Flake
+from flake_support import Flake, locked_files
 
+from kernelwright_toolchain import targets
 from kernelwright_toolchain.exact import wheel as wheels
 
 pytestmark = [
@@ -39,12 +41,15 @@ def flake(tmp_path_factory):
     """A tree whose reference toolkit is this machine's, and a nixpkgs that has it; one operator is built of it."""
     made, variables = standin.nix(tmp_path_factory.mktemp("prefix") / "prefix")
     flake = Flake(tmp_path_factory.mktemp("flake") / "flake")
-    standin.tree(flake.tree, made, store=Path(flake.env["NIX_STORE_DIR"]))
+    standin.with_tests(standin.tree(flake.tree, made, store=Path(flake.env["NIX_STORE_DIR"])))
     nvcc, gcc, row = standin.compilers()
     flake.change("nixpkgs/answers.nix", 'nvcc = "12.2.140"', f'nvcc = "{nvcc.version}"')
     flake.change("nixpkgs/answers.nix", 'gcc = "12.4.0"', f'gcc = "{gcc.version}"')
     flake.change("nixpkgs/answers.nix", "cudaPackages_12_2", TABLE.toolkits[row].nix)
-    real = (HERE / "real.nix").read_text().replace("@prefix@", str(made.place))
+    flake.take_this_python()
+    own = targets.parse((flake.tree / "targets.toml").read_text(encoding="utf-8"))
+    files = locked_files(tmp_path_factory.mktemp("files"), own)  # a shell has the release's compilers too
+    real = (HERE / "real.nix").read_text().replace("@prefix@", str(made.place)).replace("@wheels@", str(files))
     (flake.nixpkgs / "build.nix").write_text(real)
     flake.change("nix/wheel.nix", WHOLE, f"{WHOLE} {FEW}")
     flake.name = variables["KW_NIX_TARGET"]
@@ -87,3 +92,11 @@ def test_nox_in_the_flakes_shell_makes_the_same_bytes(flake, built):
     assert f"device compiler: nvcc {standin.compilers()[0].version} ({flake.env['NIX_STORE_DIR']}/" in done.stderr
     assert done.stdout.rstrip().endswith("SUCCESS")
     assert made_by_the_store(flake.tree / "dist").sha256 == made_by_the_store(built).sha256
+
+
+def test_the_shells_wheel_passes_its_tests_with_torch(flake):
+    """In the shell for tests: PyPI's kind of torch is installed by its hash, and imports."""
+    words = [f"path:{flake.tree}#{flake.name}-tests", "--command", "nox", "-s", "tests", "--", *standin.TESTS]
+    done = flake.against_the_stand_in("develop", words=words)
+    standin.passed(done)
+    assert re.search(r"tests of kernelwright-\S+nix-py3-none-", done.stderr)

@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "toolchain")]  # for flake_support, standin_support
 
 import standin_support as standin
-from flake_support import ROOT, Flake
+from flake_support import ROOT, Flake, locked_files
 
 from kernelwright_toolchain import source, start
 from kernelwright_toolchain.exact import wheel as wheels
@@ -57,14 +57,10 @@ def flake(tmp_path_factory, request):
     copied(flake.tree)
     shutil.copy(ROOT / "noxfile.py", flake.tree)
     flake.own = copied(tmp_path_factory.mktemp("own") / "tree")
-    files = tmp_path_factory.mktemp("files")
-    kits = {TABLE.toolkits[TABLE.targets[name].toolkit].locks[MACHINE] for name in TARGETS}
-    for lock in (*kits, TABLE.tools.locks[MACHINE], "locks/audit.txt"):
-        words = ["download", "--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:", "-d", str(files)]
-        pip.run_pip([*words, "-r", str(ROOT / lock)], f"fetching the files of {lock}")
+    files = locked_files(tmp_path_factory.mktemp("files"), TABLE)
     real = (HERE / "real.nix").read_text().replace("@prefix@", str(made.place)).replace("@wheels@", str(files))
     (flake.nixpkgs / "build.nix").write_text(real)
-    flake.change("nixpkgs/answers.nix", 'python = "3.12"', f'python = "{sys.version_info[0]}.{sys.version_info[1]}"')
+    flake.take_this_python()
     if not request.config.getoption("--whole"):
         flake.change("nix/release.nix", WHOLE, f"{WHOLE} {FEW}")
     return flake

@@ -23,12 +23,14 @@ from kernelwright_toolchain import source, targets
 from kernelwright_toolchain.errors import KwError
 from kernelwright_toolchain.locking import conda as lock
 from kernelwright_toolchain.providers import host, system
+from kernelwright_toolchain.testing import locked_torch
 from kernelwright_toolchain.wheel.recipe import ENVIRONMENTS
 from tests.tree import ROOT
 
 TABLE = targets.load()
 STORE = 'STORE = Path("/nix/store")'
 OTHERS = ("bin", "cmake", "deflate", "ninja", "ziglang")  # of pip's tools, what an environment has programs for
+WHOLE, TESTS = "Options()", ("tests/ops/gated/test_swiglu.py", "-q", "-rs")
 NEEDED = ("CUDA_HOME", "CUDA_PATH", "CUDACXX", "CUDAHOSTCXX", "NVCC_CCBIN")
 
 
@@ -61,6 +63,32 @@ def tree(place: Path, made: Prefix, store: Path | None = None) -> Path:
     assert STORE in text
     code.write_text(text.replace(STORE, f'STORE = Path("{store or made.place}")'), encoding="utf-8")
     return place
+
+
+def with_tests(place: Path) -> Path:
+    """A tree of the above with the tests and their locks, whose verb `tests` builds what TESTS are about alone."""
+    torch, here = lock.torch_version(), locked_torch.place()
+    if here not in locked_torch.known()[torch]:
+        pytest.skip(f"{locked_torch.TABLE} has no torch {torch} for Python {here}")
+    for name in ("tests", "locks"):
+        shutil.copytree(ROOT / name, place / name, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    verb = place / "toolchain" / "kernelwright_toolchain" / "commands" / "tests.py"
+    text = verb.read_text(encoding="utf-8")
+    assert WHOLE in text
+    verb.write_text(text.replace(WHOLE, 'Options(ops="swiglu", archs="80")'), encoding="utf-8")
+    return place
+
+
+def passed(
+    done: subprocess.CompletedProcess[str], torch: str = rf"{re.escape(lock.torch_version())}, .*, locked"
+) -> None:
+    """TESTS passed, with a torch of which this is said; what was left out needs a GPU."""
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    assert re.search(rf"^torch {torch}$", done.stderr, re.MULTILINE), said
+    assert re.search(r"^\d{2,} passed", done.stdout, re.MULTILINE), said
+    skips = [line for line in done.stdout.splitlines() if line.startswith("SKIPPED")]
+    assert not [line for line in skips if not re.search("GPU|no NVIDIA driver", line)]
 
 
 def _table(text: str, made: Prefix) -> str:
@@ -136,7 +164,7 @@ def conda(place: Path) -> tuple[Prefix, dict[str, str]]:
     made = Prefix(place, f"{machine}-conda-linux-gnu-g++")
     (place / "conda-meta").mkdir()
     for package in lock.locked():
-        if package.platform == lock.subdir(machine):
+        if (package.platform, package.manager) == (lock.subdir(machine), lock.CONDA):
             (place / "conda-meta" / f"{package.stem}.json").write_text("{}")
     # What activation sets: conda's compiler packages export all of these.
     stray = {"CFLAGS": "-march=native", "CXXFLAGS": "-march=native", "LDFLAGS": f"-Wl,-rpath,{place}/lib"}

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+from pathlib import Path
 
 import pytest
 import standin_support as standin
@@ -53,6 +55,30 @@ def test_nox_builds_with_its_compilers_and_no_others(conda):
     assert recipe["device_compiler"]["version"] == str(nvcc.version)
     assert recipe["host_compiler"]["front"].startswith(f"GNU {gcc.version}")
     assert {path.name for path in (tree / ".kw").iterdir()}.isdisjoint({"tools"})  # nothing of pip's was fetched
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["conda", "nix"])
+def test_the_environments_wheel_passes_its_tests_with_torch(request, name, tmp_path):
+    made, variables, _ = request.getfixturevalue(name)
+    tree = standin.with_tests(standin.tree(tmp_path / "tree", made))
+    done = made.run(tree, "tests", *standin.TESTS, **variables)
+    standin.passed(done)
+    assert re.search(rf"tests of kernelwright-\S+{name}-py3-none-", done.stderr)
+
+
+@pytest.mark.long
+@pytest.mark.torch
+def test_with_its_category_for_tests_the_environments_own_torch_is_taken(conda, tmp_path):
+    """torch lies in the environment's modules, as pip puts it there; it is not fetched again."""
+    made, variables, _ = conda
+    tree = standin.with_tests(standin.tree(tmp_path / "tree", made))
+    (modules,) = (made.place / "lib").glob("python*/site-packages")
+    link = modules / "torch.pth"
+    link.write_text(f"{Path(importlib.util.find_spec('torch').origin).parents[1]}\n")
+    done = made.run(tree, "tests", *standin.TESTS, **variables)
+    link.unlink()
+    standin.passed(done, rf"\S+ of {made.bin}/python3")
 
 
 def test_outside_of_it_a_build_says_how_to_get_in(conda):

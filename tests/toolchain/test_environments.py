@@ -23,7 +23,7 @@ from kernelwright_toolchain.wheel import archive
 from kernelwright_toolchain.wheel.libdeflate import Libdeflate
 from tests.tree import ROOT
 
-LOCKED = [package for package in lock.locked() if package.platform == "linux-64"]
+LOCKED = [package for package in lock.locked() if (package.platform, package.manager) == ("linux-64", lock.CONDA)]
 
 
 @pytest.fixture(scope="module")

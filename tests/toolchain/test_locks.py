@@ -233,9 +233,7 @@ def test_rows_of_torch_that_are_not_locked_are_said_and_filled_where_an_index_ha
     table = targets.load()
     known = locked_torch.known()["2.13.0+cpu"]
     lacking = locked_torch.unlocked(table)
-    assert lacking == [
-        f"locks/torch.json: not locked: torch 2.13.0+cpu for Python {python} x86_64" for python in ("3.10", "3.13")
-    ]
+    assert lacking == ["locks/torch.json: not locked: torch 2.13.0+cpu for Python 3.10 x86_64"]
 
     def ask(lock, place, requirements):
         assert (tuple(requirements), lock.glibc) == (lock.requirements, GLIBC)
@@ -245,7 +243,7 @@ def test_rows_of_torch_that_are_not_locked_are_said_and_filled_where_an_index_ha
             return [{"download_info": {"archive_info": {"hashes": {"sha256": digest}}}}]
         assert requirements[0] == "torch==2.13.0+cpu"
         if name == "3.13 x86_64":
-            raise ProvisionError("no such build\nand more")
+            raise ProvisionError("no such build\nand more")  # what is locked stays
         return [{"download_info": {"archive_info": {"hashes": {"sha256": known.get(name, "9" * 64)}}}}]
 
     monkeypatch.setattr(locked_torch.resolve, "ask", ask)

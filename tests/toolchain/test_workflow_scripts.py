@@ -119,6 +119,16 @@ def test_each_verb_is_one_of_kw_and_takes_its_options():
         parser.parse_args(rest)
 
 
+def test_each_run_of_the_tests_hears_where_torch_is(runner):
+    """sudo lets no variable through that is not named, and without an index of builds for CPUs there is no torch."""
+    runner.program(runner.programs / "nix", 'echo "$PIP_EXTRA_INDEX_URL"')
+    kept = 'kept() { case "$1" in --preserve-env=*"$2"*) ;; *) unset "$2" ;; esac; }; '
+    sudo = 'sudo() { ( kept "$1" PIP_EXTRA_INDEX_URL; shift; "$@" ); }; '
+    (script,) = [text for text in SCRIPTS.values() if "nox -s tests" in text and text.startswith("sudo")]
+    done = runner.run(kept + sudo + script, FLAKE="x", PIP_EXTRA_INDEX_URL="an index")
+    assert (done.returncode, done.stdout) == (0, "an index\n")
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_each_file_of_the_tree_that_a_script_names_is_there(name):
     words = re.findall(r"(?<![\w/$.])((?:locks|tests)/[\w./-]+|[\w-]+-lock\.yml)", SCRIPTS[name])
@@ -250,6 +260,26 @@ def test_the_locks_are_solved_by_the_one_that_is_pinned(runner, honest):
     if honest:
         assert (Path(path.read_text().strip()) / "micromamba").stat().st_mode & 0o100
     assert f"SHA256: {render.pins()['micromamba']['x86_64']}\n" in render.made(TABLE)[".github/workflows/lock.yml"]
+
+
+@pytest.mark.parametrize("honest", [True, False])
+@pytest.mark.parametrize("finds", [True, False])
+def test_actionlint_is_the_one_that_is_pinned_and_what_it_finds_ends_the_job(runner, honest, finds):
+    script, pinned = holding("actionlint.tar.gz"), render.pins()["actionlint"]
+    own = runner.folder / "actionlint"
+    runner.program(own, "exit 1" if finds else "")
+    archive = runner.folder / "archive"
+    subprocess.run(["tar", "-czf", archive, "-C", runner.folder, "actionlint"], check=True)
+    digest = hashlib.sha256(archive.read_bytes() if honest else b"another").hexdigest()
+    runner.program(runner.programs / "curl", f'while [ "$1" != --output ]; do shift; done; cp "{archive}" "$2"')
+    done = runner.run(script, VERSION=pinned["version"], SHA256=digest)
+    ran = [line for line in runner.told() if line.startswith("actionlint")]
+    assert (done.returncode == 0, len(ran)) == (honest and not finds, int(honest)), done.stderr
+    assert any(
+        f"/v{pinned['version']}/actionlint_{pinned['version']}_linux_amd64.tar.gz" in line for line in runner.told()
+    )
+    text = render.made(TABLE)[".github/workflows/ci.yml"]
+    assert f"VERSION: {pinned['version']}\n          SHA256: {pinned['x86_64']}\n" in text
 
 
 @pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")

@@ -53,7 +53,7 @@ def _check(table: Table, chosen: list[str]) -> None:
         found += names.problems(table)
     has_conda = any(name in chosen for name in (*conda.LOCKS.values(), *conda.made(table)))
     if has_conda:
-        found += conda.problems(table) or conda_tool.problems()
+        found += conda.problems(table) or [*locked_torch.of_conda(table), *conda_tool.problems()]
     if found:
         raise TableError("\n".join(found))
     lacking = conda.unlocked(table) if has_conda else []

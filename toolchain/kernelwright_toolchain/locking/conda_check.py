@@ -7,11 +7,14 @@ line for each problem.
 
 from __future__ import annotations
 
+import atexit
 import logging
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +26,9 @@ def _build(package: Any) -> str:
     return package.build or re.sub(r"\.(conda|tar\.bz2)$", "", package.url.rpartition("-")[2])
 
 
-def _record(package: Any) -> dict[str, Any]:
-    """What conda matches a specification against."""
-    return {"name": package.name, "version": package.version, "build": _build(package), "build_number": 0}
+def _record(package: Any, name: str) -> dict[str, Any]:
+    """What conda matches a specification of this name against."""
+    return {"name": name, "version": package.version, "build": _build(package), "build_number": 0}
 
 
 def _unmet(specs: list[tuple[str, str]], packages: dict[str, Any]) -> Iterator[str]:
@@ -34,17 +37,23 @@ def _unmet(specs: list[tuple[str, str]], packages: dict[str, Any]) -> Iterator[s
 
     for who, spec in specs:
         match = MatchSpec(spec)
-        package = packages.get(match.name)
+        package = packages.get(match.name) or packages.get(match.name.replace("-", "_"))  # pip's spelling
         if match.name.startswith("__"):
             continue
         if package is None:
             yield f"{who} wants {spec}, and {match.name} is not locked"
-        elif not match.match(_record(package)):
+        elif not match.match(_record(package, match.name)):
             yield f"{who} wants {spec}, and {package.name} {package.version} {_build(package)} is locked"
 
 
 def _file_of(category: str, platform: str) -> str:
     return environment_file(platform) if category == MAIN else category_file(category)
+
+
+def _of_this(platform: str) -> tuple[str, ...]:
+    """What the address of a file for this platform has: conda's folders, the tag of a wheel."""
+    machine = "x86_64" if platform == "linux-64" else platform.partition("-")[2]
+    return f"/{platform}/", "/noarch/", f"_{machine}.whl", "-any.whl"
 
 
 def _of_platform(lock: Any, spec: Any, platform: str) -> Iterator[str]:
@@ -57,13 +66,13 @@ def _of_platform(lock: Any, spec: Any, platform: str) -> Iterator[str]:
     yield from _unmet(wanted, packages)
     for package in locked:
         yield from _unmet([(package.name, f"{k} {v}".strip()) for k, v in package.dependencies.items()], packages)
-        if f"/{platform}/" not in package.url and "/noarch/" not in package.url:
+        if not any(word in package.url for word in _of_this(platform)):
             yield f"{package.name}: {package.url} is of another platform"
     rendered = render_lockfile_for_platform(
         lockfile=lock, include_dev_dependencies=True, extras=_extras(lock), kind="explicit", platform=platform
     )
     lines = [line for line in rendered if "://" in line]
-    if len(lines) != len(locked) or not all(line.partition("#")[2] for line in lines):
+    if len(lines) != len(locked) or not all(re.search(r"\S#\S+$", line) for line in lines):
         yield f"renders to {len(lines)} addresses for {len(locked)} packages, or to one without a hash"
 
 
@@ -86,12 +95,20 @@ def _body(text: str) -> str:
     return re.sub(r"\A(#.*\n|\n)*", "", text)
 
 
+@cache
+def _no_names() -> Path:
+    """A file that translates no name of PyPI's to one of conda's: none is needed, and conda-lock would fetch a list."""
+    path = Path(tempfile.mkdtemp(prefix="kernelwright-")) / "names.json"
+    path.write_text("{}", encoding="utf-8")
+    atexit.register(shutil.rmtree, path.parent)
+    return path
+
+
 def _problems(root: Path, name: str) -> Iterator[str]:
     """What is wrong with one lock below this directory."""
     from conda_lock.conda_lock import make_lock_spec, virtual_package_repo_from_specification
     from conda_lock.content_hash import backwards_compatible_content_hashes
     from conda_lock.lockfile import parse_conda_lock_file
-    from conda_lock.lookup import DEFAULT_MAPPING_URL
 
     lock = parse_conda_lock_file(root / name)
     if _body((root / name).read_text(encoding="utf-8")) != _as_written(lock):
@@ -108,7 +125,7 @@ def _problems(root: Path, name: str) -> Iterator[str]:
             channel_overrides=None,
             platform_overrides=[platform],
             filtered_categories=None,
-            mapping_url=DEFAULT_MAPPING_URL,
+            mapping_url=str(_no_names()),
         )
         known = lock.metadata.content_hash.get(platform)
         if known not in backwards_compatible_content_hashes(spec, virtual, platform):

@@ -52,9 +52,13 @@ def _files(one: Platform, python: str) -> list[str]:
 
 def _solved(table: Table, python: str, solver: str, part: Path) -> str:
     """The text of the lock with this Python."""
+    # No name of PyPI's is another to conda than its own spelling; conda-lock would fetch a list that nothing pins.
+    names = part.with_name("names.json")
+    names.write_text("{}", encoding="utf-8")
     for one in platforms(table):  # each has a file of its own; conda-lock adds a machine to the lock that is there
         files = [word for name in _files(one, python) for word in ("--file", name)]
         files += ["--platform", one.subdir, "--virtual-package-spec", VIRTUAL, "--lockfile", str(part)]
+        files += ["--pypi_to_conda_lookup_file", str(names)]
         done = _run(["conda_lock", "lock", "--conda", solver, *files])
         if done.returncode or not part.is_file():
             raise ProvisionError(

@@ -12,10 +12,11 @@ from __future__ import annotations
 import json
 import platform
 import sys
+from pathlib import Path
 
 from kernelwright_toolchain.errors import ProvisionError
-from kernelwright_toolchain.locking import resolve
-from kernelwright_toolchain.locking.wanted import Wanted, group, lock_of, wanted
+from kernelwright_toolchain.locking import conda, resolve
+from kernelwright_toolchain.locking.wanted import Wanted, lock_of, wanted
 from kernelwright_toolchain.project import project
 from kernelwright_toolchain.providers.pip import sha256_of
 from kernelwright_toolchain.targets import Table
@@ -36,16 +37,12 @@ def known() -> dict[str, dict[str, str]]:
     return found
 
 
-def _version() -> str:
-    return f"{group('torch')[0].partition('==')[2]}+cpu"
-
-
 def _wanted(table: Table) -> dict[str, Wanted]:
     """By version, the builds for CPUs on every Python that the other locks are for, and their machines."""
     needs = next(lock for lock in wanted(table) if lock.path == f"locks/{NEEDS}.txt")
     pinned = render.pins()["torch"]
     # `===`: PyTorch's own index calls its builds `2.10.0+cpu`, which are others.
-    asked = {_version(): (f"torch=={_version()}", needs.machines)}
+    asked = {conda.torch_version(): (f"torch=={conda.torch_version()}", needs.machines)}
     asked |= {version: (f"torch==={version}", (pinned["machine"],)) for version in pinned["earlier"]}
     return {
         version: Wanted(TABLE, (requirement,), needs.pythons, machines, needs.glibc, closure=False)
@@ -65,6 +62,20 @@ def unlocked(table: Table) -> list[str]:
         for python, machine in _places(lock)
         if f"{python} {machine}" not in known().get(version, {})
     ]
+
+
+def of_conda(table: Table, root: Path | None = None) -> list[str]:
+    """Where a conda lock has another file of torch than this table, a line each: all tests are to see one torch."""
+    rows = known()[conda.torch_version()]
+    found = []
+    for python, name in conda.LOCKS.items():
+        held = {one.platform: one.sha256 for one in conda.locked(root, name) if one.name == conda.TORCH}
+        for one in conda.platforms(table):
+            row = f"{python} {one.target.machine}"
+            digest = held.get(one.subdir)
+            if digest is not None and digest != rows.get(row):
+                found.append(f"{name}: {one.subdir}: torch is {digest}, and {TABLE} has {rows.get(row)} for {row}")
+    return found
 
 
 def text(table: Table) -> str:

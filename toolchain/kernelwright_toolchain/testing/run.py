@@ -19,6 +19,7 @@ from kernelwright_toolchain.testing.torch import Torch
 # Tests of what only the environments of lint have: conda-lock, the schema of workflows, their auditor.
 ONLY_HERE = (
     "tests/toolchain/test_conda_lock.py",
+    "tests/toolchain/test_conda_solve.py",
     "tests/toolchain/test_workflow_tools.py",
     "tests/toolchain/test_own_workflow.py",
 )

@@ -42,6 +42,8 @@ def _values(table: Table) -> dict[str, str]:
         **{name: f"{name}@{pin['commit']} # {pin['version']}" for name, pin in pinned["action"].items()},
         "micromamba": micromamba["version"],
         "micromamba's sha256": micromamba[released[reference.hosts["pip"][0]].machine],
+        "actionlint": pinned["actionlint"]["version"],
+        "actionlint's sha256": pinned["actionlint"]["x86_64"],  # the rules are read on GitHub's own kind of machine
         "oldest torch": pinned["torch"]["oldest"],
         "earlier torches": json.dumps(pinned["torch"]["earlier"]),
         "oldest torch's runner": runners[pinned["torch"]["machine"]]["label"],
