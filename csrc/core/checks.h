@@ -14,6 +14,11 @@ inline kw_status check_device(const char* function, int32_t device) {
   return KW_OK;
 }
 
+// Of an operator whose record says why it has none (no_cpu).
+inline kw_status refuse_cpu(const char* function) {
+  return fail(KW_ERROR_UNSUPPORTED, "%s: it has no CPU implementation; give it the number of a GPU", function);
+}
+
 // The element types that most operators compute with.
 inline kw_status check_float_type(const char* function, int32_t dtype) {
   if (dtype != KW_FLOAT32 && dtype != KW_FLOAT16 && dtype != KW_BFLOAT16)

@@ -17,6 +17,7 @@ import pytest
 
 from tests.layout import (
     plants,
+    plants_operators,
     plants_torch,
     plants_words,
     rules_documents,
@@ -31,7 +32,7 @@ from tests.layout.tree import Tree
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = (rules_documents, rules_files, rules_native, rules_python, rules_torch, rules_values, rules_words)
-PLANTS = [*plants.PLANTS, *plants_torch.PLANTS, *plants_words.PLANTS]
+PLANTS = [*plants.PLANTS, *plants_operators.PLANTS, *plants_torch.PLANTS, *plants_words.PLANTS]
 Rule = Callable[[Tree], Iterator[str]]
 RULES: dict[str, Rule] = {
     name: rule

@@ -18,12 +18,11 @@ from pathlib import Path
 import pytest
 from emulation import emulator
 
-from kernelwright_toolchain import pep517
 from kernelwright_toolchain.exact import conditions, rebuild, wheel
 from kernelwright_toolchain.providers import host
+from kernelwright_toolchain.request import settings, settled
 from kernelwright_toolchain.targets import Target, load
 from kernelwright_toolchain.wheel import elf, gates
-from kernelwright_toolchain.wheel.recipe import settings
 from tests.tree import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -60,7 +59,7 @@ class Board:
 
 def built(target: Target, keep: Path, **more: str) -> Path:
     """The target's default codes, one operator; or what `more` says."""
-    asked = settings(pep517.settled(TABLE, {"provider": "pip", "target": target.name, "ops": "rms_norm", **more}))
+    asked = settings(settled(TABLE, {"provider": "pip", "target": target.name, "ops": "rms_norm", **more}))
     first, second = conditions.pair(jobs=2, quick=True)
     at = replace(first, jobs=second.jobs)
     with rebuild.scratch() as base:

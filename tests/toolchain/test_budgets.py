@@ -54,7 +54,10 @@ def test_every_family_of_this_tree_has_a_budget(table):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (None, "csrc/ops/gated/family.toml is missing: it holds what the family gated may take"),
+        (
+            None,
+            "no budget for gated: without family.toml each takes 40,000 bytes of that of common (csrc/core/family.toml),",
+        ),
         ("", "found budget = None"),
         ("budget = 0", "a number above 0, and nothing else; found budget = 0"),
         ("budget = true", "found budget = True"),
@@ -73,6 +76,19 @@ def test_a_budget_that_makes_no_sense_is_refused(root, text, words):
     with pytest.raises(TableError) as refused:
         families.budgets(root)
     assert words in str(refused.value)
+
+
+def test_a_family_without_a_budget_takes_a_share_of_what_is_common(root, table):
+    (root / "csrc/core/family.toml").write_text("budget = 100_000\n")
+    (root / "csrc/ops/gated/family.toml").unlink()
+    assert families.budgets(root) == {"gated": 40_000, "norm": 1000, "common": 60_000}
+    arm = families.limits(root, table, table.targets["linux-aarch64"])
+    assert arm == {"gated": 48_000, "norm": 1200, "common": 72_000}
+    (root / "csrc/ops/norm/family.toml").unlink()
+    assert families.budgets(root)["common"] == 20_000
+    (root / "csrc/core/family.toml").write_text("budget = 80_000\n")
+    with pytest.raises(TableError, match=r"no budget for gated, norm: .* is 80,000\. Write csrc/ops/norm/family\.toml"):
+        families.budgets(root)
 
 
 def test_the_budgets_may_sum_to_the_whole(root):

@@ -9,6 +9,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,10 +19,11 @@ from kernelwright_toolchain.building import run as module
 from kernelwright_toolchain.building.package import _failure, build_wheel
 from kernelwright_toolchain.building.table import table as as_table
 from kernelwright_toolchain.commands import build as verb
+from kernelwright_toolchain.commands import tests as tests_verb
 from kernelwright_toolchain.device import Built
 from kernelwright_toolchain.errors import CompileError, GateError, ProvisionError, RequestError, ToolMissing
 from kernelwright_toolchain.providers import host, nvrtc, system
-from kernelwright_toolchain.request import resolve
+from kernelwright_toolchain.request import _debug, resolve, restored, settings, settled
 from kernelwright_toolchain.testing import torch
 from tests.tree import ROOT, Beside, Project, serve
 
@@ -56,7 +58,7 @@ def test_release_means_the_locked_nvrtc_and_zig_in_every_environment(monkeypatch
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     monkeypatch.setenv("KW_NIX_TARGET", "linux-x86_64")  # a shell whose compilers are not looked at
     monkeypatch.setenv("CUDACXX", "/nowhere/nvcc")
-    request = pep517.settled(TABLE, Options(release=True).settings(), fetching=True)
+    request = settled(TABLE, Options(release=True).settings(), fetching=True)
     assert (request.provider, request.is_default) == ("pip", True)
 
 
@@ -78,7 +80,9 @@ def test_the_verb_says_what_was_made_how_and_where_it_lies(tmp_path, monkeypatch
     serve(monkeypatch, Project(tmp_path))
     (tmp_path / "csrc/ops/toy").mkdir(parents=True)
     (tmp_path / "csrc/ops/toy/a.cu").touch()
-    monkeypatch.setattr(verb, "build", lambda *_: module.Outcome(wheel, made, fresh))
+    monkeypatch.setattr(
+        verb, "build", lambda *_: module.Outcome(wheel, made, fresh, resolve(TABLE, target="linux-x86_64", root=ROOT))
+    )
     monkeypatch.setattr(verb.recorded, "check", lambda path, _: f"{path.name} is as recorded")
     words = argparse.ArgumentParser()
     verb.add_arguments(words)
@@ -117,6 +121,25 @@ def tree(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.parametrize(
+    "asked", [{}, {"archs": "90;90+ptx", "debug": True}, {"ops": "swiglu,rms_norm", "target": "linux-aarch64"}]
+)
+def test_another_process_is_given_the_request_as_it_was_settled(asked):
+    """Nothing is decided again there: no provider is picked, and no environment looked at."""
+    request = resolve(TABLE, **{"target": "linux-x86_64", **asked})
+    assert restored(TABLE, json.loads(json.dumps(settings(request)))) == request
+
+
+def test_the_tests_of_one_operator_are_those_of_a_wheel_of_it(monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr(tests_verb, "to_test", lambda *_: "a torch")
+    monkeypatch.setattr(tests_verb, "build", lambda options, _: asked.append(options) or SimpleNamespace(wheel="w"))
+    monkeypatch.setattr(tests_verb, "run_tests", lambda *given: asked.append(given) or 0)
+    words = ["--archs", "90a", "--ops", "swiglu", "tests/python", "-k", "swiglu"]
+    assert tests_verb.run(argparse.Namespace(arguments=words)) == 0
+    assert asked == [Options(archs="90a", ops="swiglu"), ("w", "a torch", ["tests/python", "-k", "swiglu"], None)]
+
+
 def test_inputs_are_contents_and_never_times(tree):
     asked = resolve(TABLE, target="linux-x86_64")
     first = stamp.inputs(asked)
@@ -152,7 +175,7 @@ def test_nothing_is_done_twice_unless_input_or_wheel_changed(tmp_path, monkeypat
         wheel.write_text("wheel")
         done = stamp.Stamp(inputs[0], wheel.name, stamp.digest_of(wheel), "fine", ROWS, STEP, 1.0)
         stamp.save(workspace / "stamp.json", done)
-        return module.Outcome(wheel, done, fresh=True)
+        return module.Outcome(wheel, done, fresh=True, request=request)
 
     monkeypatch.setattr(module, "_build", work)
     monkeypatch.setattr(module, "publish", lambda path, _: published.append(path))
@@ -253,9 +276,9 @@ def test_a_failure_keeps_its_class_or_its_log():
 def test_settings_of_the_backend_are_split_and_checked():
     ours, theirs = pep517._split({"archs": ["89", "90"], "cmake.verbose": "true", "debug": "on"})
     assert (ours, theirs) == ({"archs": "89,90", "debug": "on"}, {"cmake.verbose": "true"})
-    assert [pep517._debug({"debug": word}) for word in ("yes", "1", "off", "No")] == [True, True, False, False]
+    assert [_debug({"debug": word}) for word in ("yes", "1", "off", "No")] == [True, True, False, False]
     with pytest.raises(RequestError, match="neither yes"):
-        pep517._debug({"debug": "perhaps"})
+        _debug({"debug": "perhaps"})
 
 
 def asked_for(

@@ -17,6 +17,7 @@ from kernelwright_toolchain.errors import RequestError, ToolMismatch, ToolMissin
 from kernelwright_toolchain.exact import conditions, rebuild
 from kernelwright_toolchain.locking import conda as lock
 from kernelwright_toolchain.providers import environment, host, nvrtc, system
+from kernelwright_toolchain.request import settled
 from kernelwright_toolchain.testing import environment as testing
 from kernelwright_toolchain.wheel import archive
 from kernelwright_toolchain.wheel.libdeflate import Libdeflate
@@ -112,7 +113,7 @@ def test_a_build_takes_the_environments_compilers(place, table):
     assert providers.settle(table, "auto", None, "cu122") == (name, "cu122")
     nvcc, gcc = providers.compilers(name, table.toolkits["cu122"], table)
     assert (nvcc.path, gcc.path) == (place.folder / "nvcc", place.folder / place.gxx)
-    request = pep517.settled(table, {"provider": "locked"})
+    request = settled(table, {"provider": "locked"})
     assert (request.provider, request.toolkit.name, request.target.name) == (name, "cu122", "linux-x86_64")
     tools = host.tools(table, name)
     assert tools.zig is None
@@ -176,7 +177,7 @@ def test_a_shell_is_for_one_toolkit_and_a_build_in_it_takes_that_one(nix, table)
     assert providers.settle(table, "pip", None, "cu122") == ("pip", "cu122")  # the release's compilers
     nvcc, gcc = providers.compilers("nix", table.toolkits["cu124"], table)
     assert (str(nvcc.version), gcc.version.major) == ("12.4.131", 13)
-    assert pep517.settled(table, {"provider": "locked"}).toolkit.name == "cu124"
+    assert settled(table, {"provider": "locked"}).toolkit.name == "cu124"
     nix.compilers("12.4.131", "12.4")  # a GCC that this nvcc takes, and not the one that is locked beside it
     with pytest.raises(ToolMismatch, match=r"GCC of the Nix shell.* is 12, and targets\.toml locks 13"):
         providers.refuse("nix", table.toolkits["cu124"], table)
@@ -256,15 +257,15 @@ def test_auto_passes_a_mix_over(machine, table, tmp_path, monkeypatch):
 def test_a_nix_shell_builds_its_own_target(nix, table):
     nix.monkeypatch.setattr("platform.machine", lambda: "aarch64")
     nix.monkeypatch.setenv("KW_NIX_TARGET", "l4t-r36")
-    assert pep517.settled(table, {"provider": "locked"}).target.name == "l4t-r36"
+    assert settled(table, {"provider": "locked"}).target.name == "l4t-r36"
     with pytest.raises(RequestError) as error:
-        pep517.settled(table, {"provider": "nix", "target": "linux-aarch64"})
+        settled(table, {"provider": "nix", "target": "linux-aarch64"})
     says(error, "the Nix shell for l4t-r36", "nix develop .#linux-aarch64", "--provider pip")
 
 
 def test_a_target_of_another_machine_is_refused(place, table):
     with pytest.raises(RequestError, match="--provider pip"):
-        pep517.settled(table, {"provider": "locked", "target": "linux-aarch64"})
+        settled(table, {"provider": "locked", "target": "linux-aarch64"})
 
 
 def test_a_build_is_repeated_inside_its_environment_by_the_tools_there(place):

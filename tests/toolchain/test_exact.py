@@ -17,7 +17,7 @@ import pytest
 import tiny
 from test_statement import problems
 
-from kernelwright_toolchain import pep517, source
+from kernelwright_toolchain import source
 from kernelwright_toolchain.cubin.elf import Elf
 from kernelwright_toolchain.device.compiler import source_of
 from kernelwright_toolchain.exact import conditions, rebuild, wheel
@@ -25,9 +25,8 @@ from kernelwright_toolchain.exact.compare import compare
 from kernelwright_toolchain.exact.verify import verify
 from kernelwright_toolchain.exact.wheel import Difference, Wheel, false_claims
 from kernelwright_toolchain.providers import machine_of, pip
-from kernelwright_toolchain.request import find_ops
+from kernelwright_toolchain.request import find_ops, settings, settled
 from kernelwright_toolchain.targets import load
-from kernelwright_toolchain.wheel.recipe import settings
 from tests.tree import ROOT
 
 pytestmark = pytest.mark.slow
@@ -48,10 +47,8 @@ extern "C" __attribute__((visibility("default"))) const char* kw_planted() { ret
 @pytest.fixture(scope="module")
 def asked(request) -> dict[str, str]:
     if request.config.getoption("--whole"):
-        return settings(pep517.settled(TABLE, {"provider": "pip", "target": "linux-x86_64"}))
-    wanted = pep517.settled(
-        TABLE, {"provider": "pip", "ops": SMALLEST, "archs": TABLE.targets["linux-x86_64"].cubins[0]}
-    )
+        return settings(settled(TABLE, {"provider": "pip", "target": "linux-x86_64"}))
+    wanted = settled(TABLE, {"provider": "pip", "ops": SMALLEST, "archs": TABLE.targets["linux-x86_64"].cubins[0]})
     return settings(wanted)
 
 

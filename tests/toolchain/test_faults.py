@@ -188,7 +188,7 @@ def work(given, request, table, workspace):
     wheel.write_text("whole")
     made = stamp.Stamp(stamp.inputs(request), wheel.name, stamp.digest_of(wheel), "", (), stamp.Step(0.0, 0), 0.0)
     stamp.save(workspace / "stamp.json", made)
-    return run.Outcome(wheel, made, fresh=True)
+    return run.Outcome(wheel, made, fresh=True, request=request)
 run._build = work
 print(build(Options(target="linux-x86_64"), targets.load()).fresh)
 """

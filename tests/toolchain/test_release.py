@@ -15,6 +15,7 @@ from kernelwright_toolchain.building import release, stamp
 from kernelwright_toolchain.building.run import Outcome
 from kernelwright_toolchain.commands import wheels as verb
 from kernelwright_toolchain.errors import GateError, RequestError
+from kernelwright_toolchain.request import resolve
 from tests.tree import ROOT, Project, serve
 
 TABLE = targets.load()
@@ -50,7 +51,7 @@ ROWS = tuple(stamp.Row(code, op, 1, 1, 0, 2.5, 10_000_000) for code in ("sm_89",
 @pytest.fixture
 def outcome(tmp_path):
     wheel = tiny.write(tmp_path / "k.whl", IMAGES)
-    return Outcome(wheel, stamp.Stamp("", "", "", "", ROWS, stamp.Step(4.4, 320_000_000), 12.0), fresh=True)
+    return Outcome(wheel, stamp.Stamp("", "", "", "", ROWS, stamp.Step(4.4, 320_000_000), 12.0), True, resolve(TABLE))
 
 
 def test_the_tables_say_what_each_wheel_takes_and_each_code_adds(outcome):

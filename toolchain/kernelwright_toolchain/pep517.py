@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from kernelwright_toolchain import providers, start
-from kernelwright_toolchain.errors import KwError, RequestError
+from kernelwright_toolchain.errors import KwError
 from kernelwright_toolchain.files import make_private
 from kernelwright_toolchain.project import project
-from kernelwright_toolchain.providers import archives, environment, host, nvrtc, pip
-from kernelwright_toolchain.request import AUTO, DEFAULT_PROVIDER, Request, label, resolve
+from kernelwright_toolchain.providers import archives, host, nvrtc
+from kernelwright_toolchain.request import DEFAULT_PROVIDER, Request, label, settled
 from kernelwright_toolchain.targets import Table, load
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ UNWANTED = (
 )  # fmt: skip
 # What Nix's wrappers of compilers hear, and zig too; only a build by those wrappers has a use for it.
 _OF_WRAPPERS = "NIX_"
-_YES, _NO = ("1", "true", "yes", "on", ""), ("0", "false", "no", "off")
 
 
 def _split(settings: Settings | None) -> tuple[dict[str, str], dict[str, str | list[str]]]:
@@ -49,38 +48,6 @@ def _split(settings: Settings | None) -> tuple[dict[str, str], dict[str, str | l
         else:
             ours[key] = value if isinstance(value, str) else ",".join(value)
     return ours, theirs
-
-
-def _debug(ours: Mapping[str, str]) -> bool:
-    text = ours.get("debug", "no").lower()
-    if text not in _YES + _NO:
-        raise RequestError(f"setting debug={text!r} is neither yes ({', '.join(_YES[:-1])}) nor no ({', '.join(_NO)})")
-    return text in _YES
-
-
-def settled(table: Table, ours: Mapping[str, str], *, fetching: bool = False) -> Request:
-    """The request behind the settings, with provider and toolkit decided for this machine.
-
-    `fetching`: what is missing is about to be fetched, so that it is missing now is no reason to refuse.
-    """
-    pip.check_place(project().root)
-    provider, toolkit = ours.get("provider", AUTO), ours.get("toolkit")
-    here = environment.active() if provider in (AUTO, providers.LOCKED, "nix") else None
-    asked = ours.get("target") or (here.target if here else None)  # a Nix shell is for one target
-    target = resolve(table, target=asked, provider=AUTO, ops=ours.get("ops")).target
-    provider, toolkit = providers.settle(table, provider, toolkit, target.toolkit, fetching=fetching)
-    request = resolve(
-        table,
-        target=target.name,
-        toolkit=toolkit,
-        archs=ours.get("archs"),
-        ops=ours.get("ops"),
-        provider=provider,
-        debug=_debug(ours),
-    )
-    providers.refuse(provider, request.toolkit, table)
-    host.check_target(table, target, provider)
-    return request
 
 
 def defines(table: Table, request: Request, jobs: int | None = None) -> dict[str, str]:

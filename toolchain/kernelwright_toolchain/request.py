@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What a build was asked for, resolved against targets.toml before anything runs, and the label that names it."""
+"""What a build was asked for, resolved against targets.toml before anything runs, and the label that names it.
+
+It is settled once, in the process that a person started; others are given its settings.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,11 @@ from kernelwright_toolchain.project import project
 from kernelwright_toolchain.targets import Code, Table, Target, Toolkit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
 SOURCES = Path("csrc/ops")
 DEFAULT_PROVIDER = "pip"
+_YES, _NO = ("1", "true", "yes", "on", ""), ("0", "false", "no", "off")
 AUTO = "auto"  # whoever has the providers replaces this before a label is made
 
 
@@ -241,4 +245,68 @@ def resolve(
         debug=debug,
         default_codes=_in_table_order(table, kit, table.default_codes(row, kit)),
         all_ops=tuple(found),
+    )
+
+
+def _debug(ours: Mapping[str, str]) -> bool:
+    text = ours.get("debug", "no").lower()
+    if text not in _YES + _NO:
+        raise RequestError(f"setting debug={text!r} is neither yes ({', '.join(_YES[:-1])}) nor no ({', '.join(_NO)})")
+    return text in _YES
+
+
+def settled(table: Table, ours: Mapping[str, str], *, fetching: bool = False) -> Request:
+    """The request behind the settings, with provider and toolkit decided for this machine.
+
+    `fetching`: what is missing is about to be fetched, so that it is missing now is no reason to refuse.
+    """
+    from kernelwright_toolchain import providers
+    from kernelwright_toolchain.providers import environment, host, pip
+
+    pip.check_place(project().root)
+    provider, toolkit = ours.get("provider", AUTO), ours.get("toolkit")
+    here = environment.active() if provider in (AUTO, providers.LOCKED, "nix") else None
+    asked = ours.get("target") or (here.target if here else None)  # a Nix shell is for one target
+    target = resolve(table, target=asked, provider=AUTO, ops=ours.get("ops")).target
+    provider, toolkit = providers.settle(table, provider, toolkit, target.toolkit, fetching=fetching)
+    request = resolve(
+        table,
+        target=target.name,
+        toolkit=toolkit,
+        archs=ours.get("archs"),
+        ops=ours.get("ops"),
+        provider=provider,
+        debug=_debug(ours),
+    )
+    providers.refuse(provider, request.toolkit, table)
+    host.check_target(table, target, provider)
+    return request
+
+
+def settings(request: Request) -> dict[str, str]:
+    """The request in words, as the build backend takes them; sets that are the default ones are left to it, and so to
+    the label."""
+    given = {
+        "target": request.target.name,
+        "toolkit": request.toolkit.name,
+        "provider": request.provider,
+        "debug": "yes" if request.debug else "no",
+    }
+    if not request.is_default_codes:
+        given["archs"] = ",".join(code.name for code in request.codes)
+    if not request.is_default_ops:
+        given["ops"] = ",".join(request.ops)
+    return given
+
+
+def restored(table: Table, words: Mapping[str, str]) -> Request:
+    """The request of which these are the settings: in another process, where nothing is decided again."""
+    return resolve(
+        table,
+        target=words["target"],
+        toolkit=words["toolkit"],
+        archs=words.get("archs"),
+        ops=words.get("ops"),
+        provider=words["provider"],
+        debug=_debug(words),
     )

@@ -91,16 +91,4 @@ struct KwTernaryCodesParams {
   int vectors;
 };
 
-/* csrc/ops/ternary/device/relu2.cuh. Addresses and pitches are bytes. */
-struct KwRelu2GatedParams {
-  const char* gate;
-  const char* up;
-  const char* dy; /* null in the forward kernels */
-  char* out;      /* y; backward: dgate */
-  char* up_out;   /* backward: dup */
-  long long gate_pitch, up_pitch, dy_pitch, out_pitch, up_out_pitch;
-  long long rows, cols;
-  long long units; /* of a row */
-};
-
 #endif

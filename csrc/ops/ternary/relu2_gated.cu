@@ -1,16 +1,27 @@
 // SPDX-License-Identifier: MIT
-// Squared ReLU of one tensor times another, by units of 16 bytes or by elements.
-#include "ops/ternary/device/relu2.cuh"
+// y = relu(gate)^2 * up, and its derivatives.
+#include "device/elementwise.cuh"
 
-#define RELU2_GATED_KERNEL(name, T, bytes, backward)                                                 \
-  extern "C" __global__ void __launch_bounds__(256) relu2_gated_##name(const KwRelu2GatedParams p) { \
-    kw::relu2_gated<kw::T, bytes, backward>(p);                                                      \
+namespace kw {
+
+struct Relu2Gated {
+  static constexpr int kInputs = 2, kOutputs = 1;
+  static __device__ __forceinline__ void apply(const float* in, float* out, const float*) {
+    const float positive = in[0] < 0.0f ? 0.0f : in[0];
+    out[0] = positive * positive * in[1];
   }
-#define RELU2_GATED_KERNELS(name, T)                          \
-  RELU2_GATED_KERNEL(units_##name, T, 16, false)              \
-  RELU2_GATED_KERNEL(units_backward_##name, T, 16, true)      \
-  RELU2_GATED_KERNEL(elements_##name, T, kw::T::kSize, false) \
-  RELU2_GATED_KERNEL(elements_backward_##name, T, kw::T::kSize, true)
-RELU2_GATED_KERNELS(float32, Float32)
-RELU2_GATED_KERNELS(float16, Float16)
-RELU2_GATED_KERNELS(bfloat16, BFloat16)
+};
+
+struct Relu2GatedBackward {
+  static constexpr int kInputs = 3, kOutputs = 2;
+  static __device__ __forceinline__ void apply(const float* in, float* out, const float*) {
+    const float dy = in[0], positive = in[1] < 0.0f ? 0.0f : in[1];
+    out[0] = 2.0f * positive * (dy * in[2]);
+    out[1] = dy * (positive * positive);
+  }
+};
+
+}  // namespace kw
+
+KW_ELEMENTWISE_KERNELS(relu2_gated, kw::Relu2Gated)
+KW_ELEMENTWISE_KERNELS(relu2_gated_backward, kw::Relu2GatedBackward)

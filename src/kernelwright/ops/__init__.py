@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The operators. Each folder is a family; a file there without an underscore holds one operator, `OP`, an Op record.
+A folder needs no `__init__.py`.
 
 The records need no torch: `names()`, `record(name)`. `register()` imports torch and makes every record an
 operator of `torch.ops.kernelwright`; `kernelwright.<op>` does so by itself.
@@ -8,6 +9,7 @@ operator of `torch.ops.kernelwright`; `kernelwright.<op>` does so by itself.
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 from functools import cache
 from typing import TYPE_CHECKING
@@ -26,11 +28,11 @@ __all__ = ["families", "function", "names", "record", "register"]
 @cache
 def families() -> Mapping[str, str]:
     """Each operator's family, in the operators' order: the file names, sorted, and their folders."""
-    folders = [folder for folder in pkgutil.iter_modules(__path__) if folder.ispkg]
+    folders = [entry for entry in os.scandir(__path__[0]) if entry.is_dir() and not entry.name.startswith("_")]
     found = {
         module.name: folder.name
         for folder in folders
-        for module in pkgutil.iter_modules([f"{__path__[0]}/{folder.name}"])
+        for module in pkgutil.iter_modules([folder.path])
         if not module.name.startswith("_")
     }
     return dict(sorted(found.items()))

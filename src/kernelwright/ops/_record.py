@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from kernelwright.ops import _sizes as sizes
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -141,6 +143,10 @@ class Op:
     writes in place after them). Where an overload is missing its reference stands in.
     """
 
+    no_cpu: str = ""
+    """Why there is no CPU implementation (csrc/ops/<family>/cpu): a call on the CPU then runs the reference, and says
+    so once. The C function refuses KW_CPU; a rule about the tree wants the file or the reason."""
+
     torch_on_gpu: tuple[str, ...] = ()
     """Element types that a GPU has no kernels for: plain torch computes them there."""
 
@@ -150,7 +156,7 @@ class Op:
     flops_by_values: bool = False
     """`flop_formula` is given tensors instead of shapes, and results as `out_val`: it reads lengths of sequences."""
 
-    roles: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: {"small": (3, 33), "aligned": (3, 64)})
+    roles: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: dict(sizes.ROLES))
     """Shapes of cases that tests of all operators ask for, of which each overload has at least one: "small", a call of
     little work with sizes that are no multiples of a vector, in float32 among others; "aligned", one that is whole
     vectors, in each type that the operator takes."""

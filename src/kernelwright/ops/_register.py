@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import warnings
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,23 @@ def _checked_reference(overload: Overload) -> Callable[..., Any]:
     def run(*args: Any) -> Any:
         overload.fake(*args)
         return overload.reference(*args)
+
+    return run
+
+
+_told: set[str] = set()  # operators without a CPU implementation that were called on the CPU
+
+
+def _without_cpu(op: Op, overload: Overload) -> Callable[..., Any]:
+    """The reference as the CPU's kernel; that it is no kernel is said once in a process."""
+    reference = _checked_reference(overload)
+
+    def run(*args: Any) -> Any:
+        found = reference(*args)
+        if op.name not in _told:
+            _told.add(op.name)
+            warnings.warn(f"{op.name} has no CPU implementation ({op.no_cpu}): plain torch computes it", stacklevel=2)
+        return found
 
     return run
 
@@ -179,7 +197,9 @@ def _with_addresses(schema: str) -> str:
     return schema.replace("str ", "int ")
 
 
-def _handed(torch: Any, native: _library.Library, name: str, schema: Schema, kernel: Callable[..., Any]) -> Any:
+def _handed(
+    torch: Any, native: _library.Library, name: str, schema: Schema, kernel: Callable[..., Any], *, judged: bool
+) -> Any:
     """A kernel for what the one in C leaves: the library tells torch what it refuses; the class is kept here."""
     failed, refuse, shown = (
         native.functions["kw_torch_failed"],
@@ -194,7 +214,7 @@ def _handed(torch: Any, native: _library.Library, name: str, schema: Schema, ker
 
     def run(*args: Any) -> Any:
         try:
-            status = failed()
+            status = failed() if judged else 0
             if status:
                 native.fail(shown, status)
             given = list(args)
@@ -218,7 +238,7 @@ class _Made:
     """An overload on its way into torch: its schema is defined, its kernels are still missing."""
 
     def __init__(self, torch: Any, library: Any, op: Op, overload: Overload) -> None:
-        self.torch, self.library, self.overload = torch, library, overload
+        self.torch, self.library, self.op, self.overload = torch, library, op, overload
         self.name, self.schema = op.qualified(overload), _schema.parse(overload.schema)
         if not _defined(torch, op.name, overload.name):
             library.define(f"{self.name}{overload.schema}")
@@ -237,10 +257,17 @@ class _Made:
         explain = _explainer(self.demand, self.refuse_unusual, self.overload.fake)
         # A CPU build of torch has no CUDA tensors, and lacks the functions a CUDA implementation is made of.
         keys = ("CPU", "CUDA") if self.torch.backends.cuda.is_built() else ("CPU",)
-        made = {key: self.overload.bind(native, key) if native else _checked_reference(self.overload) for key in keys}
+        made = {key: self._kernel(native, key) for key in keys}
         if native:
             made["CPU"] = _aligned(self.torch, self.schema, made["CPU"])
         return {key: _guarded(self.demand, kernel, explain) for key, kernel in made.items()}
+
+    def _kernel(self, native: _library.Library | None, key: str) -> Callable[..., Any]:
+        if native is None:
+            return _checked_reference(self.overload)
+        if key == "CPU" and self.op.no_cpu:
+            return _without_cpu(self.op, self.overload)
+        return self.overload.bind(native, key)
 
     def without_values(self) -> None:
         """What serves tensors that have none, or that have no kernel."""
@@ -271,7 +298,9 @@ class _Made:
             return False
         elsewhere.define(f"{self.name}{_with_addresses(self.overload.schema)}")
         for key, kernel in kernels.items():
-            elsewhere.impl(self.name, _handed(self.torch, native, self.name, self.schema, kernel), key)
+            judged = not (key == "CPU" and self.op.no_cpu)  # else that the library refused is what was expected
+            handed = _handed(self.torch, native, self.name, self.schema, kernel, judged=judged)
+            elsewhere.impl(self.name, handed, key)
         elsewhere.impl(self.name, self.torch.library.fallthrough_kernel, "Autograd")
         if self.schema.written:
             counted = count_writes(self.torch, self.target, self.name, self.schema, self.refuse)

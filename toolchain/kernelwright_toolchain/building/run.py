@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from kernelwright_toolchain import pep517, providers, source
+from kernelwright_toolchain import providers, source
 from kernelwright_toolchain.building import budgets, clean, sass, stamp
 from kernelwright_toolchain.building.options import Options
 from kernelwright_toolchain.building.package import build_wheel
@@ -23,7 +23,7 @@ from kernelwright_toolchain.errors import GateError
 from kernelwright_toolchain.locking.wanted import lock_of
 from kernelwright_toolchain.project import project
 from kernelwright_toolchain.providers import download, host, pip
-from kernelwright_toolchain.request import DEFAULT_PROVIDER, Request, label
+from kernelwright_toolchain.request import DEFAULT_PROVIDER, Request, label, settings, settled
 from kernelwright_toolchain.targets import Table
 from kernelwright_toolchain.wheel.gates import POLICY_LOCK
 from kernelwright_toolchain.wheel.recipe import circumstances
@@ -37,6 +37,7 @@ class Outcome:
     wheel: Path
     stamp: Stamp
     fresh: bool
+    request: Request
 
 
 def _say(text: str) -> None:
@@ -69,7 +70,7 @@ def _unchanged(workspace: Path, request: Request, table: Table) -> Outcome | Non
     if stamp.digest_of(wheel) != known.sha256:
         return None
     publish(wheel, partial(circumstances, table, request))  # what lies beside it may have been removed
-    return Outcome(wheel, known, fresh=False)
+    return Outcome(wheel, known, fresh=False, request=request)
 
 
 def compiled(
@@ -115,9 +116,7 @@ def _build(options: Options, request: Request, table: Table, workspace: Path) ->
     built = compiled(request, table, options.jobs, afresh=options.clean, family_done=watch)
     sass.check(request, built.images)
     _say("building the host library and the wheel")
-    decided = {"provider": request.provider, "toolkit": request.toolkit.name, "target": request.target.name}
-    settings = {**options.settings(), **decided}
-    wheel, library = build_wheel(settings, tools, workspace, _library(request), project().dist, options.jobs)
+    wheel, library = build_wheel(settings(request), tools, workspace, _library(request), project().dist, options.jobs)
     if source.state(project().root).sha256 != sources:
         wheel.unlink()
         raise GateError(
@@ -135,12 +134,12 @@ def _build(options: Options, request: Request, table: Table, workspace: Path) ->
         held=not label(request) and not request.debug,
     )  # fmt: skip
     stamp.save(workspace / "stamp.json", made)
-    return Outcome(wheel, made, fresh=True)
+    return Outcome(wheel, made, fresh=True, request=request)
 
 
 def build(options: Options, table: Table) -> Outcome:
     """Refuses, or gives the wheel these options mean: an earlier one if nothing has changed since."""
-    request = pep517.settled(table, options.settings(), fetching=True)
+    request = settled(table, options.settings(), fetching=True)
     job_limit(options.jobs)  # refuses here, not after a download
     workspace = _workspace(request)
     with pip.locked(project().state / "build.lock", "another build holds this tree; waiting for it to finish"):

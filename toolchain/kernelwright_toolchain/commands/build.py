@@ -8,7 +8,6 @@ import argparse
 from kernelwright_toolchain.building import Options, budgets, build, options, recorded
 from kernelwright_toolchain.building.table import megabytes
 from kernelwright_toolchain.building.table import table as as_table
-from kernelwright_toolchain.pep517 import settled
 from kernelwright_toolchain.project import project
 from kernelwright_toolchain.targets import load
 
@@ -32,6 +31,6 @@ def run(arguments: argparse.Namespace) -> int:
         f"\n{wheel.relative_to(project().root)}  {wheel.stat().st_size:,} bytes, {how}\nsha256 {stamp.sha256}",
         flush=True,
     )
-    print(recorded.check(wheel, settled(table, given.settings(), fetching=True)))
+    print(recorded.check(wheel, outcome.request))
     print("SUCCESS")
     return 0

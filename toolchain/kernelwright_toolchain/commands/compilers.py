@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kernelwright_toolchain.building.run import compiled
 from kernelwright_toolchain.exact.compilers import furthest, page, row
-from kernelwright_toolchain.pep517 import settled
+from kernelwright_toolchain.request import settled
 from kernelwright_toolchain.targets import load
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import argparse
 
-from kernelwright_toolchain import pep517, providers
+from kernelwright_toolchain import providers
 from kernelwright_toolchain.exact.sass import LOCK as SASS_LOCK
 from kernelwright_toolchain.locking.wanted import lock_of
 from kernelwright_toolchain.project import project
 from kernelwright_toolchain.providers import download, host, nvrtc, pip
+from kernelwright_toolchain.request import settled
 from kernelwright_toolchain.targets import load
 from kernelwright_toolchain.wheel.gates import POLICY_LOCK
 
@@ -23,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     table = load()
     asked = {"provider": "pip"} | ({"toolkit": arguments.toolkit} if arguments.toolkit else {})
-    request = pep517.settled(table, asked, fetching=True)
+    request = settled(table, asked, fetching=True)
     download.announce(table, request.toolkit, ALSO)
     library = nvrtc.library(request.toolkit, providers.machine_of(table))
     tools = host.provision(table)

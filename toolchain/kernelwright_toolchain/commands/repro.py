@@ -5,15 +5,13 @@ from __future__ import annotations
 
 import argparse
 
-from kernelwright_toolchain import pep517
 from kernelwright_toolchain.building import Options, options
 from kernelwright_toolchain.device.compiler import source_of
 from kernelwright_toolchain.device.sources import read_sources
 from kernelwright_toolchain.exact.repro import repro
 from kernelwright_toolchain.project import project
-from kernelwright_toolchain.request import find_ops
+from kernelwright_toolchain.request import find_ops, settings, settled
 from kernelwright_toolchain.targets import Table, load
-from kernelwright_toolchain.wheel.recipe import settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _smallest(table: Table, given: Options) -> dict[str, str]:
     """The operator with kernels and the least source, for the first cubin and the first PTX of the target."""
-    request = pep517.settled(table, given.settings(), fetching=True)
+    request = settled(table, given.settings(), fetching=True)
     images = {name: of for name, of in find_ops().items() if of}
     sources = {
         image: read_sources(project().root, source_of(project().root, image)) for of in images.values() for image in of
@@ -44,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     asked = given.settings()
     if quick:
         asked = {**_smallest(table, given), **asked}
-    request = pep517.settled(table, asked, fetching=True)
+    request = settled(table, asked, fetching=True)
     digest, found, count = repro(project().root, settings(request), jobs=given.jobs, quick=quick)
     for difference in found:
         print(difference)

@@ -15,9 +15,8 @@ from kernelwright_toolchain.building.run import compiled
 from kernelwright_toolchain.device.build import cached_images
 from kernelwright_toolchain.errors import GateError
 from kernelwright_toolchain.files import write_if_changed
-from kernelwright_toolchain.pep517 import settled
 from kernelwright_toolchain.project import project
-from kernelwright_toolchain.request import Request
+from kernelwright_toolchain.request import Request, settled
 from kernelwright_toolchain.targets import Table, load
 
 

@@ -9,6 +9,8 @@ installed one, else a CPU build if the package index has one, else none, and the
 
 --python PYTHON tests the same wheel on another interpreter, without torch unless --torch names one for it.
 
+--archs and --ops test a wheel of these alone, as `./kw build` makes it: of other operators the tests know nothing.
+
 --with FILE installs packages beside what the tests need: a file of requirements with their hashes, such as
 tests/integrations/requirements.txt. Nothing that these depend on is fetched.
 """
@@ -38,6 +40,8 @@ def run(given: argparse.Namespace) -> int:
     parser.add_argument("--torch", metavar="none|installed|SPEC")
     parser.add_argument("--python", metavar="PYTHON")
     parser.add_argument("--with", dest="more", type=given_path, metavar="FILE")
+    parser.add_argument("--archs", metavar="A;B")
+    parser.add_argument("--ops", metavar="A,B")
     options, rest = parser.parse_known_args(given.arguments)
     torch = to_test(options.torch, options.python)
-    return run_tests(build(Options(), load()).wheel, torch, rest, options.more)
+    return run_tests(build(Options(archs=options.archs, ops=options.ops), load()).wheel, torch, rest, options.more)

@@ -13,7 +13,7 @@ from kernelwright_toolchain.errors import DeterminismError, RequestError
 if TYPE_CHECKING:
     from kernelwright_toolchain.targets import Code
 
-INCLUDE = Path("csrc")  # includes are named from here: "device/reduce.cuh", "ops/norm/params.h"
+INCLUDE = Path("csrc")  # includes are named from here: "device/reduce.cuh", "ops/norm/geometry.h"
 FAMILIES = INCLUDE / "ops"
 STANDARD = "c++17"
 

@@ -100,9 +100,11 @@ def support_block(table: Table) -> str:
 
 def _doc(path: Path) -> str:
     """The `doc` of the Op record in this file, read without running it: torch need not be there."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Op":
-            for keyword in node.keywords:
+    for node in ast.parse(path.read_text(encoding="utf-8"), str(path)).body:
+        if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)):
+            continue
+        if [target.id for target in node.targets if isinstance(target, ast.Name)] == ["OP"]:
+            for keyword in node.value.keywords:
                 if keyword.arg == "doc" and isinstance(keyword.value, ast.Constant):
                     return str(keyword.value.value)
     raise GateError(f"{path}: its Op record has no `doc` that is a plain string; docs/use.md's table needs one")

@@ -18,12 +18,13 @@ def main(text: str) -> int:
     from scikit_build_core.build import build_wheel
 
     from kernelwright_toolchain import pep517
+    from kernelwright_toolchain.request import restored
     from kernelwright_toolchain.targets import load
 
     given = json.loads(text)
     table = load()
     try:
-        request = pep517.settled(table, given["settings"])
+        request = restored(table, given["settings"])
         theirs = {"build-dir": given["build_dir"]}
         name = pep517.make(build_wheel, given["out"], table, request, theirs=theirs, jobs=given["jobs"])
     except KwError as error:

@@ -15,26 +15,11 @@ from kernelwright_toolchain.files import digest_of
 from kernelwright_toolchain.locking import conda
 from kernelwright_toolchain.project import project
 from kernelwright_toolchain.providers import device_compiler, host, machine_of
-from kernelwright_toolchain.request import DEFAULT_PROVIDER, Request
+from kernelwright_toolchain.request import DEFAULT_PROVIDER, Request, settings
 from kernelwright_toolchain.targets import Table
 
 Recipe = dict[str, Any]
 ENVIRONMENTS = {"conda": conda.LOCK, "nix": "flake.lock"}  # their whole lock
-
-
-def settings(request: Request) -> dict[str, str]:
-    """What the build backend is asked for; sets that are the default ones are left to it, and so to the label."""
-    given = {
-        "target": request.target.name,
-        "toolkit": request.toolkit.name,
-        "provider": request.provider,
-        "debug": "yes" if request.debug else "no",
-    }
-    if not request.is_default_codes:
-        given["archs"] = ",".join(code.name for code in request.codes)
-    if not request.is_default_ops:
-        given["ops"] = ",".join(request.ops)
-    return given
 
 
 def locks(table: Table, request: Request) -> dict[str, str]:

@@ -9,7 +9,7 @@ KW_API kw_status kw_gated_linear(int32_t device, void* stream, void* y, int64_t 
                                  int64_t x_stride, const void* weight, int64_t weight_stride, const void* bias,
                                  int64_t m, int64_t n, int64_t k, int32_t activation, int32_t dtype) {
   const kw::Linear a{y, x, weight, bias, y_stride, x_stride, weight_stride, m, n, k, activation, dtype, true};
-  return kw::run_linear("kw_gated_linear", device, stream, a);
+  return kw::run_linear("kw_gated_linear", device, stream, a, kw::cpu::gated_linear);
 }
 
 KW_API kw_status kw_gated_linear_tensors(void* stream, const kw_tensor* y, const kw_tensor* x, const kw_tensor* weight,
@@ -20,7 +20,7 @@ KW_API kw_status kw_gated_linear_tensors(void* stream, const kw_tensor* y, const
   int32_t device = KW_CPU;
   KW_TRY(kw::read_linear(kName, y, x, weight, bias, &a, &device));
   a.activation = activation;
-  return kw::run_linear(kName, device, stream, a);
+  return kw::run_linear(kName, device, stream, a, kw::cpu::gated_linear);
 }
 
 KW_API kw_status kw_gated_linear_fits(int32_t device, int64_t m, int64_t n, int64_t k, int64_t alignment, int32_t dtype,

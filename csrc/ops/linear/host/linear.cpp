@@ -152,10 +152,11 @@ kw_status run_any(const char* name, const Context& context, void* stream, const 
 
 }  // namespace
 
-kw_status run_linear(const char* name, int32_t device, void* stream, const Linear& a) {
+kw_status run_linear(const char* name, int32_t device, void* stream, const Linear& a,
+                     kw_status (*on_cpu)(const Linear&)) {
   KW_TRY(check(name, device, a));
   if (a.m == 0 || a.n == 0) return KW_OK;
-  if (device == KW_CPU) return a.gated ? cpu::gated_linear(a) : cpu::linear(a);
+  if (device == KW_CPU) return on_cpu(a);
   Context context;
   KW_TRY(module_context(modules[a.gated], device, &context));
   if (fits(a, alignment_of(a), context.features)) return run_tiles(context, stream, a);
@@ -213,7 +214,7 @@ KW_API kw_status kw_linear(int32_t device, void* stream, void* y, int64_t y_stri
                            const void* weight, int64_t weight_stride, const void* bias, int64_t m, int64_t n, int64_t k,
                            int32_t activation, int32_t dtype) {
   const kw::Linear a{y, x, weight, bias, y_stride, x_stride, weight_stride, m, n, k, activation, dtype, false};
-  return kw::run_linear("kw_linear", device, stream, a);
+  return kw::run_linear("kw_linear", device, stream, a, kw::cpu::linear);
 }
 
 KW_API kw_status kw_linear_tensors(void* stream, const kw_tensor* y, const kw_tensor* x, const kw_tensor* weight,
@@ -223,7 +224,7 @@ KW_API kw_status kw_linear_tensors(void* stream, const kw_tensor* y, const kw_te
   int32_t device = KW_CPU;
   KW_TRY(kw::read_linear(kName, y, x, weight, bias, &a, &device));
   a.activation = activation;
-  return kw::run_linear(kName, device, stream, a);
+  return kw::run_linear(kName, device, stream, a, kw::cpu::linear);
 }
 
 KW_API kw_status kw_linear_fits(int32_t device, int64_t m, int64_t n, int64_t k, int64_t alignment, int32_t dtype,

@@ -18,7 +18,8 @@ struct Linear {
 };
 
 // Checks, and runs. `name` is the function's, for its messages.
-kw_status run_linear(const char* name, int32_t device, void* stream, const Linear& a);
+kw_status run_linear(const char* name, int32_t device, void* stream, const Linear& a,
+                     kw_status (*on_cpu)(const Linear&));
 
 // From tensors to all but the activation; `gated` is set.
 kw_status read_linear(const char* name, const kw_tensor* y, const kw_tensor* x, const kw_tensor* weight,

@@ -10,7 +10,6 @@
 // while the other waits for memory.
 #pragma once
 
-#include "ops/norm/cpu/affine.h"
 #include "ops/norm/cpu/moments.h"
 #include "ops/norm/cpu/shares.h"
 

@@ -9,7 +9,6 @@
 
 #include "cpu/pages.h"
 #include "cpu/pool.h"
-#include "ops/norm/cpu/affine.h"
 #include "ops/norm/cpu/moments.h"
 
 namespace kw::cpu::KW_ISA {

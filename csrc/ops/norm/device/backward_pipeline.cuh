@@ -9,7 +9,7 @@
 #include "device/ptx/shared.cuh"
 #include "device/reduce.cuh"
 #include "ops/norm/device/common.cuh"
-#include "ops/norm/params.h"
+#include "ops/norm/geometry.h"
 
 namespace kw {
 

@@ -4,7 +4,7 @@
 
 #include "device/reduce.cuh"
 #include "ops/norm/device/backward_pipeline.cuh"
-#include "ops/norm/params.h"
+#include "ops/norm/geometry.h"
 
 namespace kw {
 

@@ -7,7 +7,6 @@
 #include "device/ptx/memory.cuh"
 #include "device/reduce.cuh"
 #include "ops/norm/geometry.h"
-#include "ops/norm/params.h"
 
 namespace kw {
 

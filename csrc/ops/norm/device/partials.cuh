@@ -7,7 +7,7 @@
 #include "device/ptx/async.cuh"
 #include "device/ptx/memory.cuh"
 #include "device/reduce.cuh"
-#include "ops/norm/params.h"
+#include "ops/norm/geometry.h"
 
 namespace kw {
 

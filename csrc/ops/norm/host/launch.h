@@ -6,9 +6,9 @@
 
 #include "core/error.h"
 #include "core/launch.h"
+#include "ops/norm/geometry.h"
 #include "ops/norm/host/backward_plan.h"
 #include "ops/norm/host/plan.h"
-#include "ops/norm/params.h"
 
 // The initialiser of Kernel[3][norm_plan::kShapes], in the order of the dtypes and of norm_plan::Shape.
 #define KW_NORM_KERNELS_OF(op, type)                                                                            \

@@ -3,9 +3,121 @@
 // launched.
 #pragma once
 
+#include "core/checks.h"
 #include "core/tensor.h"
-#include "ops/norm/host/checks.h"
 #include "ops/norm/host/launch.h"
+#include "ops/norm/host/norm.h"
+
+// What norms refuse, forward and backward, beside what core/checks.h has for all. A message names the C function and
+// the argument.
+namespace kw::norm_checks {
+
+constexpr unsigned kWorkspaceAlignment = 16;
+
+inline kw_status check_sizes(const char* name, int64_t rows, int64_t cols) {
+  if (rows >= 0 && (cols < 1 || cols > kMaxCols))
+    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: cols is %lld; it must be 1 to %lld", name, (long long)cols,
+                (long long)kMaxCols);
+  return check_rows(name, rows, cols);
+}
+
+// `weighted`: something of weight_dtype is there.
+inline kw_status check_types(const char* name, int32_t dtype, bool weighted, int32_t weight_dtype, double eps) {
+  KW_TRY(check_float_type(name, dtype));
+  if (weighted && weight_dtype != dtype && weight_dtype != KW_FLOAT32)
+    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: weight_dtype is %d; it must be dtype (%d) or KW_FLOAT32 (0)", name,
+                weight_dtype, dtype);
+  if (!(eps >= 0.0 && eps <= 3e38))
+    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: eps is %g; it must be a finite float32 that is not negative", name,
+                eps);
+  return KW_OK;
+}
+
+// `optional` names the arguments that may be NULL.
+inline kw_status check_there(const char* name, const char* argument, const void* data, const char* optional) {
+  if (data == nullptr)
+    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: %s is NULL; only %s may be", name, argument, optional);
+  return KW_OK;
+}
+
+inline kw_status check_address(const char* name, const char* argument, const void* data, unsigned size) {
+  if (reinterpret_cast<uintptr_t>(data) % size != 0)
+    return fail(KW_ERROR_INVALID_ARGUMENT,
+                "%s: %s is at %p; its elements of %u bytes need an address that is a multiple of %u", name, argument,
+                data, size, size);
+  return KW_OK;
+}
+
+inline kw_status check(const char* name, const Norm& a, double eps) {
+  const char* const optional =
+      a.centered ? "residual, sum, weight, bias, mean and rstd" : "residual, sum, weight and rstd";
+  const unsigned size = size_of(a.dtype), weight_size = size_of(a.weight_dtype);
+  KW_TRY(check_types(name, a.dtype, a.weight != nullptr || a.bias != nullptr, a.weight_dtype, eps));
+  KW_TRY(check_sizes(name, a.rows, a.cols));
+  if (a.rows == 0) return KW_OK;
+  KW_TRY(check_there(name, "x", a.x, optional));
+  KW_TRY(check_there(name, "y", a.y, optional));
+  if ((a.residual == nullptr) != (a.sum == nullptr))
+    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: %s is given without %s; both or neither (sum may be residual itself)",
+                name, a.sum == nullptr ? "residual" : "sum", a.sum == nullptr ? "sum" : "residual");
+  KW_TRY(check_address(name, "x", a.x, size));
+  KW_TRY(check_address(name, "residual", a.residual, size));
+  KW_TRY(check_address(name, "y", a.y, size));
+  KW_TRY(check_address(name, "sum", a.sum, size));
+  KW_TRY(check_address(name, "weight", a.weight, weight_size));
+  KW_TRY(check_address(name, "bias", a.bias, weight_size));
+  KW_TRY(check_address(name, "mean", a.mean, sizeof(float)));
+  KW_TRY(check_address(name, "rstd", a.rstd, sizeof(float)));
+  KW_TRY(check_apart(name, "y", a.y_stride, a.rows, a.cols));
+  return a.sum == nullptr ? KW_OK : check_apart(name, "sum", a.sum_stride, a.rows, a.cols);
+}
+
+// `needed`: what the workspace function says for these sizes.
+inline kw_status check_workspace(const char* name, const void* workspace, int64_t bytes, int64_t needed) {
+  if (needed == 0) return KW_OK;
+  if (workspace == nullptr)
+    return fail(KW_ERROR_INVALID_ARGUMENT,
+                "%s: workspace is NULL; derivatives of the weights need %lld bytes (%s_workspace says how many)", name,
+                (long long)needed, name);
+  if (bytes < needed)
+    return fail(KW_ERROR_INVALID_ARGUMENT,
+                "%s: workspace_bytes is %lld; these sizes need %lld (%s_workspace says how many)", name,
+                (long long)bytes, (long long)needed, name);
+  if (reinterpret_cast<uintptr_t>(workspace) % kWorkspaceAlignment != 0)
+    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: workspace is at %p; it must be aligned to %u bytes", name, workspace,
+                kWorkspaceAlignment);
+  return KW_OK;
+}
+
+inline bool wants_weight_grads(const NormBackward& a) { return a.dweight != nullptr || a.dbias != nullptr; }
+
+// All but the workspace, whose size depends on where the call runs.
+inline kw_status check(const char* name, const NormBackward& a, double eps) {
+  const char* const optional = a.centered ? "dweight, dbias, dsum, weight, mean, rstd and workspace"
+                                          : "dweight, dsum, weight, rstd and workspace";
+  const unsigned size = size_of(a.dtype), weight_size = size_of(a.weight_dtype);
+  KW_TRY(check_types(name, a.dtype, a.weight != nullptr || wants_weight_grads(a), a.weight_dtype, eps));
+  KW_TRY(check_sizes(name, a.rows, a.cols));
+  KW_TRY(check_address(name, "dweight", a.dweight, weight_size));
+  KW_TRY(check_address(name, "dbias", a.dbias, weight_size));
+  if (a.rows == 0) return KW_OK;
+  KW_TRY(check_there(name, "dx", a.dx, optional));
+  KW_TRY(check_there(name, "dy", a.dy, optional));
+  KW_TRY(check_there(name, "h", a.h, optional));
+  if (a.centered && (a.mean == nullptr) != (a.rstd == nullptr))
+    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: %s is given without %s; both or neither (without, they are computed)",
+                name, a.mean == nullptr ? "rstd" : "mean", a.mean == nullptr ? "mean" : "rstd");
+  KW_TRY(check_address(name, "dx", a.dx, size));
+  KW_TRY(check_address(name, "dy", a.dy, size));
+  KW_TRY(check_address(name, "dsum", a.dsum, size));
+  KW_TRY(check_address(name, "h", a.h, size));
+  KW_TRY(check_address(name, "weight", a.weight, weight_size));
+  KW_TRY(check_address(name, "mean", a.mean, sizeof(float)));
+  KW_TRY(check_address(name, "rstd", a.rstd, sizeof(float)));
+  return check_apart(name, "dx", a.dx_stride, a.rows, a.cols);
+}
+
+}  // namespace kw::norm_checks
 
 namespace kw {
 
@@ -25,7 +137,7 @@ struct NormOp {
 
 // `name` is the C function's, for messages.
 inline kw_status run_norm(const char* name, NormOp& op, int32_t device, void* stream, Norm& a, double eps) {
-  KW_TRY(norm_checks::check_device(name, device));
+  KW_TRY(check_device(name, device));
   a.eps = static_cast<float>(eps);
   a.centered = op.centered;
   KW_TRY(norm_checks::check(name, a, eps));
@@ -43,7 +155,7 @@ inline kw_status workspace_of(NormOp& op, int32_t device, int64_t rows, int64_t 
 
 inline kw_status run_norm_backward_workspace(const char* name, NormOp& op, int32_t device, int64_t rows, int64_t cols,
                                              int64_t* bytes) {
-  KW_TRY(norm_checks::check_device(name, device));
+  KW_TRY(check_device(name, device));
   KW_TRY(norm_checks::check_sizes(name, rows, cols));
   if (bytes == nullptr) return fail(KW_ERROR_INVALID_ARGUMENT, "%s: bytes is NULL", name);
   return workspace_of(op, device, rows, cols, bytes);
@@ -51,7 +163,7 @@ inline kw_status run_norm_backward_workspace(const char* name, NormOp& op, int32
 
 inline kw_status run_norm_backward(const char* name, NormOp& op, int32_t device, void* stream, NormBackward& a,
                                    int64_t workspace_bytes, double eps) {
-  KW_TRY(norm_checks::check_device(name, device));
+  KW_TRY(check_device(name, device));
   a.eps = static_cast<float>(eps);
   a.centered = op.centered;
   KW_TRY(norm_checks::check(name, a, eps));

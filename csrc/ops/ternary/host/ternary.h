@@ -27,20 +27,10 @@ struct TernaryCodes {
   int32_t dtype;
 };
 
-struct Relu2Gated {
-  const void *gate, *up, *dy;  // dy: nullptr forward
-  void *out, *up_out;
-  int64_t gate_stride, up_stride, dy_stride, out_stride, up_out_stride;
-  int64_t rows, cols;
-  int32_t dtype;
-  bool backward;
-};
-
 namespace cpu {
 kw_status matmul_ternary(const MatmulTernary& args);
 kw_status quantize_ternary(const TernaryCodes& args);
 kw_status dequantize_ternary(const TernaryCodes& args);
-kw_status relu2_gated(const Relu2Gated& args);
 }  // namespace cpu
 
 namespace ternary {

@@ -36,6 +36,8 @@ def _run(each: dict[str, Any], where: str = "") -> tuple[str, str, str]:
         return each["name"], FAILED, f"{where}{each['error']}"
     if "right" in each:
         return each["name"], RIGHT, f"{where}{each['right']}"
+    if "no_cpu" in each:
+        return each["name"], NOT_RUN, f"{where}has no CPU implementation ({each['no_cpu']}): plain torch computes it"
     return each["name"], NOT_RUN, f"{where}is left out of this build"
 
 

@@ -20,12 +20,18 @@ class Busy(Exception):
 
 
 def run(name: str, place: Callable[[Library], Place]) -> dict[str, Any]:
-    """{"name", and "right": how good it was | "error": what was wrong | "left_out"}; raises Busy alone."""
+    """{"name", and "right": how good it was | "error": what was wrong | "left_out" | "no_cpu": why}.
+
+    Raises Busy alone.
+    """
     try:
         library = _library.opened()
         if name not in library.ops:
             return {"name": name, "left_out": True}
-        return {"name": name, "right": ops.record(name).selfcheck(place(library))}
+        op = ops.record(name)
+        if op.no_cpu and place is OnCpu:
+            return {"name": name, "no_cpu": op.no_cpu}
+        return {"name": name, "right": op.selfcheck(place(library))}
     except Busy:
         raise
     except Exception as error:  # noqa: BLE001 - a report of a broken installation must reach its end

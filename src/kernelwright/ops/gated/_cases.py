@@ -10,6 +10,7 @@ import math
 import random
 from typing import TYPE_CHECKING, Any
 
+from kernelwright.ops import _sizes as sizes
 from kernelwright.ops._record import SIZES, Case, Tolerance
 from kernelwright.ops._selfcheck import compare, pack, rounded, unpack
 
@@ -27,22 +28,17 @@ TOLERANCES = {
     "bfloat16": Tolerance(2.0**-8 * 1.01, 1e-7, 1e-6),
 }
 
-_COLS = (1, 2, 3, 5, 7, 8, 15, 16, 31, 33, 64, 100, 127, 128, 129, 257, 511, 1000, 1024, 4096, 5120)
 _SHAPES = (
-    *((3, cols) for cols in _COLS),
-    (64,),
-    (0, 64),
-    (4, 0),
-    (2, 0, 16),
-    (2, 3, 40),
-    (2, 1, 3, 1, 24),
+    *sizes.rows_of(*sizes.EDGES, *sizes.LONGER, 5, 257, 511, 5120),
+    *sizes.DIMENSIONS,
+    sizes.NO_COLUMNS,
     (1, 8193),
     (2, 16384),
-    (1, 65537),
-    (300, 1000),
+    sizes.LONG_ROW,
+    sizes.MANY_ROWS,
     (257, 96),
 )
-_DTYPES = ("float32", "float16", "bfloat16")
+_DTYPES = sizes.FLOATS
 _OVERLOADS = ("default", "packed", "backward", "packed_backward")
 
 CASES = tuple(Case(overload, shape, dtype) for overload in _OVERLOADS for shape in _SHAPES for dtype in _DTYPES)

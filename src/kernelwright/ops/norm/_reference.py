@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The definition of the normalisations and their derivatives, in plain torch: float64 always runs it."""
+"""The normalisations in plain torch: their definition and derivatives, which float64 always runs; what one writes
+today in their place."""
 
 from __future__ import annotations
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from kernelwright.ops.norm._shared import Norm
+
+    Call = Callable[[], Any]
     Parameters = tuple[Tensor | None, ...]
 
 
@@ -116,3 +120,78 @@ class Reference:
             term.reshape(-1, h.shape[-1]).sum(0) if want else 0.0 for term, want in zip(sums, wanted, strict=False)
         ]
         return to_h, *to_parameters
+
+
+# --- x in 16 bits beside a residual in float32, as layers give it within autocast: the sum stays in float32
+
+
+def mixed(x: Any, residual: Any) -> bool:
+    given, held = getattr(x, "dtype", None), getattr(residual, "dtype", None)
+    if given is held or given is None or held is None:
+        return False
+    import torch
+
+    return held is torch.float32 and given in (torch.float16, torch.bfloat16)
+
+
+def in_float32(x: Tensor, residual: Tensor, parameters: tuple[Tensor | None, ...], norm: Callable[..., Any]) -> Any:
+    """What `norm(x, residual, parameters)` gives in float32, with y rounded once to the type of x."""
+    wide = tuple(p.float() if getattr(p, "dtype", None) is x.dtype else p for p in parameters)  # type: ignore[union-attr]
+    found = norm(x.float(), residual, wide)
+    if isinstance(found, tuple):
+        return found[0].to(x.dtype), found[1]
+    return found.to(x.dtype)
+
+
+# --- what one writes in torch today, for benchmarks to compare with (Op.eager)
+
+
+class Eager:
+    """torch.nn.functional has both norms under the same names, with the same order of arguments."""
+
+    def __init__(self, norm: Norm) -> None:
+        self._name, self._count = norm.name, len(norm.parameters)
+
+    def _function(self) -> Callable[..., Any]:
+        from torch.nn import functional
+
+        return getattr(functional, self._name)
+
+    def default(self, x: Any, *rest: Any) -> Call:
+        function = self._function()
+        return lambda: function(x, x.shape[-1:], *rest)
+
+    def residual(self, x: Any, residual: Any, *rest: Any) -> Call:
+        function = self._function()
+
+        def call() -> Any:
+            h = x + residual
+            return function(h, h.shape[-1:], *rest), h
+
+        return call
+
+    def residual_(self, x: Any, residual: Any, *rest: Any) -> Call:
+        function = self._function()
+        return lambda: (function(residual.add_(x), x.shape[-1:], *rest), residual)
+
+    def backward(self, grad: Any, h: Any, *rest: Any) -> Call:
+        """Autograd's, of a forward pass that is not timed."""
+        import torch
+
+        parameters, (grad_sum, eps, *wanted) = rest[: self._count], rest[self._count :]
+        h = h.detach().requires_grad_()
+        differentiated = [
+            p.detach().requires_grad_(want) if want else p for p, want in zip(parameters, wanted, strict=True)
+        ]
+        with torch.enable_grad():
+            y = self._function()(h, h.shape[-1:], *differentiated, eps)
+        inputs = [h, *(p for p, want in zip(differentiated, wanted, strict=True) if want)]
+
+        def call() -> Any:
+            to_h, *found = torch.autograd.grad(y, inputs, grad, retain_graph=True)
+            return (to_h if grad_sum is None else to_h + grad_sum), *found
+
+        return call
+
+    def calls(self) -> dict[str, Callable[..., Call]]:
+        return {name: getattr(self, name) for name in ("default", "residual", "residual_", "backward")}

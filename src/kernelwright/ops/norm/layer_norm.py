@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 from kernelwright.errors import InvalidArgument
 from kernelwright.ops._calls import calls
 from kernelwright.ops._record import Op
-from kernelwright.ops.norm._cases import TOLERANCES, Cases
-from kernelwright.ops.norm._eager import Eager
-from kernelwright.ops.norm._mixed import in_float32, mixed
-from kernelwright.ops.norm._selfcheck import selfcheck_of
+from kernelwright.ops.norm._cases import TOLERANCES, Cases, selfcheck_of
+from kernelwright.ops.norm._reference import Eager, in_float32, mixed
 from kernelwright.ops.norm._shared import Norm
 
 if TYPE_CHECKING:

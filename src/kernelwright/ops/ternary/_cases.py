@@ -8,6 +8,7 @@ import math
 import random
 from typing import TYPE_CHECKING, Any
 
+from kernelwright.ops import _sizes as sizes
 from kernelwright.ops._record import SIZES, Case, Tolerance
 from kernelwright.ops._selfcheck import compare, pack, rounded, unpack, workspace
 from kernelwright.ops.ternary import _codes as codes
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from kernelwright.ops._selfcheck import Place
 
-DTYPES = ("float32", "float16", "bfloat16")
+DTYPES = sizes.FLOATS
 
 # Half a unit in the last place of the result, and what products in float32 lose. Integers and codes are exact.
 TOLERANCES = {
@@ -34,7 +35,7 @@ TOLERANCES = {
 
 _WEIGHTS = (
     (1, 1), (3, 5), (16, 128), (17, 129), (15, 127), (7, 64), (40, 300), (0, 64), (4, 0), (33, 1000), (128, 520),
-    (2, 4100), (3, 33), (3, 64),
+    (2, 4100), sizes.SMALL, sizes.ALIGNED,
 )  # fmt: skip
 CODE_CASES = tuple(
     Case("default", shape, dtype, {"per_row": (place + number) % 2 == 0})
@@ -81,8 +82,8 @@ def traffic_of_codes(case: Case) -> int:
 # --- products: a case's shape is that of x -------------------------------------------
 
 _SHAPES = (
-    ((1, 1), 1), ((3, 5), 7), ((1, 128), 16), ((8, 128), 33), ((2, 3, 40), 24), ((64,), 33), ((3, 33), 20),
-    ((3, 64), 16), ((0, 64), 8), ((4, 0), 5),
+    ((1, 1), 1), ((3, 5), 7), ((1, 128), 16), ((8, 128), 33), ((2, 3, 40), 24), ((64,), 33), (sizes.SMALL, 20),
+    (sizes.ALIGNED, 16), ((0, 64), 8), ((4, 0), 5),
     ((40, 0), 5), ((4, 16), 0), ((2, 0, 16), 4), ((1, 1000), 260), ((9, 300), 50), ((16, 520), 17), ((17, 256), 40),
     ((32, 1030), 100), ((33, 128), 128), ((40, 333), 130), ((129, 260), 140), ((150, 640), 260), ((70, 1152), 300),
     ((260, 144), 520), ((5, 4224), 40), ((20, 9000), 20), ((4, 28672), 36), ((30, 640), 260), ((48, 1152), 300),

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""Normalizations of rows: RMSNorm and LayerNorm, with a residual, forward and backward."""
