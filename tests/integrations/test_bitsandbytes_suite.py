@@ -119,3 +119,58 @@ def test_many_processes_and_what_was_cut_off(tmp_path, monkeypatch, capfd):
     assert runs.outcomes(out, "plain").keys() == {
         f"tests/test_some.py::test_{name}" for name in ("whose", "known", "skipped", "broken")
     }
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """Runs a suite of one file, instead, and gives its exit code and the folder of its reports."""
+    pytest.importorskip("bitsandbytes", reason="bitsandbytes is not installed")
+    (tmp_path / "tests").mkdir()
+    monkeypatch.setenv("BNB_TEST_DEVICE", "cpu")
+
+    def one(text, *more):
+        (tmp_path / "tests" / "test_some.py").write_text(text, encoding="utf-8")
+        arguments = ["runs", str(tmp_path / "out"), "--suite", str(tmp_path / "tests"), "--ways", "instead"]
+        monkeypatch.setattr(sys, "argv", [*arguments, "--processes", "1", *more])
+        return runs.main(), tmp_path / "out"
+
+    return one
+
+
+def test_a_run_without_a_call_of_ours_fails(small, capfd):
+    code, out = small("def test_of_something_else():\n    pass\n")
+    assert code == 2
+    assert json.loads(capfd.readouterr().out)["instead"]["calls that reached kernelwright"] == 0
+    assert runs.outcomes(out, "instead") == {"tests/test_some.py::test_of_something_else": "passed"}
+
+
+CUT_OFF = """
+import os
+import pytest
+import bitsandbytes
+
+def codes():
+    import torch
+    return bitsandbytes.functional.quantize_4bit(torch.ones(64))
+
+def test_before():
+    codes()
+
+@pytest.mark.skipif(os.path.exists("cut"), reason="the process ended here the first time")
+def test_that_ends_the_process():
+    open("cut", "w").close()
+    os._exit(9)
+
+def test_after():
+    pass
+"""
+
+
+def test_calls_of_a_process_that_was_cut_off_count(small):
+    code, out = small(CUT_OFF)
+    assert code == 3
+    counted = runs.calls(out, "instead")
+    assert counted > 0
+    code, out = small(CUT_OFF)
+    assert code == 0
+    assert runs.calls(out, "instead") == counted

@@ -65,11 +65,12 @@ KW_SHARED_FUNCTION unsigned code_edge(const CodeShape& shape, unsigned bucket) {
   return bucket == 0 ? 0 : (bucket - 1 + (kCodeFirst << (23 - shape.shift))) << shape.shift;
 }
 
-KW_SHARED_FUNCTION unsigned code_entry(const CodeShape& shape, const unsigned* bounds, unsigned number) {
+/* An entry, given the code of the bucket's smallest size. */
+KW_SHARED_FUNCTION unsigned code_entry(const CodeShape& shape, const unsigned* bounds, unsigned number, unsigned code) {
   const bool minus = number >= shape.size;
   const unsigned bucket = minus ? number - shape.size : number, sign = minus ? 0x80000000u : 0;
   const unsigned from = code_edge(shape, bucket) | sign, to = code_edge(shape, bucket + 1) | sign;
-  const unsigned code = code_searched(bounds, from), never = 1u << shape.shift;
+  const unsigned never = 1u << shape.shift;
   unsigned found = 0, first = 0; /* bounds within, and the one nearest to 0 */
   if (minus) {
     for (; found < 2 && code > found && code_order(bounds[code - 1 - found]) > code_order(to); ++found) continue;
@@ -82,6 +83,12 @@ KW_SHARED_FUNCTION unsigned code_entry(const CodeShape& shape, const unsigned* b
   if (found == 2 || bucket == 0) return kCodeSearch;
   const unsigned threshold = (first & 0x7fffffffu) - (from & 0x7fffffffu);
   return code << 24 | (threshold < never ? threshold : never);
+}
+
+KW_SHARED_FUNCTION unsigned code_entry(const CodeShape& shape, const unsigned* bounds, unsigned number) {
+  const bool minus = number >= shape.size;
+  const unsigned from = code_edge(shape, minus ? number - shape.size : number) | (minus ? 0x80000000u : 0);
+  return code_entry(shape, bounds, number, code_searched(bounds, from));
 }
 
 /* The number of the entry of what has these bits. */

@@ -6,9 +6,9 @@ import importlib.metadata
 import inspect
 
 from tests.integrations.bitsandbytes_suite import reached
-from tests.integrations.bitsandbytes_suite.reached import pytest_unconfigure
+from tests.integrations.bitsandbytes_suite.reached import pytest_runtest_logfinish
 
-__all__ = ["pytest_unconfigure"]
+__all__ = ["pytest_runtest_logfinish"]
 
 _find = importlib.machinery.PathFinder.find_spec
 _distributions = importlib.metadata.MetadataPathFinder.find_distributions

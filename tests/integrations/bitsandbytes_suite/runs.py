@@ -7,8 +7,8 @@
 PATH is `tests/` of a checkout. Only what does not pass is run as it is too: a test that passes with kernelwright tells
 all that is asked. OUT/<way>.txt gets a line when a test ends, so that a call that was cut off loses nothing: the same call
 goes on where it stopped. OUT/summary.json has the counts and the tests that pass as they are and not with ours;
-the exit code is 1 where there is one that differences.toml does not name, and 3 where the time was
-up or a process broke off.
+the exit code is 1 where there is one that differences.toml does not name, 2 where no call of a way reached kernelwright
+(then it says nothing about it), and 3 where the time was up or a process broke off.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def outcomes(out: Path, way: str) -> dict[str, str]:
 
 
 def calls(out: Path, way: str) -> int:
-    """How many reached kernelwright, in processes that ended by themselves."""
+    """How many reached kernelwright, in all processes that have written this folder's reports."""
     count = out / f"{way}.calls"
     return sum(map(int, count.read_text(encoding="utf-8").split())) if count.is_file() else 0
 
@@ -132,6 +132,13 @@ def summary(out: Path, ways: list[str]) -> dict[str, dict[str, object]]:
     return said
 
 
+def verdict(said: dict[str, dict[str, object]]) -> int:
+    """The exit code of a run that came to its end."""
+    if any(way["of those not listed"] for way in said.values()):
+        return 1
+    return 0 if all(way["calls that reached kernelwright"] for way in said.values()) else 2
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
@@ -151,7 +158,7 @@ def main() -> int:
     said = summary(arguments.out, arguments.ways)
     (arguments.out / "summary.json").write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(said, indent=1))
-    return 3 if not ended else int(any(way["of those not listed"] for way in said.values()))
+    return 3 if not ended else verdict(said)
 
 
 if __name__ == "__main__":

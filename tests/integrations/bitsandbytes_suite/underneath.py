@@ -2,9 +2,9 @@
 """A pytest plugin: kernelwright's kernels under an installed bitsandbytes."""
 
 from tests.integrations.bitsandbytes_suite import reached
-from tests.integrations.bitsandbytes_suite.reached import pytest_unconfigure
+from tests.integrations.bitsandbytes_suite.reached import pytest_runtest_logfinish
 
-__all__ = ["pytest_unconfigure"]
+__all__ = ["pytest_runtest_logfinish"]
 
 reached.count_operators()
 

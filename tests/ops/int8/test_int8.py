@@ -10,7 +10,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import kernelwright
-from kernelwright.errors import InvalidArgument, InvalidDtype
+from kernelwright import _library
+from kernelwright.errors import InvalidArgument, InvalidDtype, KernelwrightError
 
 pytestmark = pytest.mark.torch
 
@@ -95,6 +96,42 @@ def test_sums_are_exact(rows, seed, device):
     sums = kernelwright.matmul_int8(x, weight)
     assert sums.dtype is torch.int32
     assert torch.equal(sums.double(), x.double() @ weight.double().t())
+
+
+@pytest.fixture(params=["scalar", "avx2", "avx512", "neon"])
+def isa(request):
+    library = _library.load()
+    try:
+        library.call("kw_set_option", b"cpu_isa", request.param.encode())
+    except KernelwrightError:
+        pytest.skip(f"this CPU or this build has no {request.param}")
+    yield
+    library.call("kw_set_option", b"cpu_isa", b"")
+
+
+@pytest.mark.parametrize("k", [1, 63, 64, 65, 200])
+def test_sums_of_every_instruction_set_are_exact(k, seed, isa):
+    """Rows and columns that are no multiple of a tile, between bytes that are not theirs, of the largest sizes too."""
+    make = torch.Generator().manual_seed(seed)
+    x, weight = (torch.randint(-128, 128, (n, 256), generator=make, dtype=torch.int8) for n in (70, 75))
+    x[:, ::3], weight[:, ::3], weight[5] = -128, 127, -128
+    x, weight = x[:, 3 : 3 + k], weight[:, 5 : 5 + k]
+    for rows in (1, 2, 3, 4, 5, 8, 32, 35, 70):
+        for columns in (1, 4, 6, 75):
+            sums = kernelwright.matmul_int8(x[:rows], weight[:columns])
+            assert torch.equal(sums.double(), x[:rows].double() @ weight[:columns].double().t()), (rows, columns)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_results_of_every_instruction_set_are_the_same(dtype, seed, isa):
+    make = torch.Generator().manual_seed(seed)
+    x, weight = (torch.randint(-128, 128, (n, 100), generator=make, dtype=torch.int8) for n in (6, 11))
+    of_x, of_weight = torch.rand(6, generator=make), torch.rand(11, generator=make)
+    bias = torch.randn(11, generator=make).to(dtype)
+    y = kernelwright.matmul_int8(x, weight, of_x, of_weight, bias, factor=0.01, dtype=dtype)
+    sums = (x.double() @ weight.double().t()).float()
+    expected = sums * (of_x[:, None] * of_weight) * torch.tensor(0.01) + bias.float()
+    assert torch.equal(y, expected.to(dtype))
 
 
 def test_the_largest_sums(device):

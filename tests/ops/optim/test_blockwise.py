@@ -74,6 +74,24 @@ def test_codes_are_those_of_bitsandbytes(kind, repeat, isa):
     assert absmax.eq(1).all()
 
 
+@each_map
+@pytest.mark.parametrize("blocksize", [64, 256, 4096])
+def test_a_look_up_finds_what_a_search_finds(kind, blocksize, seed, isa):
+    """Of any bits, NaN and infinity among them, and of blocks that end anywhere: a few blocks at a time are searched."""
+    table, make = MAPS[kind](), torch.Generator().manual_seed(seed)
+    scaled = torch.randn(40003, generator=make) * torch.exp2(torch.randint(-40, 1, (40003,), generator=make).float())
+    middles = (table[:-1] + table[1:]) * 0.5
+    scaled[: 3 * middles.numel()] = torch.cat((middles, -middles, torch.nextafter(middles, torch.tensor(2.0))))
+    scaled[::4096] = 1.0
+    x = torch.cat(
+        (scaled, torch.randint(-(2**31), 2**31, (9001,), generator=make, dtype=torch.int32).view(torch.float32))
+    )
+    codes, absmax = kernelwright.quantize_blockwise(x, table, blocksize)
+    pieces = [kernelwright.quantize_blockwise(piece, table, blocksize) for piece in x.split(8192)]
+    assert torch.equal(codes, torch.cat([piece[0] for piece in pieces]))
+    assert torch.equal(absmax.view(torch.int32), torch.cat([piece[1] for piece in pieces]).view(torch.int32))
+
+
 def test_the_default_is_the_dynamic_map():
     x = torch.randn(5, 1000)
     codes, absmax = kernelwright.quantize_blockwise(x)

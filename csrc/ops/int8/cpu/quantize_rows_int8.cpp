@@ -53,14 +53,13 @@ float squares(const float* x, int64_t count) {
   return total(sum);
 }
 
-// The product is rounded before it becomes a whole number: compilers may not make one operation of both.
-void round_all(const float* x, float by, int64_t count, int8_t* codes) {
-  float whole[kLanes];
-  for (int64_t i = 0; i < count; i += kLanes) {
-    const int64_t left = count - i < kLanes ? count - i : kLanes;
-    store(whole, nearest(mul(left == kLanes ? load(x + i) : load_part(x + i, left), all(by))));
-    for (int64_t j = 0; j < left; ++j) codes[i + j] = static_cast<int8_t>(static_cast<int32_t>(whole[j]));
-  }
+// The product is rounded before it becomes a whole number: compilers may not make one operation of both. Whole numbers
+// stand in x on the way, so that either loop is one of vectors.
+void round_all(float* x, float by, int64_t count, int8_t* codes) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store(x + i, nearest(mul(load(x + i), all(by))));
+  if (i < count) store_part(x + i, nearest(mul(load_part(x + i, count - i), all(by))), count - i);
+  for (i = 0; i < count; ++i) codes[i] = static_cast<int8_t>(static_cast<int32_t>(x[i]));
 }
 
 int32_t sum_of(const int8_t* codes, int64_t count) {

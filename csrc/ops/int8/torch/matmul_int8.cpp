@@ -8,7 +8,7 @@ namespace kw::torch {
 namespace {
 
 constexpr const char* kName = "matmul_int8";
-constexpr int64_t kManyRows = 8;  // from which on torch's product may be the faster one: Python knows
+constexpr int64_t kManyRows = 96;  // from which on torch's product may be the faster one: Python knows
 
 kw_status matmul_int8(Call& call) {
   const kw_tensor &x = *call.tensor(0), &weight = *call.tensor(1), *const x_scale = call.tensor(2),

@@ -27,6 +27,19 @@ inline unsigned bits_of_value(float value) {
   return bits;
 }
 
+// The entries of one sign, from 0 on: the code of a bucket's smallest size goes one way, so that none is searched.
+inline void fill_entries(CodeTable* table, bool minus) {
+  const CodeShape& shape = table->shape;
+  unsigned code = code_searched(table->bound, 0);
+  for (unsigned bucket = 0; bucket < shape.size; ++bucket) {
+    const unsigned from = code_order(code_edge(shape, bucket) | (minus ? 0x80000000u : 0));
+    while (code < 255 && from > code_order(table->bound[code])) ++code;
+    while (code > 0 && from <= code_order(table->bound[code - 1])) --code;
+    const unsigned number = minus ? shape.size + bucket : bucket;
+    table->entry[number] = code_entry(shape, table->bound, number, code);
+  }
+}
+
 // To fill in the entries takes as long as to search the bounds for some thousand values.
 constexpr int64_t kLeastForTable = 1 << 14;
 
@@ -38,16 +51,17 @@ inline void fill_table(const float* map, int64_t count, CodeTable* table) {
     table->bound[i] = code_bound(bits_of_value((map[i] + map[i + 1]) * 0.5f), i, map[i] == map[i + 1]);
   }
   table->bound[255] = 0x7f800000u;
-  const unsigned entries = table->shape.both ? 2 * table->shape.size : table->shape.size;
-  for (unsigned i = 0; table->filled && i < entries; ++i) table->entry[i] = code_entry(table->shape, table->bound, i);
+  if (!table->filled) return;
+  fill_entries(table, false);
+  if (table->shape.both) fill_entries(table, true);
 }
 
-inline uint8_t code_of(const CodeTable& table, float scaled) {
-  unsigned bits = bits_of_value(scaled);
-  if ((bits & 0x7fffffffu) < 0x00800000u) bits = 0;  // a GPU's products are never subnormal
-  unsigned entry = kCodeSearch;
-  if (table.filled) entry = table.entry[code_bucket(table.shape, bits)];
-  if (!(entry & kCodeSearch)) return static_cast<uint8_t>(code_in(table.shape, entry, bits));
+inline unsigned bits_of_scaled(float scaled) {
+  const unsigned bits = bits_of_value(scaled);
+  return (bits & 0x7fffffffu) < 0x00800000u ? 0 : bits;  // a GPU's products are never subnormal
+}
+
+inline uint8_t searched_code(const CodeTable& table, unsigned bits) {
   return static_cast<uint8_t>((bits & 0x7fffffffu) > 0x7f800000u ? 0 : code_searched(table.bound, bits));
 }
 
@@ -79,18 +93,62 @@ inline void narrow(const float* wide, T* y, int64_t count) {
   if (i < count) store_part(y + i, load_part(wide + i, count - i), count - i);
 }
 
-// One block's scale, and its codes.
-inline float quantize_block(const CodeTable& table, const float* x, int64_t count, uint8_t* codes) {
-  const float scale = scale_of(x, count);
-  const float by = scale == 0.0f ? __builtin_nanf("") : 1.0f / scale;  // nothing can be scaled: codes are 0
-  for (int64_t i = 0; i < count; ++i) codes[i] = code_of(table, x[i] * by);
-  return scale;
-}
-
-inline void dequantize_block(const float* map, const uint8_t* codes, float scale, int64_t count, float* y) {
-  for (int64_t i = 0; i < count; ++i) y[i] = map[codes[i]] * scale;
-}
-
 }  // namespace
 }  // namespace KW_ISA
 }  // namespace kw::cpu
+
+#define KW_OPTIM_FILE_scalar "ops/optim/cpu/isa/any.h"
+#define KW_OPTIM_FILE_avx2 "ops/optim/cpu/isa/any.h"
+#define KW_OPTIM_FILE_avx512 "ops/optim/cpu/isa/avx512.h"
+#define KW_OPTIM_FILE_neon "ops/optim/cpu/isa/any.h"
+#include KW_CPU_JOIN(KW_OPTIM_FILE_, KW_ISA)
+
+namespace kw::cpu::KW_ISA {
+namespace {
+
+constexpr int64_t kCodesAtOnce = 256;
+
+// In three loops, of which the first and the last are ones of vectors; the entries are read one by one in between,
+// since an instruction that gathers them takes longer.
+inline void look_up(const CodeTable& table, const float* x, float by, int64_t count, uint8_t* codes) {
+  const CodeShape shape = table.shape;
+  unsigned bits[kCodesAtOnce], entry[kCodesAtOnce], searched = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    bits[i] = bits_of_scaled(x[i] * by);
+    entry[i] = code_bucket(shape, bits[i]);
+  }
+#ifdef __clang__
+#pragma clang loop vectorize(disable)
+#endif
+  for (int64_t i = 0; i < count; ++i) entry[i] = table.entry[entry[i]];
+  for (int64_t i = 0; i < count; ++i) {
+    codes[i] = static_cast<uint8_t>(code_in(shape, entry[i], bits[i]));
+    searched |= entry[i];
+  }
+  if (!(searched & kCodeSearch)) return;
+  for (int64_t i = 0; i < count; ++i) {
+    if (entry[i] & kCodeSearch) codes[i] = searched_code(table, bits[i]);
+  }
+}
+
+// One block's scale, and its codes. Not inlined: each of its calls is for a block, and would be another copy.
+[[gnu::noinline]] inline float quantize_block(const CodeTable& table, const float* x, int64_t count, uint8_t* codes) {
+  const float scale = scale_of(x, count);
+  const float by = scale == 0.0f ? __builtin_nanf("") : 1.0f / scale;  // nothing can be scaled: codes are 0
+  for (int64_t i = 0; table.filled && i < count; i += kCodesAtOnce) {
+    look_up(table, x + i, by, count - i < kCodesAtOnce ? count - i : kCodesAtOnce, codes + i);
+  }
+  for (int64_t i = 0; !table.filled && i < count; ++i) codes[i] = searched_code(table, bits_of_scaled(x[i] * by));
+  return scale;
+}
+
+[[gnu::noinline]] inline void dequantize_block(const float* map, const uint8_t* codes, float scale, int64_t count,
+                                               float* y) {
+  const MapValues values{map};
+  int64_t i = 0;
+  for (; i + kMapLanes <= count; i += kMapLanes) values.at(codes + i, scale, y + i);
+  for (; i < count; ++i) y[i] = map[codes[i]] * scale;
+}
+
+}  // namespace
+}  // namespace kw::cpu::KW_ISA

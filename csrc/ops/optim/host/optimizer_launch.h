@@ -13,9 +13,11 @@ constexpr int64_t kMostOfTensor = int64_t{1} << 40;  // elements that a launch t
 
 struct Launcher {
   Module* module;
-  Kernel* kernels;   // by how many states
-  int64_t resident;  // blocks of threads a multiprocessor
+  Kernel* kernels;  // by how many states
 };
+
+// Blocks of threads that a multiprocessor has room for.
+constexpr int64_t kResident[] = {kOptimizerBlocksOfOne, kOptimizerBlocksOfTwo, kOptimizerBlocksOfThree};
 
 // `count` elements of a tensor from `first` on, which begins a tile.
 inline KwOptimizerTensor part_of(const kw_optimizer_tensor& t, int64_t first, int64_t count, int states, bool coded,
@@ -57,7 +59,7 @@ struct Filling {
 
   kw_status flush() {
     if (filled == 0) return KW_OK;
-    const int64_t room = context.device->multiprocessors * launcher.resident;
+    const int64_t room = context.device->multiprocessors * kResident[states - 1];
     Launch how{static_cast<uint32_t>(tiles < room ? tiles : room), kOptimizerThreads};
     how.overlap = true;
     params.tiles = static_cast<unsigned>(tiles);

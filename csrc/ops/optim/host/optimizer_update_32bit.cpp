@@ -14,7 +14,7 @@ Kernel kernels[3] = {{"optimizer_update_32bit_one_state"},
                      {"optimizer_update_32bit_two_states"},
                      {"optimizer_update_32bit_three_states"}};
 Kernel advancing{"optimizer_update_32bit_advance"};
-const optimizer::Launcher launcher{&module, kernels, 4};
+const optimizer::Launcher launcher{&module, kernels};
 
 kw_status run(const char* name, int32_t device, void* stream, const OptimizerStep& step) {
   KW_TRY(optimizer::check(name, device, false, step));

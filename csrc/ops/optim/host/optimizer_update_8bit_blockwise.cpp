@@ -12,7 +12,7 @@ Module module{"optimizer_update_8bit_blockwise"};
 Kernel kernels[3] = {{"optimizer_update_8bit_blockwise_one_state"},
                      {"optimizer_update_8bit_blockwise_two_states"},
                      {"optimizer_update_8bit_blockwise_three_states"}};
-const optimizer::Launcher launcher{&module, kernels, 4};
+const optimizer::Launcher launcher{&module, kernels};
 
 kw_status run(const char* name, int32_t device, void* stream, const OptimizerStep& step) {
   KW_TRY(optimizer::check(name, device, true, step));

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kernelwright._library import Library
 
 _NAME, _FUNCTION = definition.NAME, "kw_matmul_int8"
-_MANY_ROWS = 8  # from which on torch's product is the faster one on CPUs that have instructions for it
+_MANY_ROWS = 96  # from which on torch's product is the faster one on CPUs that have instructions for it
 
 
 def matmul_int8(
