@@ -10,10 +10,10 @@ extern "C" __global__ void __launch_bounds__(KW_ATTENTION_FP8_WARPS * 32)
 
 #ifdef KW_HAS_WGMMA
 
-#define ATTENTION_FP8_KERNEL(d)                                              \
-  extern "C" __global__ void __launch_bounds__(KW_ATTENTION_FP8_THREADS, 1)  \
+#define ATTENTION_FP8_KERNEL(d)                                                  \
+  extern "C" __global__ void __launch_bounds__(KW_ATTENTION_FP8_THREADS, 1)      \
       attention_fp8_tma_##d(const __grid_constant__ KwAttentionFp8TmaParams p) { \
-    kw::AttendFp8<d>(p).run();                                               \
+    kw::AttendFp8<d>(p).run();                                                   \
   }
 ATTENTION_FP8_KERNEL(64)
 ATTENTION_FP8_KERNEL(128)

@@ -16,7 +16,7 @@ enum {
 
 /* Shared memory: queries, the stages, results in 16 bits, a word for each thread that computes, barriers. Up to 1024
  * bytes go where they begin on a multiple of as many. */
-#define KW_ATTENTION_FP8_SHARED(d)                                                          \
+#define KW_ATTENTION_FP8_SHARED(d)                                                                  \
   (1024 + KW_ATTENTION_FP8_ROWS * (d) + 3 * KW_ATTENTION_FP8_STAGES * KW_ATTENTION_FP8_KEYS * (d) + \
    KW_ATTENTION_FP8_ROWS * (d) * 2 + KW_ATTENTION_FP8_GROUPS * 512 + 256)
 

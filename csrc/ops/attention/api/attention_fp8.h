@@ -27,9 +27,9 @@
  * that float32 cannot hold make a row NaN.
  *
  * GPUs with wgmma multiply on FP8 tensor cores where d and d_v are both 64 or both 128, results have 16 bits, and rows
- * of q, k and v begin on 16 bytes. Those keep about 14 bits of a sum of products, and shares are rounded to e4m3 (3 bits
- * behind the leading one) before they multiply v. Any other call on a GPU takes a general kernel in float32, which is
- * slow but for small ones.
+ * of q, k and v begin on 16 bytes. Those keep about 14 bits of a sum of products, and shares are rounded to e4m3 (3
+ * bits behind the leading one) before they multiply v. Any other call on a GPU takes a general kernel in float32, which
+ * is slow but for small ones.
  */
 KW_API kw_status kw_attention_fp8_tensors(void* stream, const kw_tensor* out, const kw_tensor* lse, const kw_tensor* q,
                                           const kw_tensor* k, const kw_tensor* v, const kw_tensor* q_scale,

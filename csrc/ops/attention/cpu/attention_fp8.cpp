@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Attention of 8-bit floats on the CPU, in float32: blocks of queries are taken apart among the threads.
+#include "ops/attention/host/attention_fp8.h"
 #include "cpu/pool.h"
 #include "cpu/simd.h"
 #include "ops/attention/cpu/blocks.h"
 #include "ops/attention/cpu/problem_of.h"
 #include "ops/attention/cpu/softmax.h"
-#include "ops/attention/host/attention_fp8.h"
 #include "ops/fp8/cpu/e4m3.h"
 
 namespace kw::cpu {
@@ -73,8 +73,7 @@ class Fp8Forward {
     transpose({tile_[0], kMostWide}, count, a.d, {keys_[0], kTileKeys});
     product<false>({q_[0], kMostWide}, {keys_[0], kTileKeys}, {scores_[0], kTileKeys}, rows, width, a.d);
     for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = 0; j < width; j += kLanes)
-        store(scores_[i] + j, mul(load(scores_[i] + j), all(factors_[i])));
+      for (int64_t j = 0; j < width; j += kLanes) store(scores_[i] + j, mul(load(scores_[i] + j), all(factors_[i])));
       finish_scores(a, s, block.head_of(i), block.query_of(i), key, width, scores_[i]);
       const float factor = sums_[i].add_tile(scores_[i], width);
       if (factor == 1.0f) continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Attention of 8-bit floats on any GPU, of rows that lie anywhere: a warp has one query at a time, its lanes a key each,
-// then elements of the values. Right, not fast: for small calls, and where warpgroups cannot multiply.
+// Attention of 8-bit floats on any GPU, of rows that lie anywhere: a warp has one query at a time, its lanes a key
+// each, then elements of the values. Right, not fast: for small calls, and where warpgroups cannot multiply.
 #pragma once
 
 #include "device/element.cuh"

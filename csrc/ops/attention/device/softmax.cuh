@@ -55,7 +55,8 @@ __device__ __forceinline__ void scale_rows(float (&o)[kCount], const float (&by)
   for (u32 i = 0; i < kCount; ++i) o[i] *= by[i / 2 % 2];
 }
 
-// What a row is to be multiplied by at the end, and the logarithm of its sum, which is 2^kRaised times what it stands for.
+// What a row is to be multiplied by at the end, and the logarithm of its sum, which is 2^kRaised times what it stands
+// for.
 template <int kRaised = 0>
 __device__ __forceinline__ float row_end(const RowState& row, float multiplier, float* lse) {
   constexpr float kLn2 = 0.6931471805599453f;

@@ -105,9 +105,9 @@ def terms(
     q: Tensor, k: Tensor, v: Tensor, q_scale: Tensor | None, k_scale: Tensor | None, v_scale: Tensor | None,
     scale: float, causal: bool, window_left: int, window_right: int, dtype: Any,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Scores err by 2^-10 of what they are sums of, as tensor cores sum e4m3: shares by so much to the power of e, each
-    of two of them. A share is rounded to e4m3, by 2^-4 of it, or of a small one by 2^-18 of the largest; sums of results
-    lose bits with every 128 keys. The tolerances are 2^-10 of logarithms, 2^-4 of results in 16 bits, 2^-10 of others."""
+    """Scores err by up to 2^-10 of the sizes that they are sums of, as tensor cores sum e4m3, and shares by e to the power
+    of twice that. A share is rounded to e4m3 by up to 2^-4 of it, or, of small ones, 2^-18 of the largest; sums of results
+    lose bits with every 128 keys. Tolerances are 2^-10 for logarithms and float32, 2^-4 for results in 16 bits."""
     import torch
 
     options, heads = (1.0, causal, window_left, window_right, 0.0), q.shape[1]

@@ -143,8 +143,8 @@ def _row(q: list[int], k: list[int], v: list[int], factor: float) -> tuple[list[
 
 
 def _once(place: Place, dtype: str, d: int, draw: random.Random) -> float:
-    """The largest error as a share of what is allowed, of one call. Values are positive, so that results are as exact as
-    shares are; rows of 64 go to tensor cores where there are some for e4m3."""
+    """The largest error as a share of what is allowed, of one call. Values are positive, so that results are as exact
+    as shares are; rows of 64 go to tensor cores where there are some for e4m3."""
     q = _codes(draw, _HEADS * _QUERIES * d)
     k, v = (_codes(draw, _KV_HEADS * _KEYS * d, least) for least in (0, 0x30))
     of_q, of_k, of_v = (
@@ -153,9 +153,10 @@ def _once(place: Place, dtype: str, d: int, draw: random.Random) -> float:
     )
     out, lse = pack(dtype, [7.0] * len(q)), pack("float32", [7.0] * (_HEADS * _QUERIES))
     given = [(ctypes.c_ubyte * len(codes))(*codes) for codes in (q, k, v)]
+    factors = [pack("float32", of) for of in (of_q, of_k, of_v)]
     place.call(
-        "kw_attention_fp8", place.device, None, out, lse, *given, *(pack("float32", of) for of in (of_q, of_k, of_v)), 1,
-        1, _HEADS, _KV_HEADS, _QUERIES, _KEYS, d, d, place.constants[f"KW_{dtype.upper()}"], 1, -1, -1, d**-0.5,
+        "kw_attention_fp8", place.device, None, out, lse, *given, *factors, 1, 1, _HEADS,
+        _KV_HEADS, _QUERIES, _KEYS, d, d, place.constants[f"KW_{dtype.upper()}"], 1, -1, -1, d**-0.5,
     )  # fmt: skip
     expected: list[float] = []
     logs: list[float] = []

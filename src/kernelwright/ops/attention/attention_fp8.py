@@ -41,14 +41,15 @@ def attention_fp8(
     scale             None for d ** -0.5
     causal            a query sees no key behind its position; positions count from the end
     window            how many keys before and behind its place a query sees; -1 for all
-    dtype             of the result: torch.bfloat16, torch.float16, torch.float32; torch.float64 is computed in plain torch.
-                      None: torch.bfloat16
+    dtype             of the result: torch.bfloat16, torch.float16, torch.float32; torch.float64 is computed in plain
+                      torch. None: torch.bfloat16
     return_lse        also the logarithm of each row's sum, float32 [batch, heads, queries]
 
-    Returns [batch, heads, queries, d_v]; in memory a row has all heads. A row that sees no key is zero. Not differentiable.
-    Factors stay on the device. Heads of 64 and of 128 elements whose rows begin on 16 bytes take Hopper's FP8 tensor
-    cores: they keep about 14 bits of a sum, and shares are rounded to e4m3, by up to 6 % of each, before they multiply
-    v. Other calls take kernelwright.attention of what the numbers stand for, small ones a kernel in float32.
+    Returns [batch, heads, queries, d_v]; in memory a row has all heads. A row that sees no key is zero. Not
+    differentiable. Factors stay on the device. Heads of 64 and of 128 elements whose rows begin on 16 bytes take
+    Hopper's FP8 tensor cores: they keep about 14 bits of a sum, and shares are rounded to e4m3, by up to 6 % of each,
+    before they multiply v. Other calls take kernelwright.attention of what the numbers stand for, small ones a kernel
+    in float32.
 
     >>> amax = q.abs().amax((-1, -2), keepdim=True).float()  # of each head
     >>> codes, q_scale = (q * (448 / amax)).to(torch.float8_e4m3fn), (amax / 448)[..., 0, 0]
