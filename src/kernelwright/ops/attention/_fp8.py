@@ -105,9 +105,9 @@ def terms(
     q: Tensor, k: Tensor, v: Tensor, q_scale: Tensor | None, k_scale: Tensor | None, v_scale: Tensor | None,
     scale: float, causal: bool, window_left: int, window_right: int, dtype: Any,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Scores err by up to 2^-10 of the sizes that they are sums of, as tensor cores sum e4m3, and shares by e to the power
-    of twice that. A share is rounded to e4m3 by up to 2^-4 of it, or, of small ones, 2^-18 of the largest; sums of results
-    lose bits with every 128 keys. Tolerances are 2^-10 for logarithms and float32, 2^-4 for results in 16 bits."""
+    """Scores err by up to 2^-10 of the sizes that they are sums of, as tensor cores sum e4m3, and shares by e to the
+    power of twice that. A share is rounded to e4m3 by up to 2^-4 of it, or, of small ones, 2^-18 of the largest; sums
+    of results lose bits with every 128 keys. Tolerances are 2^-10 for logarithms and float32, 2^-4 for 16 bits."""
     import torch
 
     options, heads = (1.0, causal, window_left, window_right, 0.0), q.shape[1]
@@ -119,7 +119,7 @@ def terms(
     out, lse = attention(q, k, v.abs(), q_scale, k_scale, v_scale, scale, causal, window_left, window_right, q.dtype)
     if dtype not in (torch.bfloat16, torch.float16):
         return out.abs() * (2.0**-6 * (1 + most.unsqueeze(-1))), most + 2.0**-8 * (1.0 + lse.abs())
-    apart = torch.expm1((most * 2.0**-9).clamp(max=60.0)).unsqueeze(-1)
+    apart = torch.exp((most * 2.0**-9).clamp(max=60.0)).unsqueeze(-1) - 1.0
     small = torch.matmul(seen.to(q.dtype), every_v) * 2.0**-14
     of_values = _of_heads(v_scale, v, heads)
     small = small if of_values is None else small * of_values.abs()
