@@ -80,7 +80,7 @@ class Case:
             "kernelwright bfloat16": partial(kernelwright.attention, *wide, causal=self.causal),
         }
         if importlib.util.find_spec(PEER) is not None:
-            calls["flash-attn 3"] = partial(_peer, *given, self.causal)
+            calls["flash-attn 3"] = partial(_peer, given, self.causal)
         return calls
 
 
@@ -92,7 +92,8 @@ CASES = (
 )  # fmt: skip
 
 
-def _peer(q: Any, k: Any, v: Any, q_scale: Any, k_scale: Any, v_scale: Any, causal: bool) -> Any:
+def _peer(given: Given, causal: bool) -> Any:
+    q, k, v, q_scale, k_scale, v_scale = given
     found = importlib.import_module(PEER).flash_attn_func(
         q, k, v, causal=causal, q_descale=q_scale, k_descale=k_scale, v_descale=v_scale
     )
