@@ -36,12 +36,15 @@ __device__ __forceinline__ void soften(float (&s)[kCount], RowState (&row)[2], f
     most = fmaxf(most, shuffle_xor(most, 2));
     const float base = most == minus_infinity() ? 0.0f : most * multiplier;
     shrink[half] = exp2_approx(fmaf(row[half].most, multiplier, -base));
-    float sum = row[half].sum * shrink[half], less = -base;
-    if constexpr (kRaised != 0) less += static_cast<float>(kRaised);
+    float sum = row[half].sum * shrink[half];
 #pragma unroll
     for (u32 i = 0; i < kCount / 2; ++i) {
       float& value = s[i / 2 * 4 + half * 2 + i % 2];
-      value = exp2_approx(fmaf(value, multiplier, less));
+      if constexpr (kRaised == 0) {
+        value = exp2_approx(fmaf(value, multiplier, -base));
+      } else {
+        value = exp2_approx(fmaf(value, multiplier, static_cast<float>(kRaised) - base));
+      }
       sum += value;
     }
     row[half] = {most, sum};
@@ -63,9 +66,12 @@ __device__ __forceinline__ float row_end(const RowState& row, float multiplier, 
   float sum = row.sum;
   sum += shuffle_xor(sum, 1);
   sum += shuffle_xor(sum, 2);
-  float size = log2_approx(sum);
-  if constexpr (kRaised != 0) size -= static_cast<float>(kRaised);
-  *lse = sum == 0.0f ? minus_infinity() : (row.most * multiplier + size) * kLn2;
+  if constexpr (kRaised == 0) {
+    *lse = sum == 0.0f ? minus_infinity() : (row.most * multiplier + log2_approx(sum)) * kLn2;
+  } else {
+    const float size = log2_approx(sum) - static_cast<float>(kRaised);
+    *lse = sum == 0.0f ? minus_infinity() : (row.most * multiplier + size) * kLn2;
+  }
   return sum == 0.0f ? 0.0f : reciprocal_approx(sum);
 }
 
