@@ -38,11 +38,12 @@ struct Pipeline {
   __device__ __forceinline__ u32 full(const Stage& stage) const { return barriers + stage.index * 8; }
   __device__ __forceinline__ u32 empty(const Stage& stage) const { return full(stage) + kStages * 8; }
 
-  // By one thread, then all meet. `leaving`: warps of the whole cluster that leave a stage.
-  __device__ __forceinline__ void init(u32 leaving) const {
+  // By one thread, then all meet. `leaving`: warps of the whole cluster that leave a stage; `filling`: those that fill
+  // it, where it is no copy that does.
+  __device__ __forceinline__ void init(u32 leaving, u32 filling = 1) const {
 #pragma unroll 1
     for (u32 i = 0; i < kStages; ++i) {
-      barrier_init(barriers + i * 8, 1);
+      barrier_init(barriers + i * 8, filling);
       barrier_init(barriers + (kStages + i) * 8, leaving);
     }
     barriers_are_there();

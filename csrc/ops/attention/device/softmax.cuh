@@ -23,9 +23,9 @@ __device__ __forceinline__ RowState row_start(const float* sinks, int head, floa
   return {sink * (kLog2E / multiplier), threadIdx.x % 4 == 0 && sink != minus_infinity() ? 1.0f : 0.0f};
 }
 
-// A lane's scores of two rows become powers of 2 below the rows' largest; `shrink`: what there is so far is to be
-// multiplied by.
-template <u32 kCount>
+// A lane's scores of two rows become powers of 2 below the rows' largest, times 2^kRaised; `shrink`: what there is so
+// far is to be multiplied by.
+template <int kRaised = 0, u32 kCount>
 __device__ __forceinline__ void soften(float (&s)[kCount], RowState (&row)[2], float (&shrink)[2], float multiplier) {
 #pragma unroll
   for (u32 half = 0; half < 2; ++half) {
@@ -40,7 +40,11 @@ __device__ __forceinline__ void soften(float (&s)[kCount], RowState (&row)[2], f
 #pragma unroll
     for (u32 i = 0; i < kCount / 2; ++i) {
       float& value = s[i / 2 * 4 + half * 2 + i % 2];
-      value = exp2_approx(fmaf(value, multiplier, -base));
+      if constexpr (kRaised == 0) {
+        value = exp2_approx(fmaf(value, multiplier, -base));
+      } else {
+        value = exp2_approx(fmaf(value, multiplier, static_cast<float>(kRaised) - base));
+      }
       sum += value;
     }
     row[half] = {most, sum};
@@ -54,13 +58,20 @@ __device__ __forceinline__ void scale_rows(float (&o)[kCount], const float (&by)
   for (u32 i = 0; i < kCount; ++i) o[i] *= by[i / 2 % 2];
 }
 
-// What a row is to be multiplied by at the end, and the logarithm of its sum.
+// What a row is to be multiplied by at the end, and the logarithm of its sum, which is 2^kRaised times what it stands
+// for.
+template <int kRaised = 0>
 __device__ __forceinline__ float row_end(const RowState& row, float multiplier, float* lse) {
   constexpr float kLn2 = 0.6931471805599453f;
   float sum = row.sum;
   sum += shuffle_xor(sum, 1);
   sum += shuffle_xor(sum, 2);
-  *lse = sum == 0.0f ? minus_infinity() : (row.most * multiplier + log2_approx(sum)) * kLn2;
+  if constexpr (kRaised == 0) {
+    *lse = sum == 0.0f ? minus_infinity() : (row.most * multiplier + log2_approx(sum)) * kLn2;
+  } else {
+    const float size = log2_approx(sum) - static_cast<float>(kRaised);
+    *lse = sum == 0.0f ? minus_infinity() : (row.most * multiplier + size) * kLn2;
+  }
   return sum == 0.0f ? 0.0f : reciprocal_approx(sum);
 }
 

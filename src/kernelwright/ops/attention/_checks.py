@@ -29,13 +29,15 @@ def require_place(op: str, name: str, tensor: Tensor, q: Tensor) -> None:
         raise InvalidArgument(f"{op}: {name} is on {tensor.device}, but q is on {q.device}; move one of them (.to())")
 
 
-def check_heads(op: str, q: Tensor, k: Tensor, v: Tensor, dims: int, heads_at: int) -> None:
-    """q, k and v go together; `heads_at` is the dimension of their heads."""
+def check_heads(
+    op: str, q: Tensor, k: Tensor, v: Tensor, dims: int, heads_at: int, types: tuple[Any, ...] | None = None
+) -> None:
+    """q, k and v go together; `heads_at` is the dimension of their heads, `types` what q may be of, if not floats."""
     for name, tensor in (("q", q), ("k", k), ("v", v)):
         if tensor.dim() != dims:
             form = "[batch, heads, rows, d]" if dims == 4 else "[rows, heads, d]"
             raise InvalidArgument(f"{op}: {name} has shape {tuple(tensor.shape)}, but must have dimensions {form}")
-        require_dtype(op, name, tensor, _floats() if name == "q" else (q.dtype,))
+        require_dtype(op, name, tensor, (types or _floats()) if name == "q" else (q.dtype,))
         require_place(op, name, tensor, q)
     if k.shape[:-1] != v.shape[:-1] or (dims == 4 and k.shape[0] != q.shape[0]):
         raise InvalidArgument(

@@ -104,6 +104,23 @@ def append(
     )
 
 
+def attention_fp8(
+    q: Any, k: Any, v: Any, q_scale: Any, k_scale: Any, v_scale: Any, *_: Any
+) -> tuple[Split, ...]:  # fmt: skip
+    if not len(q) == len(k) == len(v) == 4:
+        return ()
+    found: tuple[dict[str, int], dict[str, int]] = ({}, {})
+    for name, shape, of in (("q_scale", q_scale, q), ("k_scale", k_scale, k), ("v_scale", v_scale, v)):
+        for dim in (0, 1):
+            at = -1 if shape is None else dim - 2 + len(shape)
+            if shape is not None and at >= 0 and shape[at] == of[dim]:
+                found[dim][name] = at
+    return (
+        Split(_every(0, "q", "k", "v") | found[0], (0, 0)),
+        Split(_every(1, "q", "k", "v") | found[1], (1, 1), _units(q[1], k[1])),
+    )
+
+
 # --- rope -------------------------------------------------------------------------
 
 
