@@ -41,8 +41,11 @@ def _of_windows(said: Said) -> Cure | None:
         then = "In Windows; it ends this session. If it stays: a newer or older driver in Windows itself."
         return Cure("wsl.exe --shutdown", then)
     if said.windows:
-        then = "If it stays: NVIDIA's driver again, with a clean installation, and no second one beside it."
-        return Cure("shutdown /r /t 0", then)
+        then = (
+            "It restarts Windows in a minute; `shutdown /a` calls that off. If it stays: NVIDIA's driver again, with a "
+            "clean installation, and no second one beside it."
+        )
+        return Cure("shutdown /r /t 60", then)
     return None
 
 
