@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright_toolchain.classic import build, requirements, run, torch
+from kernelwright_toolchain.classic import build, requirements, run, toolkit, torch
 from kernelwright_toolchain.errors import GateError, ProvisionError
 from kernelwright_toolchain.project import Project, serving
 from kernelwright_toolchain.providers import pip
-from kernelwright_toolchain.settings import read
+from kernelwright_toolchain.settings import Settings, read
 from kernelwright_toolchain.targets import load
 from kernelwright_toolchain.wheel.elf import asked, defined
 from tests.tree import ROOT
@@ -95,6 +95,33 @@ def test_a_torch_for_gpus_is_refused_before_it_is_fetched(monkeypatch):
     monkeypatch.setattr(pip, "run_pip", lambda *_: said)
     with pytest.raises(ProvisionError, match=r"only a torch for GPUs.*PIP_EXTRA_INDEX_URL"):
         requirements.pinned(["torch"])
+
+
+def test_a_setup_script_is_told_to_compile_for_gpus_though_none_is_here(tmp_path):
+    words = {"cmake": "90-real", "torch": "9.0", "archs": "90"}
+    for kind, said in (("none", None), ("headers", "1"), ("stable-abi", "1")):
+        assert build.said_archs(Settings(tmp_path, "a", "1", torch=kind), words).get("FORCE_CUDA") == said
+    own = Settings(tmp_path, "a", "1", torch="headers", defines={"FORCE_CUDA": "0"})
+    assert build.said_archs(own, words)["FORCE_CUDA"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("a.cu:1:10: fatal error: cufft.h: No such file or directory", '["cufft"]'),
+        ("a.cu:1:10: fatal error: 'npp/nppi.h' file not found", '["npp"]'),
+        ("a.cpp:2:10: fatal error: cublasLt.h: No such file or directory", '["cublas"]'),
+        (
+            "In file included from ATen/cuda/CUDAContext.h:3,\nx.h:9:10: fatal error: cusparse.h: No such file or directory",
+            '["cublas", "cusolver", "cusparse"]',
+        ),
+        ("a.cpp:2:10: fatal error: glog/logging.h: No such file or directory", None),
+        ("a.cpp:2:10: error: cufft.h", None),
+    ],
+)
+def test_a_header_of_a_library_that_the_table_does_not_name_is_told(said, words):
+    cure = toolkit.undeclared(said, load().libraries)
+    assert cure == "" if words is None else f"libraries = {words} in the table, then `kwt lock`" in cure
 
 
 def test_torch_is_asked_for_where_the_table_says_so(tmp_path):

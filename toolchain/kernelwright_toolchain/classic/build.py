@@ -22,7 +22,7 @@ from kernelwright_toolchain.project import project
 from kernelwright_toolchain.providers import host, pip, system
 from kernelwright_toolchain.request import codes_of, find_target
 from kernelwright_toolchain.settings import Settings
-from kernelwright_toolchain.targets import Code, Table, Target, Toolkit, Version
+from kernelwright_toolchain.targets import Code, Table, Target, Toolkit, Version, load
 from kernelwright_toolchain.version import VERSION
 
 OURS = "kernelwright_toolchain.backend"
@@ -107,8 +107,9 @@ def said_archs(settings: Settings, words: Mapping[str, str], more: Mapping[str, 
     except (KeyError, IndexError, ValueError) as error:
         raise RequestError(f"defines: {error} in braces is not known; there are {{{'}, {'.join(words)}}}") from None
     cmake = {"CMAKE_CUDA_ARCHITECTURES": words["cmake"], **defines, **(more or {})}
+    of_torch = torch.VARIABLES if settings.torch != "none" else {}
     return {
-        "CUDAARCHS": words["cmake"], "TORCH_CUDA_ARCH_LIST": words["torch"], **defines,
+        "CUDAARCHS": words["cmake"], "TORCH_CUDA_ARCH_LIST": words["torch"], **of_torch, **defines,
         "CMAKE_ARGS": " ".join(f"-D{shlex.quote(f'{key}={value}')}" for key, value in cmake.items()),
     }  # fmt: skip
 
@@ -184,7 +185,8 @@ def _run(ground: Ground, backend: str, hook: str, jobs: int | None, cuda: str | 
     said = log.read_text(encoding="utf-8", errors="replace")
     found = re.findall(r"^made: (.+)$", said, re.MULTILINE)
     if code or not found:
-        raise CompileError(f"{backend} failed (exit code {code}); the whole log is {log}\n{said[-6000:]}")
+        cure = toolkit.undeclared(said, load().libraries)
+        raise CompileError(f"{backend} failed (exit code {code}); the whole log is {log}\n{said[-6000:]}{cure}")
     return ground.build / "out" / str(found[-1])
 
 

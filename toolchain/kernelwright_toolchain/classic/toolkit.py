@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,6 +118,23 @@ def libraries_of(table: Table, names: tuple[str, ...]) -> tuple[Library, ...]:
             f"libraries names {odd[0]!r}, of which nothing is known; there are {', '.join(table.libraries)}"
         )
     return tuple(table.libraries[name] for name in names)
+
+
+# ATen/cuda/CUDAContext.h, which most extensions of torch include, has the handles of all three.
+_OF_TORCH = ("cublas", "cusolver", "cusparse")
+_NO_HEADER = re.compile(r"fatal error: '?([\w./-]+)'?(?:: No such file| file not found)")
+
+
+def undeclared(said: str, names: Iterable[str]) -> str:
+    """What to do where a build did not find a header of one of these libraries; "" where it was none of theirs."""
+    for header in _NO_HEADER.findall(said):
+        stem = header.rpartition("/")[2].lower()
+        for name in names:
+            if stem.startswith(name):
+                wanted = _OF_TORCH if name in _OF_TORCH and "ATen/cuda/" in said else (name,)
+                listed = ", ".join(f'"{one}"' for one in wanted)
+                return f"\n{header} is of a library of CUDA's: libraries = [{listed}] in the table, then `kwt lock`"
+    return ""
 
 
 def check_libraries(home: Path, wanted: tuple[Library, ...], triple: str, cure: str) -> None:

@@ -18,6 +18,8 @@ from kernelwright_toolchain.wheel.elf import asked
 STUBS = ("libc10_cuda.so", "libtorch_cuda.so")
 _MACROS = "include/c10/cuda/impl/cuda_cmake_macros.h"
 _MACROS_TEXT = "#pragma once\n#define C10_CUDA_BUILD_SHARED_LIBS\n"
+# Many a setup.py compiles for CUDA only where it sees a GPU, or where this says so; who builds wheels has none.
+VARIABLES = {"FORCE_CUDA": "1"}
 # Names of torch's C++ and of a Python beyond its limited API: these hold for one release.
 _CPP = re.compile(r"_Z[A-Z]*N?K?(2at|3c10|5torch|8pybind11)\d")
 # Before a project's setup.py: which CUDA it is for, and where that is, since a torch for CPUs looks for none.
