@@ -115,6 +115,18 @@ def test_fp8_of_random_shapes(operators: Path, seed: tuple[str, ...], code: str,
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(("code", "devices"), [("sm_90a", "9.0/132/50,9.0/1/0.25"), ("sm_80", "8.0/108/40")])
+def test_ternary_layers_have_the_bits_of_their_operators(
+    operators: Path, seed: tuple[str, ...], code: str, devices: str
+):
+    if not build.kernels_of(code):
+        pytest.skip(f"the installed wheel has no images for {code}")
+    command = [sys.executable, "-m", "tests.emulator.layers_ternary", operators, devices, *seed]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_products_by_warps_of_fp8(operators: Path, seed: tuple[str, ...]):
     """Kernels that no wheel of the reference toolkit has."""
     command = [sys.executable, "-m", "tests.emulator.tiles_fp8", operators, *seed]

@@ -126,3 +126,39 @@ def ids(seed):
 def theirs(bnb, checkpoint, load, settings):
     """The model on bitsandbytes' own path."""
     return load(checkpoint, quantization_config=settings)
+
+
+@pytest.fixture
+def without_compiling():
+    """transformers compiles what unpacks BitNet's weights; that takes longer than all else in its tests."""
+    if not hasattr(torch.compiler, "set_stance"):  # torch 2.6
+        yield
+        return
+    with torch.compiler.set_stance("force_eager"):
+        yield
+
+
+@pytest.fixture
+def bitnet_kernels(transformers, accelerate):
+    """kernelwright's layers for BitNet's checkpoints, for one test."""
+    from kernelwright.integrations import transformers as kernels
+
+    kernels.enable()
+    yield kernels
+    kernels.disable()
+
+
+@pytest.fixture
+def bitnet_models(transformers, bitnet_kernels, seed, device, tmp_path):
+    """A function of how weights are stored: the model, evaluated, and each time the same. wide: in float32, whatever
+    the checkpoint says."""
+    from tests.integrations.bitnet import stored
+
+    def make(linear_class="autobitlinear", mode="offline", *, path=None, wide=False, **changes):
+        folder = path or tmp_path / f"{linear_class}-{mode}-{len(changes)}"
+        if not folder.exists():
+            stored(transformers, folder, linear_class, mode, **changes)
+        found = transformers.BitNetForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, device_map={"": device})
+        return (torch.nn.Module.float(found) if wide else found).eval()
+
+    return make

@@ -12,7 +12,6 @@ import torch
 
 from kernelwright.nn import BitLinear, _decoder, _joined
 from tests.integrations.answers import ROUNDING, far
-from tests.integrations.bitnet import stored
 from tests.integrations.test_joined import Called, called, logits, same, state
 
 pytestmark = [
@@ -29,37 +28,18 @@ ATTENTION = ("q_proj", "k_proj", "v_proj")
 
 
 @pytest.fixture(autouse=True)
-def eager():
-    """transformers compiles what unpacks weights; that takes longer than all else here."""
-    if not hasattr(torch.compiler, "set_stance"):  # torch 2.6
-        yield
-        return
-    with torch.compiler.set_stance("force_eager"):
-        yield
+def eager(without_compiling):
+    return without_compiling
 
 
 @pytest.fixture
-def optimize(transformers, accelerate):
-    from kernelwright.integrations import transformers as kernels
-
-    kernels.enable()
-    yield kernels.optimize
-    kernels.disable()
+def optimize(bitnet_kernels):
+    return bitnet_kernels.optimize
 
 
 @pytest.fixture
-def make(transformers, optimize, seed, device, tmp_path):
-    """A function of how weights are stored: the model, evaluated, and each time the same. wide: in float32, whatever
-    the checkpoint says."""
-
-    def make(linear_class="autobitlinear", mode="offline", *, path=None, wide=False, **changes):
-        folder = path or tmp_path / f"{linear_class}-{mode}-{len(changes)}"
-        if not folder.exists():
-            stored(transformers, folder, linear_class, mode, **changes)
-        found = transformers.BitNetForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, device_map={"": device})
-        return (torch.nn.Module.float(found) if wide else found).eval()
-
-    return make
+def make(bitnet_models):
+    return bitnet_models
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@
 //   h' = h + down(norm(relu(gate)^2 * up)), gate and up of norm(h)
 //
 // The input of each product is quantized to 8 bits row by row, in one pass with the norm before it. Rows are bfloat16.
+// Of few rows that is one call with the product and, of down, the addition of h.
 #pragma once
 
 #include <kernelwright/bitnet_memory.hpp>
@@ -214,6 +215,9 @@ class Replica {
   }
 
  private:
+  static constexpr double kEps = 1e-5, kClamp = 1e-5;
+  static constexpr int64_t kFewRows = 16;  // of a launch of kw_linear_ternary
+
   struct Weight {
     int64_t n = 0, k = 0;
     Block codes, scale;
@@ -269,11 +273,39 @@ class Replica {
 
   void quantize(const void* x, int64_t cols, double eps) const {
     check(kw_quantize_rows_int8(context_.ordinal(), stream_, codes_.as<int8_t>(), cols, absmax_.as<float>(), nullptr,
-                                nullptr, x, cols, nullptr, rows_, cols, KW_BFLOAT16, KW_BFLOAT16, 1e-5, 0.0, eps));
+                                nullptr, x, cols, nullptr, rows_, cols, KW_BFLOAT16, KW_BFLOAT16, kClamp, 0.0, eps));
+  }
+
+  void gate(const void* both, void* gated) const {
+    const int64_t wide = sizes_.intermediate;
+    check(kw_relu2_gated(context_.ordinal(), stream_, gated, wide, both, wide * 2,
+                         static_cast<const uint16_t*>(both) + wide, wide * 2, rows_, wide, KW_BFLOAT16));
+  }
+
+  // A product of few rows with the norm before it and what is added to it, or nullptr.
+  void linear(const Weight& weight, const void* x, void* y, int64_t y_stride, const void* residual) const {
+    check(kw_linear_ternary(context_.ordinal(), stream_, y, y_stride, x, weight.k, nullptr, weight.codes.as<uint8_t>(),
+                            weight.scale.as<float>(), 1, nullptr, residual, weight.n, rows_, weight.n, weight.k,
+                            KW_BFLOAT16, KW_BFLOAT16, kClamp, kEps));
+  }
+
+  // Two results take turns: a result may not be what is added to it.
+  void forward_few() const {
+    const void* from = start_.data();
+    const int64_t wide = sizes_.intermediate;
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      void* const to = (layers_.size() - i) % 2 != 0 ? hidden_.data() : down_.data();  // the last to hidden_
+      linear(layers_[i].gate, from, both_.data(), wide * 2, nullptr);
+      linear(layers_[i].up, from, both_.as<uint16_t>() + wide, wide * 2, nullptr);
+      gate(both_.data(), gated_.data());
+      linear(layers_[i].down, gated_.data(), to, sizes_.hidden, from);
+      from = to;
+    }
   }
 
   void forward() const {
-    constexpr double kEps = 1e-5, kNoNorm = -1.0;
+    if (rows_ <= kFewRows) return forward_few();
+    constexpr double kNoNorm = -1.0;
     const int device = context_.ordinal();
     const int64_t h = sizes_.hidden, wide = sizes_.intermediate;
     const void* from = start_.data();
@@ -282,8 +314,7 @@ class Replica {
       i == 0 ? quantize(from, h, kEps) : quantize(normed_.data(), h, kNoNorm);
       product(layer.gate, both_.data(), wide * 2, true);
       product(layer.up, both_.as<uint16_t>() + wide, wide * 2, true);
-      check(kw_relu2_gated(device, stream_, gated_.data(), wide, both_.data(), wide * 2, both_.as<uint16_t>() + wide,
-                           wide * 2, rows_, wide, KW_BFLOAT16));
+      gate(both_.data(), gated_.data());
       quantize(gated_.data(), wide, kEps);
       product(layer.down, down_.data(), h, false);
       check(kw_rms_norm(device, stream_, normed_.data(), h, hidden_.data(), h, down_.data(), h, from, h, nullptr,

@@ -11,7 +11,7 @@
 #define MATMUL_TERNARY_FEW(rows, threads, at_once)                  \
   extern "C" __global__ void __launch_bounds__(threads, at_once)    \
       matmul_ternary_few_##rows(const KwMatmulTernaryFewParams p) { \
-    kw::TernaryFew<rows / 8>(p).run();                              \
+    kw::TernaryFew<rows / 8, kw::TernaryRows>(p, {p}).run();        \
   }
 MATMUL_TERNARY_FEW(8, 512, 2)
 MATMUL_TERNARY_FEW(16, 512, 1)

@@ -41,6 +41,25 @@ struct KwMatmulTernaryFewParams {
   int vectors;           /* rows of x begin on 16 bytes */
 };
 
+/* Few rows that are quantized by every block: csrc/ops/ternary/device/linear.cuh. Of each row there are, in shared
+ * memory, what warps found, and then its factors. */
+enum {
+  KW_LINEAR_TERNARY_ROWS = 16,
+  KW_LINEAR_TERNARY_FACTORS = 2 * 32 * 4,
+  KW_LINEAR_TERNARY_ROW = KW_LINEAR_TERNARY_FACTORS + 16
+};
+
+struct KwLinearTernaryParams {
+  struct KwMatmulTernaryFewParams few; /* whose x has rows of end.type */
+  const char* weight;                  /* of the norm, or null */
+  const char* residual;                /* is added to the result, or null */
+  long long residual_pitch;            /* bytes */
+  float clamp, eps;                    /* below 0: no norm */
+  unsigned warps;                      /* that quantize_rows_int8 has for a row: sums are added in its order */
+  int weight_vectors;
+  int weight_is_float; /* whatever x is */
+};
+
 /* Tiles by warps: csrc/ops/ternary/device/tiles.cuh */
 enum {
   KW_TERNARY_TILE_ROWS = 128, /* of the weight */

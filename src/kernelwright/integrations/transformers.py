@@ -28,9 +28,10 @@ from kernelwright import _environment, errors
 from kernelwright.compat import _bitsandbytes
 
 if TYPE_CHECKING:
+    from kernelwright.integrations._bitnet_decoder import Decoder
     from kernelwright.integrations._optimize import Optimized
 
-__all__ = ["disable", "enable", "enabled", "optimize", "register_attention"]
+__all__ = ["decoder", "disable", "enable", "enabled", "optimize", "register_attention"]
 
 METHODS = {  # by the configuration's name: the file and the class
     "bitsandbytes_4bit": ("_transformers_quantizer", "Quantizer"),
@@ -132,3 +133,19 @@ def optimize(model: Any) -> Optimized:
     from kernelwright.integrations import _optimize
 
     return _optimize.Optimized() if _environment.read().disable else _optimize.optimize(model)
+
+
+def decoder(model: Any) -> Decoder:
+    """What generates with a BitNet model of packed layers, after `optimize(model)`: with a cache of its own, six
+    launches a layer, and on a GPU a CUDA graph of each step. The model stays as it is. What it does not know, of models
+    and of `generate`'s arguments, is refused by name.
+
+    >>> optimize(model)
+    >>> tokens = decoder(model).generate(input_ids, max_new_tokens=100)
+    """
+    from kernelwright import ops
+
+    ops.register()
+    from kernelwright.integrations import _bitnet_decoder
+
+    return _bitnet_decoder.Decoder(model)

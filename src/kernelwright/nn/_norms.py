@@ -26,20 +26,20 @@ def _may(x: Any, weight: Tensor) -> bool:
     return not _compiling() and x.dtype in FLOATS and weight.device == x.device
 
 
-def _eps(module: Any) -> Any:
+def eps_of(module: Any) -> Any:
     return getattr(module, "variance_epsilon", getattr(module, "eps", None))
 
 
 def is_rms_norm(module: Any) -> bool:
     name, weight = type(module).__name__, getattr(module, "weight", None)
-    return name.endswith("RMSNorm") and isinstance(_eps(module), float) and weight is not None and weight.dim() == 1
+    return name.endswith("RMSNorm") and isinstance(eps_of(module), float) and weight is not None and weight.dim() == 1
 
 
 def of_factors(self: Any, x: Tensor) -> Any:
     weight = self.weight
     if not _may(x, weight) or weight.dtype is not x.dtype:  # another type is promoted, each family in its way
         return _own(self, x)
-    return rms_norm(x, weight, eps=_eps(self))
+    return rms_norm(x, weight, eps=eps_of(self))
 
 
 def of_offsets(self: Any, x: Tensor) -> Any:
@@ -49,11 +49,11 @@ def of_offsets(self: Any, x: Tensor) -> Any:
     if not _may(x, weight):
         return _own(self, x)
     if weight.requires_grad or weight.is_inference():
-        return rms_norm(x, weight.float() + 1, eps=_eps(self))
+        return rms_norm(x, weight.float() + 1, eps=eps_of(self))
     known, version = self.__dict__.get("_kernelwright_factor"), weight._version  # noqa: SLF001 - it has no public name
     if known is None or known[0] is not weight or known[1] != version or known[2].device != weight.device:
         known = self.__dict__["_kernelwright_factor"] = weight, version, weight.detach().float() + 1
-    return rms_norm(x, known[2], eps=_eps(self))
+    return rms_norm(x, known[2], eps=eps_of(self))
 
 
 def is_layer_norm(module: Any) -> bool:
@@ -77,4 +77,4 @@ def in_one_pass(norm: Any, x: Tensor) -> tuple[Tensor, float] | None:
     learns = torch.is_grad_enabled() and (weight.requires_grad or x.requires_grad)
     if learns or weight.dtype is not x.dtype or x.dtype not in FLOATS or weight.device != x.device:
         return None
-    return None if torch.is_autocast_enabled(x.device.type) else (weight, _eps(norm))
+    return None if torch.is_autocast_enabled(x.device.type) else (weight, eps_of(norm))

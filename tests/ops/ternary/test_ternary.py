@@ -131,3 +131,33 @@ def test_what_is_refused():
         unpack_transformers(torch.zeros(3, 4, dtype=torch.uint8), 8)
     with pytest.raises(errors.InvalidArgument, match="multiple of 128"):
         unpack_i2_s(torch.zeros(100, dtype=torch.uint8), 2, 100)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 40, 64), (3, 33, 1000), (16, 100, 2560), (5, 7, 5), (70, 64, 130)])
+def test_a_layer_has_the_bits_of_its_operators(m, n, k, dtype):
+    x, residual, bias = (torch.randn(*shape).to(dtype) for shape in ((m, k), (m, n), (n,)))
+    packed, scale = pack_ternary(values(n, k)), torch.rand(n) + 0.5
+    for norm in ({}, {"eps": 1e-5}, {"eps": 1e-5, "weight": torch.rand(k).to(dtype) + 0.5}):
+        q, absmax = kernelwright.quantize_rows_int8(x, clamp=1e-5, **norm)
+        y = kernelwright.matmul_ternary(q, packed, absmax, scale, bias, n=n, dtype=dtype)
+        assert torch.equal(kernelwright.linear_ternary(x, packed, scale, bias, n=n, **norm), y)
+        found = kernelwright.linear_ternary(x, packed, scale, bias, n=n, residual=residual, **norm)
+        assert torch.equal(found, y + residual)
+    wide = torch.randn(m, 2 * k).to(dtype)[:, 1 : k + 1]  # rows that are not aligned
+    expected = kernelwright.linear_ternary(wide.contiguous(), packed, scale, n=n)
+    assert torch.equal(kernelwright.linear_ternary(wide, packed, scale, n=n), expected)
+
+
+def test_what_a_layer_refuses():
+    x, packed = torch.randn(2, 64), pack_ternary(values(5, 64))
+    for words, changes in (
+        (r"linear_ternary: eps is -1.0, but must not be negative", {"eps": -1.0}),
+        (r"linear_ternary: weight is that of the norm, but eps is -1.0: no norm", {"weight": torch.ones(64)}),
+        (r"linear_ternary: clamp is -1.0, but must be 0 or a positive float32", {"clamp": -1.0}),
+        (r"linear_ternary: bias has shape \(4,\), but must have \(5,\)", {"bias": torch.ones(4)}),
+        (r"linear_ternary: residual has shape \(2, 4\)", {"residual": torch.ones(2, 4)}),
+        (r"linear_ternary: residual has dtype torch.float16", {"residual": torch.ones(2, 5).half()}),
+    ):
+        with pytest.raises(errors.InvalidArgument, match=words):
+            kernelwright.linear_ternary(x, packed, n=5, **changes)

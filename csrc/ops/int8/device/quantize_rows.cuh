@@ -6,6 +6,7 @@
 #include "device/ptx/dot.cuh"
 #include "device/ptx/sync.cuh"
 #include "device/row_units.cuh"
+#include "ops/int8/device/row_codes.cuh"
 #include "ops/int8/params.h"
 
 namespace kw {
@@ -27,33 +28,11 @@ struct QuantizeRow : RowUnits<T, kUnits, kWarpOnly> {
   // Whether rows are plain: what else there is to do is done to one unit after the other, in code that stands once.
   __device__ __forceinline__ bool plain() const { return p.vectors && p.eps < 0.0f; }
 
-  __device__ __forceinline__ float weight(i64 at) const {
-    u32 word[1];
-    if (at >= p.cols) return 0.0f;
-    if (p.weight_is_float || T::kSize == 4) {
-      load<4>(p.weight + at * 4, word);
-      return float_of_bits(word[0]);
-    }
-    load<2>(p.weight + at * 2, word);
-    if constexpr (T::kSize == 2) return T::low(word[0]);
-    return 0.0f;
-  }
-
   // The elements of a unit, times the weight.
   __device__ __forceinline__ void values(const Unit<T, 16>& of, i64 at, float (&value)[kCount]) const {
     of.unpack(value);
     if (p.weight == nullptr) return;
-    if (p.weight_vectors && at < p.cols) {
-      Unit<T, 16> part;
-      float factor[kCount];
-      load<16>(p.weight + at * T::kSize, part.word);
-      part.unpack(factor);
-#pragma unroll
-      for (u32 i = 0; i < kCount; ++i) value[i] = multiply_rounded(value[i], factor[i]);
-      return;
-    }
-#pragma unroll
-    for (u32 i = 0; i < kCount; ++i) value[i] = multiply_rounded(value[i], weight(at + i));
+    RowWeight<T>{p.weight, p.cols, p.weight_vectors, p.weight_is_float}.multiply(at, value);
   }
 
   // Outliers become 0, and their columns are told. They are rare; a NaN may hide some.
@@ -94,17 +73,10 @@ struct QuantizeRow : RowUnits<T, kUnits, kWarpOnly> {
     });
   }
 
-  // Adding 1.5 * 2^23 rounds to a whole number and leaves it in the lowest bits, of which the last eight are the code.
   __device__ __forceinline__ static void round_all(const float (&value)[kCount], float by, u32 kept,
                                                    Unit<Int8, kCount>& codes) {
 #pragma unroll
-    for (u32 i = 0; i < kCount; i += 4) {
-      u32 bits[4];
-#pragma unroll
-      for (u32 j = 0; j < 4; ++j) bits[j] = bits_of_float(add_rounded(multiply_rounded(value[i + j], by), 12582912.0f));
-      const u32 low = byte_permute(bits[0], bits[1], 0x0040), high = byte_permute(bits[2], bits[3], 0x0040);
-      codes.word[i / 4] = byte_permute(low, high, 0x5410) & kept;
-    }
+    for (u32 i = 0; i < kCount; i += 4) codes.word[i / 4] = four_codes(value + i, by) & kept;
   }
 
   __device__ __forceinline__ static int sum_of(const Unit<Int8, kCount>& codes) {
@@ -159,11 +131,8 @@ struct QuantizeRow : RowUnits<T, kUnits, kWarpOnly> {
       fetch(piece);
       measure(piece, most, squares);
     }
-    if (p.eps >= 0.0f) {
-      rstd = rsqrt_approx(threads.sum(squares) * reciprocal_approx(static_cast<float>(p.cols)) + p.eps);
-    }
-    const float absmax = multiply_rounded(float_of_bits(threads.largest(most)), rstd);
-    return absmax < p.clamp ? p.clamp : absmax;
+    if (p.eps >= 0.0f) rstd = rstd_of(threads.sum(squares), p.cols, p.eps);
+    return absmax_of(threads.largest(most), rstd, p.clamp);
   }
 
   // Pieces of a row that registers have not kept.
@@ -188,8 +157,8 @@ struct QuantizeRow : RowUnits<T, kUnits, kWarpOnly> {
       if (first) store<4>(p.absmax + row * 4, word);
       if (p.phase == KW_QUANTIZE_ROWS_MEASURE) return;
     }
-    const u32 kept = word[0] >= 0x00800000u && word[0] < 0x7f800000u ? 0xffffffffu : 0;
-    const float by = multiply_rounded(multiply_rounded(127.0f, reciprocal_approx(absmax)), rstd);
+    const u32 kept = kept_of(word[0]);
+    const float by = factor_of(absmax, rstd);
     int sum = 0;
 #pragma unroll 1
     for (u32 piece = 0; piece < pieces; ++piece) {

@@ -5,6 +5,7 @@
 #include "core/checks.h"
 #include "core/launch.h"
 #include "ops/int8/host/quantize_rows_int8.h"
+#include "ops/int8/host/rows_checks.h"
 #include "ops/int8/host/rows_plan.h"
 #include "ops/int8/params.h"
 
@@ -23,12 +24,6 @@ Kernel kernels[3][3] = {KW_TYPES("quantize_rows_int8_warp"), KW_TYPES("quantize_
 Kernel clear_kernel{"quantize_rows_int8_clear"};
 
 kw_status check_numbers(const char* name, const QuantizeRows& a) {
-  if (!(a.clamp >= 0.0f && a.clamp <= 3e38f))
-    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: clamp is %g; it must be 0 or a positive float32", name,
-                (double)a.clamp);
-  if (!(a.eps <= 3e38f))
-    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: eps is %g; it must be a finite float32 (below 0: no norm)", name,
-                (double)a.eps);
   if (!(a.threshold >= 0.0f && a.threshold <= 3e38f) || (a.outliers != nullptr && a.threshold == 0.0f))
     return fail(KW_ERROR_INVALID_ARGUMENT,
                 "%s: threshold is %g; it must be a positive float32 where outliers are wanted, else 0", name,
@@ -36,15 +31,7 @@ kw_status check_numbers(const char* name, const QuantizeRows& a) {
   if (a.threshold > 0.0f && (a.sums != nullptr || a.eps >= 0.0f))
     return fail(KW_ERROR_INVALID_ARGUMENT, "%s: a threshold cannot be combined with %s; leave one of them out", name,
                 a.sums != nullptr ? "sums" : "a norm (eps)");
-  if (a.cols == 0 && a.eps >= 0.0f)
-    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: cols is 0; rows of no elements have no norm", name);
-  if (a.weight != nullptr && a.eps < 0.0f)
-    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: weight is that of the norm, but eps is %g: no norm", name,
-                (double)a.eps);
-  if (a.weight != nullptr && a.weight_dtype != a.dtype && a.weight_dtype != KW_FLOAT32)
-    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: weight_dtype is %d; it must be dtype (%d) or KW_FLOAT32 (0)", name,
-                a.weight_dtype, a.dtype);
-  return KW_OK;
+  return rows_checks::check_norm(name, a.weight, a.cols, a.dtype, a.weight_dtype, a.clamp, a.eps);
 }
 
 kw_status check(const char* name, int32_t device, const QuantizeRows& a) {

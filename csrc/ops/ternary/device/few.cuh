@@ -30,7 +30,33 @@ struct TernaryAt {
   u32 group, block;  // of the block of threads; of the chunk
 };
 
-template <u32 kTiles>
+// Rows of x that are codes already.
+struct TernaryRows {
+  static constexpr u32 kUnroll = 2;
+  const KwMatmulTernaryFewParams& p;
+
+  // Before pieces are asked for; with the address of the shared memory behind all other.
+  template <u32 kWarps>
+  __device__ __forceinline__ void prepare(u32) const {}
+
+  // 16 bytes of x; what is past its end is 0.
+  __device__ __forceinline__ void piece(u32 row, u32 k, u32 (&word)[4]) const {
+    const char* const from = p.x + row * p.x_pitch + k;
+    if (p.vectors != 0 && k + 16 <= p.k) return load<16>(from, word);
+#pragma unroll
+    for (u32 i = 0; i < 16; ++i) {
+      u32 byte[1] = {0};
+      if (k < p.k && i < p.k - k) load<1>(from + i, byte);
+      word[i / 4] = i % 4 == 0 ? byte[0] : word[i / 4] | byte[0] << (i % 4 * 8);
+    }
+  }
+
+  __device__ __forceinline__ void put(u32 row, u32 column, int sum) const {
+    ternary_put(p.end, row, column, sum, ternary_row_scale(p.end, row));
+  }
+};
+
+template <u32 kTiles, class Rows>
 struct TernaryFew {
   static constexpr u32 kWarps = kTiles == 4 ? KW_TERNARY_FEW_WARPS / 2 : KW_TERNARY_FEW_WARPS, kThreads = kWarps * 32;
   static constexpr u32 kRows = kTiles * 8, kSums = kWarps > kRows ? kWarps : kRows;
@@ -42,12 +68,13 @@ struct TernaryFew {
   static constexpr u32 kSlotPitch = KW_TERNARY_FEW_PITCH, kSlotBytes = kRows * kSlotPitch * 4;
   using Sums = int[kTiles][KW_TERNARY_STEPS][4];
   const KwMatmulTernaryFewParams& p;
+  Rows rows;
   u32 first_group, groups;                 // of this block of threads
   u32 begin, end;                          // of this warp: places in groups * chunk_blocks
   u32 each;                                // warps that bring a row of x
   u32 x_pitch, sums, x_room, slots, ring;  // of shared memory: sums of rows, x, partial sums, this lane's stages
 
-  __device__ __forceinline__ explicit TernaryFew(const KwMatmulTernaryFewParams& p) : p(p) {
+  __device__ __forceinline__ TernaryFew(const KwMatmulTernaryFewParams& p, const Rows& rows) : p(p), rows(rows) {
     first_group = static_cast<u32>(u64{p.groups} * blockIdx.x / gridDim.x);
     groups = static_cast<u32>(u64{p.groups} * (blockIdx.x + 1) / gridDim.x) - first_group;
     begin = bound(warp());
@@ -82,18 +109,6 @@ struct TernaryFew {
     return p.packed + block * KW_TERNARY_BLOCK + threadIdx.x % 32 * 16;
   }
 
-  // 16 bytes of x; what is past its end is 0.
-  __device__ __forceinline__ void x_piece(u32 row, u32 k, u32 (&word)[4]) const {
-    const char* const from = p.x + row * p.x_pitch + k;
-    if (p.vectors != 0 && k + 16 <= p.k) return load<16>(from, word);
-#pragma unroll
-    for (u32 i = 0; i < 16; ++i) {
-      u32 byte[1] = {0};
-      if (k < p.k && i < p.k - k) load<1>(from + i, byte);
-      word[i / 4] = i % 4 == 0 ? byte[0] : word[i / 4] | byte[0] << (i % 4 * 8);
-    }
-  }
-
   // Four words, the first `by` of them behind the others.
   __device__ __forceinline__ static void rotate(u32 (&word)[4], u32 by) {
 #pragma unroll
@@ -112,10 +127,10 @@ struct TernaryFew {
 #pragma unroll 1
     for (u32 row = warp() / each; row < p.end.m; row += kWarps / each) {
       int sum = 0;
-#pragma unroll 2
+#pragma unroll Rows::kUnroll
       for (u32 i = warp() % each * 32 + lane; i < pieces; i += each * 32) {
         u32 word[4];
-        x_piece(row, (chunk * pieces + i) * 16, word);
+        rows.piece(row, (chunk * pieces + i) * 16, word);
 #pragma unroll
         for (u32 j = 0; j < 4; ++j) sum = dot4(word[j], 0x01010101, sum);
         rotate(word, turn);
@@ -213,7 +228,7 @@ struct TernaryFew {
         load_shared<4>(slots + (group + w) * kSlotBytes + (row * kSlotPitch + at % 16) * 4, word);
         sum += static_cast<int>(word[0]);
       }
-      ternary_put(p.end, row, column, sum, ternary_row_scale(p.end, row));
+      rows.put(row, column, sum);
     }
   }
 
@@ -257,7 +272,7 @@ struct TernaryFew {
     }
   }
 
-  __device__ __forceinline__ void run() const {
+  __device__ __forceinline__ void run() {
     allow_next_kernel();
     const u32 chunks = p.blocks > p.chunk_blocks ? (p.blocks + p.chunk_blocks - 1) / p.chunk_blocks : 1;
 #pragma unroll 1
@@ -269,6 +284,7 @@ struct TernaryFew {
       TernaryAt ahead = first();
 #pragma unroll 1
       for (u32 i = 0; i < kStages; ++i, advance(ahead)) fetch(ahead, begin + i < end, i, chunk);
+      if (chunk == 0) rows.template prepare<kWarps>(slots + p.slots * kSlotBytes + kWarps * kStages * KW_TERNARY_BLOCK);
       __syncthreads();  // x of the chunk before has been read
       stage(chunk);
       __syncthreads();

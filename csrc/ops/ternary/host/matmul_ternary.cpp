@@ -14,10 +14,6 @@ using namespace ternary_plan;
 constexpr unsigned kGroup = 4;  // rows of tiles, or of pairs of them, that are computed together
 constexpr int64_t kMaxBlocks = 0x7fffffff;
 
-static_assert(KW_FLOAT32 == int{KW_TERNARY_FLOAT32} && KW_FLOAT16 == int{KW_TERNARY_FLOAT16} &&
-                  KW_BFLOAT16 == int{KW_TERNARY_BFLOAT16} && KW_INT32 == int{KW_TERNARY_INT32},
-              "kernels number element types as the ABI does");
-
 Module module{"matmul_ternary"};
 Kernel few_kernels[3] = {{"matmul_ternary_few_8"}, {"matmul_ternary_few_16"}, {"matmul_ternary_few_32"}};
 Kernel tiles_kernel{"matmul_ternary_tiles"};
@@ -49,54 +45,18 @@ kw_status check_result(const char* name, const MatmulTernary& a) {
 }
 
 kw_status check(const char* name, int32_t device, const MatmulTernary& a) {
-  KW_TRY(check_device(name, device));
   KW_TRY(check_result(name, a));
-  KW_TRY(check_weight(name, a.n, a.k));
-  KW_TRY(check_size(name, "m", a.m));
-  const int64_t widest = a.n > a.k ? a.n : a.k;
-  if (widest > 0 && a.m > kMaxElements / widest)
-    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: m is %lld; no memory holds so many rows", name, (long long)a.m);
-  if (a.m == 0 || a.n == 0) return KW_OK;
-  const unsigned size = a.dtype == KW_FLOAT16 || a.dtype == KW_BFLOAT16 ? 2 : 4;
-  KW_TRY(check_pointer(name, "y", a.y, size));
-  KW_TRY(check_apart(name, "y", a.y_stride, a.m, a.n));
-  if (a.bias != nullptr) KW_TRY(check_pointer(name, "bias", a.bias, size));
-  if (a.absmax != nullptr) KW_TRY(check_pointer(name, "absmax", a.absmax, 4));
-  KW_TRY(check_codes(name, a.k > 0 ? a.packed : reinterpret_cast<const uint8_t*>(16), a.scale, a.scales, a.n));
-  return a.k == 0 ? KW_OK : check_pointer(name, "x", a.x, 1);
-}
-
-KwTernaryEnd end_of(const MatmulTernary& a) {
-  const int64_t size = a.dtype == KW_FLOAT16 || a.dtype == KW_BFLOAT16 ? 2 : 4;
-  KwTernaryEnd end{};
-  end.y = static_cast<char*>(a.y);
-  end.absmax = reinterpret_cast<const char*>(a.absmax);
-  end.scale = reinterpret_cast<const char*>(a.scale);
-  end.bias = static_cast<const char*>(a.bias);
-  end.y_pitch = a.y_stride * size;
-  end.m = static_cast<unsigned>(a.m);
-  end.n = static_cast<unsigned>(a.n);
-  end.scales = a.scales > 1;
-  end.type = a.dtype;
-  return end;
+  KW_TRY(check_product(name, device, a, a.x, 1));
+  return a.absmax == nullptr || a.m == 0 || a.n == 0 ? KW_OK : check_pointer(name, "absmax", a.absmax, 4);
 }
 
 kw_status run_few(const Context& context, void* stream, const MatmulTernary& a) {
   const Few plan = few_for(a, *context.device, context.features);
-  KwMatmulTernaryFewParams p{};
-  p.end = end_of(a);
+  KwMatmulTernaryFewParams p = few_params(a, plan);
   p.x = reinterpret_cast<const char*>(a.x);
-  p.packed = reinterpret_cast<const char*>(a.packed);
   p.x_pitch = a.x_stride;
-  p.k = static_cast<unsigned>(a.k);
-  p.groups = static_cast<unsigned>(groups_of(a.n));
-  p.blocks = static_cast<unsigned>(blocks_of(a.k));
-  p.chunk_blocks = static_cast<unsigned>(plan.chunk_blocks);
-  p.slots = static_cast<unsigned>(plan.slots);
   p.vectors = boxes(a);
-  Launch how{static_cast<uint32_t>(plan.grid), static_cast<uint32_t>(plan.warps * 32)};
-  how.shared = static_cast<uint32_t>(plan.shared);
-  how.overlap = true;
+  const Launch how = few_launch(plan);
   return launch(context, few_kernels[plan.tiles / 2], how, stream, &p, sizeof p);
 }
 
@@ -166,12 +126,7 @@ kw_status run(const char* name, int32_t device, void* stream, const MatmulTernar
   KW_TRY(check_counts(name, a.m, a.n, a.k));
   Context context;
   KW_TRY(module_context(module, device, &context));
-  constexpr uint32_t kNeeded = KW_FEATURE_INT8_MMA | KW_FEATURE_CP_ASYNC;
-  if ((context.features & kNeeded) != kNeeded)
-    return fail(
-        KW_ERROR_UNSUPPORTED,
-        "%s: this GPU has no products of 16 x 32 bytes (compute capability %d; 8.0 has them). Run it on the CPU", name,
-        context.device->capability);
+  KW_TRY(check_features(name, context));
   switch (way_of(a, context.features)) {
     case Way::kFew:
       return run_few(context, stream, a);

@@ -18,6 +18,14 @@ struct MatmulTernary {
   int32_t dtype;
 };
 
+struct LinearTernary {
+  MatmulTernary product;  // without x and absmax, which come of these
+  const void *x, *weight, *residual;
+  int64_t x_stride, residual_stride;  // elements
+  int32_t weight_dtype;
+  float clamp, eps;
+};
+
 struct TernaryCodes {
   uint8_t* packed;
   float* scale;
@@ -29,6 +37,8 @@ struct TernaryCodes {
 
 namespace cpu {
 kw_status matmul_ternary(const MatmulTernary& args);
+kw_status linear_ternary(const LinearTernary& args);
+kw_status ternary_product(const MatmulTernary& args);  // both of them
 kw_status quantize_ternary(const TernaryCodes& args);
 kw_status dequantize_ternary(const TernaryCodes& args);
 }  // namespace cpu
@@ -56,6 +66,24 @@ inline kw_status check_codes(const char* name, const void* packed, const float* 
                 (long long)scales, (long long)n);
   KW_TRY(check_pointer(name, "packed", packed, 16));
   return scale == nullptr ? KW_OK : check_pointer(name, "scale", scale, 4);
+}
+
+// Of a product, but for its rows of x, elements of so many bytes.
+inline kw_status check_product(const char* name, int32_t device, const MatmulTernary& a, const void* x,
+                               unsigned x_size) {
+  KW_TRY(check_device(name, device));
+  KW_TRY(check_weight(name, a.n, a.k));
+  KW_TRY(check_size(name, "m", a.m));
+  const int64_t widest = a.n > a.k ? a.n : a.k;
+  if (widest > 0 && a.m > kMaxElements / widest)
+    return fail(KW_ERROR_INVALID_ARGUMENT, "%s: m is %lld; no memory holds so many rows", name, (long long)a.m);
+  if (a.m == 0 || a.n == 0) return KW_OK;
+  const unsigned size = a.dtype == KW_FLOAT16 || a.dtype == KW_BFLOAT16 ? 2 : 4;
+  KW_TRY(check_pointer(name, "y", a.y, size));
+  KW_TRY(check_apart(name, "y", a.y_stride, a.m, a.n));
+  if (a.bias != nullptr) KW_TRY(check_pointer(name, "bias", a.bias, size));
+  KW_TRY(check_codes(name, a.k > 0 ? a.packed : reinterpret_cast<const uint8_t*>(16), a.scale, a.scales, a.n));
+  return a.k == 0 ? KW_OK : check_pointer(name, "x", x, x_size);
 }
 
 // What a kernel counts in 32 bits.

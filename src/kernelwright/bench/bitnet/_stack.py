@@ -10,10 +10,13 @@ import torch
 
 from kernelwright.nn.bit_linear import BitLinear
 from kernelwright.nn.norm import RMSNorm
+from kernelwright.ops.ternary.linear_ternary import linear_ternary
 from kernelwright.ops.ternary.relu2_gated import relu2_gated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+_FEW = 16  # rows of a launch of linear_ternary
 
 
 class Block(torch.nn.Module):
@@ -29,10 +32,22 @@ class Block(torch.nn.Module):
                 part.pack_()
 
     def forward(self, h: Any) -> Any:
+        if self.ternary and len(h) <= _FEW:
+            return self._few(h)
         x = self.norms[0](h)
         gate, up = self.parts[0](x), self.parts[1](x)
         gated = relu2_gated(gate, up) if self.ternary else torch.relu(gate).square() * up
         return h + self.parts[2](self.norms[1](gated))
+
+    def _few(self, h: Any) -> Any:
+        """Of few rows the norms and the residual are in the products' launches."""
+        gate, up = (self._linear(place, h, self.norms[0]) for place in (0, 1))
+        return self._linear(2, relu2_gated(gate, up), self.norms[1], h)
+
+    def _linear(self, place: int, x: Any, norm: Any, residual: Any = None) -> Any:
+        part: Any = self.parts[place]
+        given = {"n": part.out_features, "weight": norm.weight, "eps": norm.eps, "residual": residual}
+        return linear_ternary(x, part.packed, part.scale, **given)
 
 
 def _graphed(stack: Any, x: Any) -> Callable[[], Any]:

@@ -36,26 +36,26 @@ def dtypes() -> tuple[Any, ...]:
     return tuple(getattr(torch, name) for name in FLOATS)
 
 
-def _check_rows(x: Tensor, clamp: float) -> None:
+def _check_rows(x: Tensor, clamp: float, name: str = NAME) -> None:
     if not x.shape:
-        raise InvalidArgument(f"{NAME}: x has shape (), but must have at least one dimension")
-    require_dtype(NAME, "x", x, dtypes())
+        raise InvalidArgument(f"{name}: x has shape (), but must have at least one dimension")
+    require_dtype(name, "x", x, dtypes())
     if not 0.0 <= clamp <= LARGEST:
-        raise InvalidArgument(f"{NAME}: clamp is {clamp}, but must be 0 or a positive float32")
+        raise InvalidArgument(f"{name}: clamp is {clamp}, but must be 0 or a positive float32")
 
 
-def check(x: Tensor, weight: Tensor | None, eps: float, clamp: float) -> None:
+def check(x: Tensor, weight: Tensor | None, eps: float, clamp: float, name: str = NAME) -> None:
     """`eps` below 0 is no norm."""
-    _check_rows(x, clamp)
+    _check_rows(x, clamp, name)
     if not eps <= LARGEST:
-        raise InvalidArgument(f"{NAME}: eps is {eps}, but must be a finite float32 (below 0: no norm)")
+        raise InvalidArgument(f"{name}: eps is {eps}, but must be a finite float32 (below 0: no norm)")
     if eps >= 0.0 and x.shape[-1] == 0:
-        raise InvalidArgument(f"{NAME}: x has shape {tuple(x.shape)}; rows of no elements have no norm")
+        raise InvalidArgument(f"{name}: x has shape {tuple(x.shape)}; rows of no elements have no norm")
     if weight is not None:
         if eps < 0.0:
-            raise InvalidArgument(f"{NAME}: weight is that of the norm, but eps is {eps}: no norm")
-        require_dtype(NAME, "weight", weight, (x.dtype, dtypes()[0]))
-        require_like(NAME, "weight", weight, "x", x, x.shape[-1:])
+            raise InvalidArgument(f"{name}: weight is that of the norm, but eps is {eps}: no norm")
+        require_dtype(name, "weight", weight, (x.dtype, dtypes()[0]))
+        require_like(name, "weight", weight, "x", x, x.shape[-1:])
 
 
 def check_outliers(x: Tensor, threshold: float, clamp: float) -> None:

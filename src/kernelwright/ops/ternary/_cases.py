@@ -155,12 +155,12 @@ def eager(x: Any, packed: Any, absmax: Any, scale: Any, bias: Any, n: int, dtype
 
 # --- the checks of the C functions without torch ------------------------------------
 
-_M, _N, _K, _STRIDE = 3, 21, 150, 24
+M, N, K, STRIDE = 3, 21, 150, 24
 
 
-def _packed(values: list[list[int]]) -> bytes:
+def codes_of(values: list[list[int]]) -> bytes:
     """Byte by byte as geometry.h says."""
-    groups, blocks = -(-_N // codes.ROWS), -(-_K // codes.DEPTH)
+    groups, blocks = -(-N // codes.ROWS), -(-K // codes.DEPTH)
     found = bytearray()
     for at in range(groups * blocks * codes.BLOCK):
         block, lane, word, byte = at // codes.BLOCK, at // 16 % 32, at // 4 % 4, at % 4
@@ -168,73 +168,73 @@ def _packed(values: list[list[int]]) -> bytes:
         packed = 0
         for step in range(4):
             k = block % blocks * codes.DEPTH + step * 32 + word // 2 * 16 + lane % 4 * 4 + byte
-            packed |= (values[row][k] + 1 if row < _N and k < _K else 1) << (2 * step)
+            packed |= (values[row][k] + 1 if row < N and k < K else 1) << (2 * step)
         found.append(packed)
     return bytes(found)
 
 
-def _aligned(raw: bytes) -> Any:
+def aligned(raw: bytes) -> Any:
     found = workspace(len(raw))
     found.raw = raw
     return found
 
 
-def _values(draw: random.Random) -> list[list[int]]:
-    return [[draw.randint(-1, 1) for _ in range(_K)] for _ in range(_N)]
+def draw_values(draw: random.Random) -> list[list[int]]:
+    return [[draw.randint(-1, 1) for _ in range(K)] for _ in range(N)]
 
 
-def _each(check: Callable[[Place, str, random.Random], float], place: Place) -> str:
+def of_each_type(check: Callable[[Place, str, random.Random], float], place: Place) -> str:
     draw = random.Random()  # noqa: S311 - numbers to compute with, not secrets
     worst = max(check(place, dtype, draw) for dtype in DTYPES)
     return f"three types, {100 * worst:.0f} % of the error allowed"
 
 
 def _check_product(place: Place, dtype: str, draw: random.Random) -> float:
-    values = _values(draw)
-    x = [[draw.randint(-128, 127) for _ in range(_K)] for _ in range(_M)]
-    absmax, scale = (rounded("float32", [draw.uniform(0.5, 1) for _ in range(count)]) for count in (_M, _N))
-    raw = ctypes.create_string_buffer(bytes(value & 255 for row in x for value in row), _M * _K)
-    found = pack(dtype, [7.0] * (_M * _STRIDE))
+    values = draw_values(draw)
+    x = [[draw.randint(-128, 127) for _ in range(K)] for _ in range(M)]
+    absmax, scale = (rounded("float32", [draw.uniform(0.5, 1) for _ in range(count)]) for count in (M, N))
+    raw = ctypes.create_string_buffer(bytes(value & 255 for row in x for value in row), M * K)
+    found = pack(dtype, [7.0] * (M * STRIDE))
     place.call(
-        "kw_matmul_ternary", place.device, None, found, _STRIDE, raw, _K, _aligned(_packed(values)),
-        pack("float32", absmax), pack("float32", scale), _N, None, _M, _N, _K, place.constants[f"KW_{dtype.upper()}"],
+        "kw_matmul_ternary", place.device, None, found, STRIDE, raw, K, aligned(codes_of(values)),
+        pack("float32", absmax), pack("float32", scale), N, None, M, N, K, place.constants[f"KW_{dtype.upper()}"],
     )  # fmt: skip
-    expected = [7.0] * (_M * _STRIDE)
-    for row in range(_M):
-        for column in range(_N):
+    expected = [7.0] * (M * STRIDE)
+    for row in range(M):
+        for column in range(N):
             total = sum(a * b for a, b in zip(x[row], values[column], strict=True))
-            expected[row * _STRIDE + column] = total * absmax[row] / 127 * scale[column]
+            expected[row * STRIDE + column] = total * absmax[row] / 127 * scale[column]
     return compare(f"matmul_ternary, {dtype}", unpack(dtype, found), expected, TOLERANCES[dtype].relative, 1e-6)
 
 
 def _check_codes(place: Place, dtype: str, draw: random.Random) -> float:
-    values = _values(draw)
+    values = draw_values(draw)
     weight = rounded(dtype, [value * draw.uniform(0.9, 1.1) for row in values for value in row])
-    packed, scale = _aligned(bytes(len(_packed(values)))), pack("float32", [7.0])
+    packed, scale = aligned(bytes(len(codes_of(values)))), pack("float32", [7.0])
     number = place.constants[f"KW_{dtype.upper()}"]
-    place.call("kw_quantize_ternary", place.device, None, packed, scale, 1, pack(dtype, weight), _K, _N, _K, number)
+    place.call("kw_quantize_ternary", place.device, None, packed, scale, 1, pack(dtype, weight), K, N, K, number)
     made = [float(byte) for byte in bytes(packed)]
-    compare(f"quantize_ternary, {dtype}, codes", made, list(_packed(values)), 0, 0.25)
+    compare(f"quantize_ternary, {dtype}, codes", made, list(codes_of(values)), 0, 0.25)
     mean = sum(map(abs, weight)) / len(weight)
     return compare(f"quantize_ternary, {dtype}, scale", unpack("float32", scale), [mean], 1e-6, 1e-30)
 
 
 def _check_values(place: Place, dtype: str, draw: random.Random) -> float:
-    values, scale = _values(draw), rounded("float32", [draw.uniform(0.5, 1) for _ in range(_N)])
-    found, number = pack(dtype, [7.0] * (_N * _K)), place.constants[f"KW_{dtype.upper()}"]
-    given = _aligned(_packed(values)), pack("float32", scale), _N
-    place.call("kw_dequantize_ternary", place.device, None, found, _K, *given, _N, _K, number)
+    values, scale = draw_values(draw), rounded("float32", [draw.uniform(0.5, 1) for _ in range(N)])
+    found, number = pack(dtype, [7.0] * (N * K)), place.constants[f"KW_{dtype.upper()}"]
+    given = aligned(codes_of(values)), pack("float32", scale), N
+    place.call("kw_dequantize_ternary", place.device, None, found, K, *given, N, K, number)
     expected = [value * scale[row] for row, each in enumerate(values) for value in each]
     return compare(f"dequantize_ternary, {dtype}", unpack(dtype, found), rounded(dtype, expected), 0, 1e-30)
 
 
 def selfcheck_product(place: Place) -> str:
-    return _each(_check_product, place)
+    return of_each_type(_check_product, place)
 
 
 def selfcheck_quantize(place: Place) -> str:
-    return _each(_check_codes, place)
+    return of_each_type(_check_codes, place)
 
 
 def selfcheck_dequantize(place: Place) -> str:
-    return _each(_check_values, place)
+    return of_each_type(_check_values, place)

@@ -57,6 +57,15 @@ def matmul_ternary(
     return found
 
 
+def check_bias(name: str, bias: Tensor | None, n: int, dtype: Any, x: Tensor) -> None:
+    if bias is None:
+        return
+    require_dtype(name, "bias", bias, (dtype,))
+    codes.check_place(name, "bias", bias, x)
+    if bias.shape != (n,):
+        raise InvalidArgument(f"{name}: bias has shape {tuple(bias.shape)}, but must have ({n},)")
+
+
 def _check(
     x: Tensor, packed: Tensor, absmax: Tensor | None, scale: Tensor | None, bias: Tensor | None, n: int, dtype: Any
 ) -> None:
@@ -80,11 +89,7 @@ def _check(
             )
     if scale is not None:
         codes.check_scale(_NAME, scale, n, x)
-    if bias is not None:
-        require_dtype(_NAME, "bias", bias, (dtype,))
-        codes.check_place(_NAME, "bias", bias, x)
-        if bias.shape != (n,):
-            raise InvalidArgument(f"{_NAME}: bias has shape {tuple(bias.shape)}, but must have ({n},)")
+    check_bias(_NAME, bias, n, dtype, x)
 
 
 def _fake(
