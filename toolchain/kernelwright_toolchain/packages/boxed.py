@@ -128,10 +128,10 @@ def _checks(kernel: Kernel, expressions: _Expressions) -> list[str]:
         if one.kind != "Tensor":
             continue
         t = f"t_{one.name}"
-        odd = [f"{t}->type != {first}->type", f"{t}->index != {first}->index"]
-        odd += [] if one.name in kernel.free else [f"{t}->dtype != {first}->dtype"]
+        odd = [f"{t}->{what} != {first}->{what}" for what in ("type", "index", "dtype") if t != first]
+        odd = odd[:2] if one.name in kernel.free else odd
         odd += [] if one.name in strided else [f"!kw_dense({t})"]
-        lines.append(f"  if ({' || '.join(odd)}) return 1;")
+        lines += [f"  if ({' || '.join(odd)}) return 1;"] if odd else []
     for condition in kernel.require:
         lines.append(f"  if (!{expressions.truth(_parsed(condition))} || odd) return 1;")
     return lines

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The operators as torch's dispatcher calls them in C: by functions of torch's stable shim, found by name in the
 // libtorch_cpu.so of the process. A call that is not plain (a copy to make, a refusal) is Python's, which has the words.
+#pragma GCC diagnostic ignored "-Wunused-function"  // what no expression of this package needs
 #define KW_DIMS 12
 #define KW_SHIM_VERSION ((uint64_t)2 << 56 | (uint64_t)10 << 48)
 
