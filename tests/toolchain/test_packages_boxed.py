@@ -84,7 +84,7 @@ def test_whole_numbers_are_rounded_as_python_rounds_them(tmp_path):
 
 def test_shapes_are_joined_and_sliced():
     kernel = table.read("a", AXPY)
-    said = boxed._Expressions(kernel).shape(ast.parse("x.shape[:-1] + (x.size(0) // 2,)", mode="eval").body)  # noqa: SLF001
+    said = boxed._Expressions(kernel).shape(ast.parse("x.shape[:-1] + (x.size(0) // 2,)", mode="eval").body)
     assert said == (
         "kw_join(kw_slice(kw_shape_of(t_x), 0, kw_sub(0, INT64_C(1), &odd)), "
         "(struct kw_shape){1, {kw_div(kw_at(t_x->sizes, t_x->dims, INT64_C(0), &odd), INT64_C(2), &odd)}}, &odd)"
@@ -98,7 +98,7 @@ def test_calls_in_c_are_right_refuse_in_words_and_free_all(place, tmp_path):  # 
         pytest.skip("no cc on PATH")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "libcuda.so.1", DRIVER], check=True)
     with zipfile.ZipFile(made(place, target=f"linux-{os.uname().machine}").wheel) as archive:
-        archive.extractall(tmp_path / "in")  # noqa: S202 - made just now
+        archive.extractall(tmp_path / "in")
     env = {**os.environ, "PYTHONPATH": str(tmp_path / "in"), "LD_LIBRARY_PATH": str(tmp_path)}
 
     def said(route: str) -> list[str]:

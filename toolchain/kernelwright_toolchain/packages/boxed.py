@@ -48,6 +48,10 @@ class _Expressions:
                 return f"kw_sub(0, {self.integer(inner)}, &odd)"
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _SUMS:
                 return f"{_SUMS[type(op)]}({self.integer(left)}, {self.integer(right)}, &odd)"
+        return self.asked(node)
+
+    def asked(self, node: ast.expr) -> str:
+        match node:
             case ast.Subscript(value=ast.Attribute(value=of, attr="shape"), slice=place):
                 return f"kw_at({self.tensor(of)}->sizes, {self.tensor(of)}->dims, {self.integer(place)}, &odd)"
             case ast.Attribute(value=of, attr="ndim"):
@@ -215,7 +219,7 @@ def source(package: str, kernels: Sequence[Kernel]) -> str:
     exported = '__attribute__((visibility("default")))'
     return "\n".join([
         *parts,
-        f"{exported} void {package}_refuse(const char *words) {{\n  kw_refused = 1;\n  kw_fail(\"%s\", words);\n}}",
+        f'{exported} void {package}_refuse(const char *words) {{\n  kw_refused = 1;\n  kw_fail("%s", words);\n}}',
         "// 1 where torch has taken the operator's kernel in C for this dispatch key.",
         f"{exported} int {package}_implement(const char *space, const char *key, const char *name) {{",
         "  static const struct {\n    const char *name;\n    kw_boxed call;\n  } known[] = {", *rows, "  };",

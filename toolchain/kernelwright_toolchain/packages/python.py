@@ -107,7 +107,8 @@ def _operator(package: str, kernel: Kernel) -> str:
         lines += [f"    return {kernel.reference}", "", ""]
     lines.append(f"_library.define({kernel.name + kernel.schema!r})")
     lines.append(
-        f"_in_c_{kernel.name} = _register({kernel.name!r}, {kernel.schema!r}, {len(kernel.returns)}, _gpu_{kernel.name})"
+        f"_in_c_{kernel.name} = _register("
+        f"{kernel.name!r}, {kernel.schema!r}, {len(kernel.returns)}, _gpu_{kernel.name})"
     )
     if kernel.reference and kernel.returns:
         lines.append(f"_library.impl({kernel.name!r}, _cpu_{kernel.name}, 'CPU')")
