@@ -65,6 +65,7 @@ BENCHMARKS = tuple(
     for shape, causal, more in (
         ((4, 32, 4096, 128), True, {}), ((4, 32, 4096, 128), False, {}), ((4, 32, 4096, 64), True, {}),
         ((4, 32, 4096, 64), False, {}), ((1, 32, 16384, 128), True, {"kv_heads": 8}), ((16, 32, 1024, 128), True, {}),
+        ((1, 32, 256, 64), True, {}),
     )
 )  # fmt: skip
 
@@ -111,7 +112,9 @@ def _eager(
 
     heads = q.shape[1]
     by = definition.factors(q, k, q_scale, k_scale, scale)
-    wide = [(q.float() * by).to(dtype), *(t.to(dtype).repeat_interleave(heads // t.shape[1], 1) for t in (k, v))]
+    values = v.float() if v_scale is None else v.float() * v_scale.expand(v.shape[:2])[..., None, None]
+    each = (t.to(dtype).repeat_interleave(heads // t.shape[1], 1) for t in (k, values))
+    wide = [(q.float() * by).to(dtype), *each]
     return lambda: functional.scaled_dot_product_attention(*wide, is_causal=causal, scale=1.0)
 
 

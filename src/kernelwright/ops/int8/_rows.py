@@ -44,6 +44,13 @@ def _check_rows(x: Tensor, clamp: float, name: str = NAME) -> None:
         raise InvalidArgument(f"{name}: clamp is {clamp}, but must be 0 or a positive float32")
 
 
+def norms_eps(name: str, eps: float | None) -> float:
+    """As schemas have it; what is no number is refused by torch, in its words."""
+    if isinstance(eps, (int, float)) and not eps >= 0.0:
+        raise InvalidArgument(f"{name}: eps is {eps}, but must not be negative (None: no norm)")
+    return -1.0 if eps is None else eps
+
+
 def check(x: Tensor, weight: Tensor | None, eps: float, clamp: float, name: str = NAME) -> None:
     """`eps` below 0 is no norm."""
     _check_rows(x, clamp, name)

@@ -60,10 +60,9 @@ def quantize_rows_int8(
 
         codes, absmax, columns = calls.quantize_rows_int8.outliers(x, threshold, clamp)
         return codes, absmax, columns.view(torch.bool)
-    if eps is not None and not eps >= 0.0:
-        raise InvalidArgument(f"{_NAME}: eps is {eps}, but must not be negative (None: no norm)")
+    norm = definition.norms_eps(_NAME, eps)
     op = calls.quantize_rows_int8
-    found: tuple[Tensor, ...] = (op.sums if sums else op.default)(x, weight, -1.0 if eps is None else eps, clamp)
+    found: tuple[Tensor, ...] = (op.sums if sums else op.default)(x, weight, norm, clamp)
     return found
 
 

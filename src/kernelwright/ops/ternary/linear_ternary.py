@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.errors import InvalidArgument
 from kernelwright.ops._calls import calls
 from kernelwright.ops._record import Op, Overload
 from kernelwright.ops._rules import flops_of_product
@@ -56,9 +55,7 @@ def linear_ternary(
 
     >>> y = kernelwright.linear_ternary(x, packed, scale, n=n, weight=norm.weight, eps=1e-5, residual=hidden)
     """
-    if eps is not None and not eps >= 0.0:
-        raise InvalidArgument(f"{_NAME}: eps is {eps}, but must not be negative (None: no norm)")
-    norm = -1.0 if eps is None else eps
+    norm = quantization.norms_eps(_NAME, eps)
     found: Tensor = calls.linear_ternary.default(x, packed, scale, bias, weight, norm, clamp, residual, n)
     return found
 
