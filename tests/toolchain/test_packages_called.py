@@ -185,9 +185,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     place = tmp_path_factory.mktemp("in")
     code = next(one for one in TABLE.codes.values() if one.kind == "cubin" and one.native.parts == (9, 0))
     common = {"source": "a.cu", "dtypes": ["float32"], "grid": "1", "block": "1"}
-    kernels = [
-        table.read(name, {**common, **one, "entry": f"{name}_{{dtype}}"}) for name, one in TABLES.items()
-    ]
+    kernels = [table.read(name, {**common, **one, "entry": f"{name}_{{dtype}}"}) for name, one in TABLES.items()]
     (place / "called").mkdir()
     (place / "image").write_bytes(b"none")
     (place / "launcher.c").write_text(c.source("called", kernels, {("a", code.name): "image"}, [code]))
