@@ -17,13 +17,16 @@ from kernelwright_toolchain.packages import build, c, python, table
 from tests.toolchain.test_packages import DRIVER, TABLE
 
 SHAPES = (
-    "x.shape[-2:]", "x.shape[:-1]", "x.shape[-3:-1]", "x.shape[-9:2]", "x.shape[1:-9]", "x.shape[2:1]", "x.shape[1:9]",
-    "x.shape[:0] + (x.size(-1) - -2,)", "x.shape[1:2] + (x.size(0) * 2, -7 // -2) + x.shape[-1:]", "(x.stride(-2) % 4,)",
+    "x.shape[-2:]", "x.shape[:-1]", "x.shape[-3:-1]", "x.shape[-9:2]", "x.shape[1:-9]", "x.shape[2:1]",
+    "x.shape[1:9]", "x.shape[:0] + (x.size(-1) - -2,)",
+    "x.shape[1:2] + (x.size(0) * 2, -7 // -2) + x.shape[-1:]",
+    "(x.stride(-2) % 4,)",
 )  # fmt: skip
 TABLES = {
     "mix": {
-        "schema": "(Tensor x, Tensor y, int n, bool flip, float a) -> (Tensor, Tensor)", "dtypes": ["float32", "float64"],
-        "free": ["y"], "require": ["x.shape[:-1] == y.shape[0:-1]", "n % 3 == 1 and y.size(-1) // 2 > -2"],
+        "schema": "(Tensor x, Tensor y, int n, bool flip, float a) -> (Tensor, Tensor)",
+        "dtypes": ["float32", "float64"], "free": ["y"],
+        "require": ["x.shape[:-1] == y.shape[0:-1]", "n % 3 == 1 and y.size(-1) // 2 > -2"],
         "returns": {"low": "torch.empty_like(x)", "high": "y.new_empty(y.shape[-1:] + (x.size(0) * 2 - n, n))"},
         "args": ["x", "y", "n", "flip", "a", "low", "high", "x.numel()", "high.numel()"],
     },
@@ -36,13 +39,13 @@ LAUNCH = """
 #include "@driver@"
 #undef cuLaunchKernel
 int (*standin_launch)(const char *, void **), standin_code;
-int cuLaunchKernel(const char *kernel, unsigned a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned f, unsigned g,
-                   void *stream, void **at, void **more) {
+int cuLaunchKernel(const char *kernel, unsigned a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned f,
+                   unsigned g, void *stream, void **at, void **more) {
   return standin_code ? standin_code : standin_launch(kernel, at);
 }
 """
 BEGIN = """
-import ctypes, torch
+import ctypes, torch, warnings
 from called import _operators as made
 driver = ctypes.CDLL("libcuda.so.1")
 code = ctypes.c_int.in_dll(driver, "standin_code")
@@ -101,8 +104,12 @@ other = torch.arange(90, dtype=torch.int32).reshape(6, 3, 5).permute(2, 1, 0)
 words = torch.rand(7, 3, 5).permute(2, 1, 0), other, 1, True, 0.5
 same(made.mix(*words), mixed(*words))
 assert len(slow) == 1
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    made.mix(words[0].requires_grad_(), *words[1:])[0].sum().backward()
+assert len(slow) == 2 and len(told) == 1 and str(told[0].message).startswith("called::mix: an autograd kernel"), told
 assert refused(made.scale_, x.T, 2.0)[0] is ValueError and torch.equal(x, right)
-assert len(slow) == 1
+assert len(slow) == 2
 """
 RUN_SHAPES = """
 for shape in ((2, 3, 4), (5, 7), (1, 2, 3, 4, 5), (3, 0, 2), (6,)):
