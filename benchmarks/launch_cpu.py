@@ -46,7 +46,7 @@ def _microseconds(call: Callable[[], object]) -> float:
     return min(found)
 
 
-def operators(torch: Any, package: str, library: Any) -> dict[str, Callable[..., object]]:
+def operators(torch: Any, package: str, library: Any, in_c: bool) -> dict[str, Callable[..., object]]:
     """Each operator again in `library`: its kernel for GPUs is the CPU's there, whose tensors' device is number -1."""
     made = importlib.import_module(f"{package}._operators")
     vars(made)["_stream"] = lambda _: 0
@@ -56,14 +56,18 @@ def operators(torch: Any, package: str, library: Any) -> dict[str, Callable[...,
         setattr(made, f"_pack_{name}", lambda *words, pack=pack: pack(*words[:-2], 0, words[-1]))
         schema = str(torch._C._get_schema(f"{package}::{name}", ""))  # noqa: SLF001 - the only way to it
         library.define(schema.partition("::")[2])
-        library.impl(name, kernel, "CPU")
-        found[name] = getattr(getattr(torch.ops, library.ns), name).default
+        found[name] = operator = getattr(getattr(torch.ops, library.ns), name).default
+        if in_c and made._implement(library.ns, "CPU", name):  # noqa: SLF001 - as its own registration does
+            found[name] = made._in_its_words(operator)  # noqa: SLF001
+        else:
+            library.impl(name, kernel, "CPU")
     return found
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--package", default="two_kernels")
+    parser.add_argument("--python", action="store_true", help="the kernels in Python, as a torch before 2.10 has them")
     given = parser.parse_args()
     if not os.environ.get(_AGAIN):
         with tempfile.TemporaryDirectory(prefix="driver-") as folder:
@@ -76,7 +80,7 @@ def main() -> int:
     count = ctypes.c_int.in_dll(driver, "standin_calls")
     checks = {check.name: check for check in importlib.import_module(f"{given.package}.__main__").CHECKS}
     library = torch.library.Library(f"{given.package}_standin", "DEF")
-    for name, operator in operators(torch, given.package, library).items():
+    for name, operator in operators(torch, given.package, library, not given.python).items():
         words = checks[name].example(torch, "cpu", getattr(torch, checks[name].dtypes[0]))
         beside = _microseconds(lambda x=words[0]: torch.empty_like(x))
         taken = _microseconds(lambda f=operator, w=words: f(*w))

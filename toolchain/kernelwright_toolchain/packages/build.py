@@ -30,7 +30,7 @@ from kernelwright_toolchain.wheel.metadata import known, text
 from kernelwright_toolchain.wheel.record import record
 
 PREDICATE = "urn:kernelwright:package:1"
-FLAGS = ("-std=gnu11", "-O2", "-g0", "-fPIC", "-fvisibility=hidden", "-Wall", "-Werror", "-shared")
+FLAGS = ("-std=gnu11", "-O2", "-g0", "-fPIC", "-fexceptions", "-fvisibility=hidden", "-Wall", "-Werror", "-shared")
 LINKED = ("-Wl,-s", "-Wl,--build-id=none", "-Wl,-z,relro,-z,now", "-ldl", "-lpthread")
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from kernelwright_toolchain.packages import boxed
 from kernelwright_toolchain.packages.table import SCALARS, Kernel, asked_name, in_c
 from kernelwright_toolchain.targets import Code
 
@@ -121,5 +122,6 @@ def source(
         RUNTIME.read_text(encoding="utf-8"),
         f'__attribute__((visibility("default"))) const char *{package}_error(void) {{ return kw_text; }}',
         *functions,
+        boxed.source(package, kernels),
         "",
     ])  # fmt: skip

@@ -106,11 +106,15 @@ def _operator(package: str, kernel: Kernel) -> str:
         lines += [f"def _cpu_{kernel.name}({names}):", *_checks(kernel)]
         lines += [f"    return {kernel.reference}", "", ""]
     lines.append(f"_library.define({kernel.name + kernel.schema!r})")
-    lines.append(f"_library.impl({kernel.name!r}, _gpu_{kernel.name}, 'CUDA')")
+    lines.append(
+        f"_in_c_{kernel.name} = _register("
+        f"{kernel.name!r}, {kernel.schema!r}, {len(kernel.returns)}, _gpu_{kernel.name})"
+    )
     if kernel.reference and kernel.returns:
         lines.append(f"_library.impl({kernel.name!r}, _cpu_{kernel.name}, 'CPU')")
     lines.append(f"torch.library.register_fake({package + '::' + kernel.name!r}, _fake_{kernel.name}, lib=_library)")
-    lines += [f"{kernel.name} = torch.ops.{package}.{kernel.name}.default", "", ""]
+    lines.append(f"{kernel.name} = torch.ops.{package}.{kernel.name}.default")
+    lines += [f"if _in_c_{kernel.name}:", f"    {kernel.name} = _in_its_words({kernel.name})", "", ""]
     return "\n".join(lines)
 
 
