@@ -109,27 +109,13 @@ def check(case: Case, calls: dict[str, Callable[[], Any]]) -> None:
             raise SystemExit(f"{case}: {name} is off by {off:.3g} of the norm, and {WORST} is allowed")
 
 
-def timed(case: Case, device: Gpu, rounds: int) -> dict[str, float]:
-    sets = [case.contestants(case.made()) for _ in range(device.sets(case.bytes))]
-    check(case, sets[0])
-    count = device.calls(case.bytes, case.flops)
-
-    def turns(name: str) -> list[Callable[[], Any]]:
-        return [sets[i % len(sets)][name] for i in range(count)]
-
-    us, said = device.times({name: partial(turns, name) for name in sets[0]}, rounds)
-    for name, words in said.items():
-        print(f"{case}: {name}: {words}")
-    return {name: float(f"{each:.4g}") for name, each in us.items()}
-
-
 def main() -> None:
     asked, device = lines.options(__doc__), Gpu()
     found: dict[str, Any] = {}
     with torch.inference_mode():
         for case in CASES:
             if asked.only in str(case):
-                found[str(case)] = us = timed(case, device, asked.rounds)
+                found[str(case)] = us = lines.in_graphs(case, device, asked.rounds, check)
                 told = "  ".join(
                     f"{who} {each:8.1f} µs {case.flops / each * 1e-6:5.0f} T/s" for who, each in us.items()
                 )
